@@ -43,6 +43,7 @@ from tests.support.client_programs import Library
 from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.demo_stage import Heard
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
+from tests.support.until import until
 from tests.support.wire import connected
 from tests.support.wire_recorder import Exchange, WireRecorder, recorded
 
@@ -193,10 +194,7 @@ class Recording:
 
     async def until(self, *keys: ApiKey) -> None:
         """Wait until each of these APIs was recorded."""
-        while True:
-            if {each.api_key for each in self.exchanges} >= set(keys):
-                return
-            await trio.sleep(LOOK_INTERVAL_S)
+        await until(lambda: {each.api_key for each in self.exchanges} >= set(keys))
 
 
 async def consume(

@@ -1,12 +1,12 @@
 """The real Kafka of other tests: brokers come and go, and keep their data."""
 
 import pytest
-import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -20,11 +20,10 @@ async def seen_at(address: tuple[str, int]) -> MetadataResponse:
 
 async def until_brokers(address: tuple[str, int], expected: set[int]) -> None:
     """Wait until a broker considers exactly these brokers alive."""
-    with trio.fail_after(30):
-        while {  # no signal announces it
-            broker.node_id for broker in (await seen_at(address)).brokers
-        } != expected:
-            await trio.sleep(0.05)
+    await until_answered(
+        lambda: seen_at(address),
+        lambda seen: {broker.node_id for broker in seen.brokers} == expected,
+    )
 
 
 async def test_brokers_return_with_their_ports_and_data(three_brokers: KafkaCluster) -> None:

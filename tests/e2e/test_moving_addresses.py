@@ -18,6 +18,7 @@ from kafka_codecs.apis import ApiKey
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
+from tests.support.until import until, until_answered
 from tests.support.wire_recorder import WireRecorder, addresses_in, recorded
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -74,15 +75,13 @@ class Traffic(threading.Thread):
     async def progress(self, records: int = 100) -> None:
         """Wait until it has consumed this many more records."""
         wanted = self.consumed + records
-        while self.consumed < wanted:
-            assert self.is_alive()
-            await trio.sleep(0.05)
+        await until(lambda: self.consumed >= wanted or not self.is_alive())
+        assert self.is_alive()
 
     async def until_partitions(self, expected: set[tuple[str, int]]) -> None:
         """Wait until it owns exactly these partitions."""
-        while self.partitions != expected:
-            assert self.is_alive()
-            await trio.sleep(0.05)
+        await until(lambda: self.partitions == expected or not self.is_alive())
+        assert self.is_alive()
 
 
 @asynccontextmanager
@@ -160,9 +159,8 @@ async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
                     await each.progress()
                 await one_broker.add_broker()
                 with trio.fail_after(FOLLOWS_WITHIN_S):
-                    while 2 not in await gateway.listeners():  # no signal announces it
-                        await trio.sleep(0.1)
-                _, new_port = (await gateway.listeners())[2]
+                    listeners = await until_answered(gateway.listeners, lambda seen: 2 in seen)
+                _, new_port = listeners[2]
                 await recorder.watch(new_port)
                 await one_broker.make_topic(later)
                 async with traffic(servers, later) as later_running:
@@ -227,8 +225,7 @@ async def test_a_recreated_topic_is_another_topic(kafka: KafkaCluster) -> None:
                 (done,) = admin.delete_topics([topic]).values()
                 await trio.to_thread.run_sync(done.result, LIMIT_S)
                 await kafka.make_topic(topic)
-                while (await ids())[2] == {before}:  # no signal announces it
-                    await trio.sleep(0.1)
+                await until_answered(ids, lambda found: found[2] != {before})
                 for each in running:
                     await each.until_partitions(everything)
                     await each.progress()

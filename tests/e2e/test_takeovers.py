@@ -19,6 +19,7 @@ from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.ports import HOST, free_port
 from tests.support.serve_process import ServeProcess, command, serving
+from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -44,14 +45,10 @@ async def gateway_on(
 
 async def beat(client: GroupClient, epoch: int) -> ConsumerGroupHeartbeatResponse:
     """A heartbeat that is repeated, as clients do, while the coordinator is loading."""
-    while True:
-        answer = await client.native("n", epoch)
-        if answer.error_code not in (
-            ErrorCode.NOT_COORDINATOR,
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ):
-            return answer
-        await trio.sleep(0.1)
+    loading = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return await until_answered(
+        lambda: client.native("n", epoch), lambda beaten: beaten.error_code not in loading
+    )
 
 
 async def test_a_second_gateway_takes_over_with_an_empty_disk(

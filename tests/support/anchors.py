@@ -15,6 +15,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.room import Room
 from kafka_codecs.declaration import Struct
 from tests.support.fake_coordinator import FakeCoordinator, FakeGroup, FakeLinks
+from tests.support.until import until_answered
 
 GROUP = "orders"
 OURS = Gateway(log_id="log-1", run_id="run-1")
@@ -93,8 +94,7 @@ class AnchorScene:
     async def until_held(self, length_s: float = 60) -> None:
         """Wait until the anchor is Stable."""
         with trio.fail_after(length_s):
-            while not await self.is_held():  # as before every request
-                await trio.sleep(0.05)
+            await until_answered(self.is_held)  # as before every request
 
     async def is_held(self, group_id: str = GROUP) -> bool:
         """Whether the anchor is Stable. If it is not, this starts taking it."""

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 
-import trio
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from gateway.anchor.identity import INSTANCE_ID, PROTOCOL_TYPE
@@ -17,6 +16,7 @@ from kafka_codecs.offset_delete import (
     OffsetDeleteResponse,
 )
 from tests.support.group_client import GroupClient
+from tests.support.until import until_answered
 
 RECORDS = 30
 SESSION_TIMEOUT_MS = 10_000
@@ -73,13 +73,12 @@ async def anchor_in(direct: GroupClient) -> DescribedGroup:
 
 async def until_anchored(direct: GroupClient, *, but_not_by: str = "") -> DescribedGroup:
     """Wait until the cluster has an anchor other than this member."""
-    with trio.fail_after(30):
-        while True:
-            group = await direct.described()
-            is_held = group.group_state == "Stable" and group.protocol_type == PROTOCOL_TYPE
-            if is_held and group.members[0].member_id != but_not_by:
-                return group
-            await trio.sleep(0.05)
+
+    def is_held(group: DescribedGroup) -> bool:
+        is_stable = group.group_state == "Stable" and group.protocol_type == PROTOCOL_TYPE
+        return is_stable and group.members[0].member_id != but_not_by
+
+    return await until_answered(direct.described, is_held)
 
 
 async def remove_anchor(direct: GroupClient) -> int:

@@ -45,6 +45,7 @@ from kafka_codecs.sync_group import (
     SyncGroupResponse,
 )
 from tests.support.group_script import embedded_assignment, subscription
+from tests.support.until import until_answered
 
 Address = tuple[str, int]
 Owned = Mapping[str, Iterable[int]]
@@ -302,13 +303,19 @@ async def find_coordinator(address: Address, group: str) -> FindCoordinatorRespo
     """Find a group's coordinator, and retry until there is one."""
     with trio.fail_after(READY_TIMEOUT_S):
         async with await BrokerConnection.open(*address) as connection:
-            while True:
-                found: FindCoordinatorResponse = await connection.ask(
-                    FindCoordinatorRequest(key=group), LAST_VERSION_FOR_ONE_KEY
-                )
-                if not found.error_code:
-                    return found
-                await trio.sleep(0.1)
+            request = FindCoordinatorRequest(key=group)
+            found: FindCoordinatorResponse = await until_answered(
+                lambda: connection.ask(request, LAST_VERSION_FOR_ONE_KEY),
+                lambda found: not found.error_code,
+            )
+            return found
+
+
+def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
+    """The granted partitions of a heartbeat's answer."""
+    assert reply.error_code == 0, reply
+    topics = reply.assignment.topic_partitions if reply.assignment else ()
+    return {partition for each in topics for partition in each.partitions}
 
 
 @asynccontextmanager

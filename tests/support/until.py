@@ -1,12 +1,14 @@
 """Polls for conditions without an event: other processes and threads, plain data, the log."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import trio
 
 LOOK_INTERVAL_S = 0.02
 LIMIT_S = 60
+
+T = TypeVar("T")
 
 
 async def until(is_so: Callable[[], object]) -> None:
@@ -14,6 +16,17 @@ async def until(is_so: Callable[[], object]) -> None:
     with trio.fail_after(LIMIT_S):
         while not is_so():  # there is no event to wait for
             await trio.sleep(LOOK_INTERVAL_S)
+
+
+async def until_answered(
+    ask: Callable[[], Awaitable[T]], is_wanted: Callable[[T], object] = bool
+) -> T:
+    """Ask until the answer is as wanted, by default true, and return it. Raises
+    trio.TooSlowError."""
+    with trio.fail_after(LIMIT_S):
+        while not is_wanted(answer := await ask()):
+            await trio.sleep(LOOK_INTERVAL_S)
+    return answer
 
 
 async def until_logged(lines: Iterable[Mapping[str, Any]], event: str, times: int = 1) -> None:

@@ -5,6 +5,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from operator import not_
 
 import pytest
 import trio
@@ -29,6 +30,7 @@ from tests.support.fake_broker import (
     run_until_cancelled,
     running_fake_broker,
 )
+from tests.support.until import until_answered
 from tests.support.wire import Wire, connected, produce_body, request_frame
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -87,8 +89,7 @@ class Ground:
 
     async def back(self) -> None:
         """Wait until the broker receives requests again."""
-        while await self.beat():  # no signal announces it
-            await trio.sleep(0.05)
+        await until_answered(self.beat, not_)
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from operator import not_
 
 import pytest
 import trio
@@ -31,6 +32,7 @@ from tests.support.fake_broker import KAFKA_3, FakeBroker, running_fake_broker
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster, running_kafka
 from tests.support.ports import free_port
+from tests.support.until import until_answered
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.timeout(FETCH_TIMEOUT_S)
@@ -60,9 +62,7 @@ async def left_in(kafka: KafkaCluster, prefix: str) -> set[str]:
 
 async def until_nothing_left_in(kafka: KafkaCluster, prefix: str) -> None:
     """Wait until every broker has learned of the removal."""
-    with trio.fail_after(10):
-        while await left_in(kafka, prefix):  # no signal announces it
-            await trio.sleep(0.05)
+    await until_answered(partial(left_in, kafka, prefix), not_)
 
 
 async def roll(kafka: KafkaCluster, prefix: str, run_gateway: RunGateway) -> Outcome:

@@ -14,6 +14,7 @@ from gateway.demo.mock_cluster import embedded
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted, run
 from gateway.events.event import Listener
+from tests.support.until import until
 
 LIMIT_S = 60
 OPTIONS = Options(consumers=2, partitions=3)
@@ -68,11 +69,14 @@ class BareUpstream:
     ) -> None:
         """Run until cancelled."""
         task_status.started(upstream)
-        while len(self.seen) < 1 + 1 + OPTIONS.consumers:
-            await trio.sleep(0.02)
-            self.seen |= self._children()
+        await until(self._has_seen_all)
         os.kill(self._target(), self._number)
         await trio.sleep_forever()
+
+    def _has_seen_all(self) -> bool:
+        """The embedded cluster, the producer and the consumers."""
+        self.seen |= self._children()
+        return len(self.seen) >= 1 + 1 + OPTIONS.consumers
 
 
 async def test_a_gateway_that_does_not_start_is_the_reason(children: Children) -> None:

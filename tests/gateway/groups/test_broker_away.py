@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from operator import not_
 
 import trio
 
@@ -24,6 +25,7 @@ from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.offset_broker import PARTITIONS, OffsetBroker
 from tests.support.ports import HOST, free_port
+from tests.support.until import until_answered
 from tests.support.wire import Wire, connected, request_frame
 
 MEMBER = "n"
@@ -80,8 +82,7 @@ async def test_heartbeats_succeed_and_commits_are_retried() -> None:
             fetched = await scene.client.connection.ask(fetch, 5)
             assert fetched.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         async with running_fake_broker(scene.broker):
-            while await scene.commit():  # no signal announces it
-                await trio.sleep(0.05)
+            await until_answered(scene.commit, not_)
             assert scene.broker.offsets == {0: 7}
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
 
@@ -96,8 +97,7 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
             assert (await scene.client.native(MEMBER, scene.epoch)).error_code == 0
         scene.broker.gate = None
         async with running_fake_broker(scene.broker):
-            while await scene.commit():  # no signal announces it
-                await trio.sleep(0.05)
+            await until_answered(scene.commit, not_)
             assert scene.broker.offsets == {0: 7}
 
 

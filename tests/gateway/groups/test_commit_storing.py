@@ -4,6 +4,7 @@ them ends."""
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -23,8 +24,9 @@ from kafka_codecs.offset_commit import (
 )
 from tests.support.fake_broker import answer, running_fake_broker
 from tests.support.gateway import QUICK, whole_gateway
-from tests.support.group_client import GroupClient, group_client
+from tests.support.group_client import GroupClient, given_to, group_client
 from tests.support.offset_broker import OffsetBroker
+from tests.support.until import until, until_answered
 from tests.support.wire import Wire, connected, request_frame
 
 VERSION = 8
@@ -188,9 +190,8 @@ async def test_an_outage_stores_no_commit_late() -> None:
         assert on.sent == [0]
         on.broker.loses_commits = False
         mine = {"member_id": on.joined.member_id, "epoch": on.joined.generation_id}
-        while (codes := await on.client.commit({0: 9}, **mine, version=VERSION)) != {0: 0}:  # type: ignore[arg-type]
-            assert codes == {0: LOADING}
-            await trio.sleep(0.01)
+        commit = partial(on.client.commit, {0: 9}, **mine, version=VERSION)  # type: ignore[arg-type]
+        assert await until_answered(commit, lambda codes: codes != {0: LOADING}) == {0: 0}
         assert on.broker.offsets == {0: 9}
 
 
@@ -203,12 +204,7 @@ async def test_commits_of_a_disconnected_client_end() -> None:
         await on.wire.stream.aclose()
         on.broker.gate.set()
         await on.client.leave(on.joined.member_id)
-        given: set[int] = set()
-        while 0 not in given:
-            await trio.sleep(0.01)
-            assignment = (await on.client.native("n")).assignment
-            topics = assignment.topic_partitions if assignment else ()
-            given = {partition for each in topics for partition in each.partitions}
+        await until_answered(lambda: on.client.native("n"), lambda joined: 0 in given_to(joined))
 
 
 async def test_the_anchor_gets_a_new_id_if_a_client_disconnects_during_its_commit() -> None:
@@ -220,6 +216,5 @@ async def test_the_anchor_gets_a_new_id_if_a_client_disconnects_during_its_commi
         await on.wire.send(on.commit(0))
         await on.broker.asked.wait()
         await on.wire.stream.aclose()
-        while anchor.member_id == before:
-            await trio.sleep(0.01)
+        await until(lambda: anchor.member_id != before)
         on.broker.gate.set()

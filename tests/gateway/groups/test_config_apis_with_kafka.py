@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from tests.support.configs import (
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
+from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -300,8 +302,9 @@ async def test_configs_are_independent_of_the_group(kafka: KafkaCluster) -> None
             async with group_client(address, group) as client:
                 configs = ConfigClient(client.connection)
                 assert await configs.alter_group(group, (HEARTBEAT, SET, "7000")) == (0, None)
-                while (await configs.values(group))[HEARTBEAT][0] != "7000":
-                    await trio.sleep(0.02)  # no signal announces it
+                await until_answered(
+                    partial(configs.values, group), lambda values: values[HEARTBEAT][0] == "7000"
+                )
                 assert (await client.native("n")).heartbeat_interval_ms == 7_000
                 await client.native("n", -1)
                 assert await client.deleted() == 0

@@ -31,7 +31,7 @@ from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
-from tests.support.until import until
+from tests.support.until import until, until_answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,8 +473,7 @@ async def test_groups_beyond_max_groups_are_refused() -> None:
         assert await other.commit({0: 1}) == {0: ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert (await scene.client.beat(joined)).error_code == 0
         await scene.client.leave(joined.member_id, version=4)
-        while (await other.native("n")).error_code:
-            await trio.sleep(0.05)
+        await until_answered(lambda: other.native("n"), lambda joined: not joined.error_code)
 
 
 # -- a log that another gateway may own ------------------------------------------------------------

@@ -14,7 +14,6 @@ import trio
 
 from gateway.groups import commit_storing
 from gateway.state_log.memory import MemoryLog
-from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
@@ -35,8 +34,9 @@ from kafka_codecs.txn_offset_commit import (
 )
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
-from tests.support.group_client import GroupClient, group_client
+from tests.support.group_client import GroupClient, given_to, group_client
 from tests.support.offset_broker import OffsetBroker
+from tests.support.until import until_answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +67,9 @@ async def open_scene() -> AsyncIterator[Scene]:
             yield Scene(broker, gateway, client)
 
 
-def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
-    """The granted partitions of a heartbeat's answer."""
-    assert reply.error_code == 0, reply
-    topics = reply.assignment.topic_partitions if reply.assignment else ()
-    return {partition for each in topics for partition in each.partitions}
-
-
 async def partitions_given(client: GroupClient, member_id: str, epoch: int) -> set[int]:
     """Send heartbeats until the assignment changes."""
-    while not (given := given_to(await client.native(member_id, epoch))):
-        await trio.sleep(0.02)
-    return given
+    return given_to(await until_answered(lambda: client.native(member_id, epoch), given_to))
 
 
 @pytest.mark.parametrize("version", [2, 6, 8])
@@ -179,8 +170,9 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_replaced()
         again = await client.commit({0: 8}, **mine)  # type: ignore[arg-type]
         assert again == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         scene.broker.join_gate.set()
-        while (await client.connection.ask(fetch, 5)).error_code:
-            await trio.sleep(0.01)
+        await until_answered(
+            lambda: client.connection.ask(fetch, 5), lambda fetched: not fetched.error_code
+        )
         assert await client.commit({0: 8}, **mine) == {0: 0}  # type: ignore[arg-type]
         lost, stored = scene.broker.commits
         assert isinstance(lost, OffsetCommitRequest)
@@ -254,8 +246,8 @@ async def test_a_commit_waits_for_an_anchor_that_cannot_be_repaired(
             assert refused == {1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         assert (await scene.client.beat(joined)).error_code == 0
         scene.broker.join_gate.set()
-        while await scene.client.commit({1: 5}, **mine, version=8) != {1: 0}:  # type: ignore[arg-type]
-            await trio.sleep(0.01)
+        commit = partial(scene.client.commit, {1: 5}, **mine, version=8)  # type: ignore[arg-type]
+        await until_answered(commit, {1: 0}.__eq__)
         assert scene.broker.offsets == {1: 5}
 
 

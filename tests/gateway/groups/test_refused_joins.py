@@ -7,7 +7,6 @@ import pytest
 import trio
 
 from gateway.gateway import ANCHORS_PER_GROUP
-from gateway.groups.log_health import TRY_AGAIN_S
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -16,7 +15,7 @@ from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.hosted_groups import ScriptedLog
 from tests.support.offset_broker import OffsetBroker
-from tests.support.until import until
+from tests.support.until import until, until_answered
 
 NAMES = 30
 
@@ -85,8 +84,7 @@ async def test_a_join_that_cannot_be_written_releases_the_group() -> None:
         assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await until(lambda: not broker.coordinator.group("g").member_id)
         state_log.is_failing = False
-        await trio.sleep(TRY_AGAIN_S)
-        assert (await client.native("n")).error_code == 0
+        await until_answered(lambda: client.native("n"), lambda joined: not joined.error_code)
         assert broker.coordinator.group("g").member_id
 
 

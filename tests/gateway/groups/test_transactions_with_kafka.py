@@ -14,11 +14,13 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
+    OffsetFetchResponsePartition,
 )
 from tests.support.direct_clients import remove_anchor
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -65,12 +67,15 @@ async def stable_offset(coordinator: BrokerConnection, group: str, topic: str) -
     offsets are visible, so use RequireStable (KIP-447)."""
     asked = OffsetFetchRequestTopic(name=topic, partition_indexes=(0,))
     request = OffsetFetchRequest(group_id=group, topics=(asked,), require_stable=True)
-    while True:
+
+    async def fetched() -> OffsetFetchResponsePartition:
         answer: OffsetFetchResponse = await coordinator.ask(request, 7)
         (partition,) = answer.topics[0].partitions
-        if partition.error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
-            return partition.committed_offset
-        await trio.sleep(0.05)
+        return partition
+
+    unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    stable = await until_answered(fetched, lambda partition: partition.error_code != unstable)
+    return stable.committed_offset
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

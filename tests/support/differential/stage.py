@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -18,7 +19,7 @@ from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.list_groups import ListGroupsRequest
 from tests.support.differential.deviations import Deviation
-from tests.support.differential.duel import SETTLE_S, Deviated, Difference, Duel
+from tests.support.differential.duel import Deviated, Difference, Duel
 from tests.support.differential.profiles import Profile
 from tests.support.differential.script import Script
 from tests.support.differential.side import Side
@@ -27,6 +28,7 @@ from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
 from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.kafka_broker import KafkaCluster
+from tests.support.until import until_answered
 
 Address = tuple[str, int]
 
@@ -141,8 +143,8 @@ class Hall:
                 await client.enter()
                 await client.commit({0: 1})
                 await client.native("native")
-                while (await connection.ask(ListGroupsRequest())).error_code:
-                    await trio.sleep(SETTLE_S)
+                ask = partial(connection.ask, ListGroupsRequest())
+                await until_answered(ask, lambda listed: not listed.error_code)
 
 
 async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAdmin) -> Outcome:

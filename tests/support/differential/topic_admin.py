@@ -15,6 +15,7 @@ from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import decode_response_header
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from tests.support.until import until_answered
 from tests.support.wire import Wire, request_frame
 
 Address = tuple[str, int]
@@ -76,12 +77,12 @@ class TopicAdmin:
         )
         with trio.fail_after(READY_TIMEOUT_S):
             async with await BrokerConnection.open(*self._address) as connection:
-                while True:
-                    answer = await connection.ask(request, 12)
-                    topic: MetadataResponseTopic = answer.topics[0]
-                    if len(topic.partitions) == partitions:
-                        return topic
-                    await trio.sleep(0.02)
+                answer = await until_answered(
+                    lambda: connection.ask(request, 12),
+                    lambda answer: len(answer.topics[0].partitions) == partitions,
+                )
+                topic: MetadataResponseTopic = answer.topics[0]
+                return topic
 
     async def _wait_until_assigned(self, name: str) -> None:
         """Join and leave a group of this broker repeatedly, until its coordinator assigns the

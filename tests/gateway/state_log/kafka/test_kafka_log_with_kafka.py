@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import not_
 
 import pytest
 import trio
@@ -37,7 +38,7 @@ from gateway.state_log.log import (
 from gateway.state_log.record_format import encode_record
 from kafka_codecs.state_records import LogOwnerValue
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster, running_kafka
-from tests.support.until import until, until_logged
+from tests.support.until import until, until_answered, until_logged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -287,11 +288,10 @@ async def test_a_broker_that_dies_loses_no_batch(one_broker: KafkaCluster) -> No
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write)
             for _ in range(2):
-                await trio.sleep(1)
+                await until(partial(has_grown, acknowledged, len(acknowledged)))
                 (broker,) = one_broker.brokers.values()
                 await broker.kill()
-                await trio.sleep(LEASE_MS / 1000)
-                assert not log.may_answer
+                await until(lambda: not log.may_answer)
                 await one_broker.start()
                 await until(partial(has_grown, acknowledged, len(acknowledged)))
             stop.set()
@@ -363,7 +363,8 @@ async def test_a_fenced_writer_does_not_continue_in_another_log(kafka: KafkaClus
             await fence(kafka, "state-swapped-0")
             await delete_topic(kafka, "state-swapped")
             await make_topic(kafka, "state-swapped", {"cleanup.policy": "compact"})
-            await trio.sleep(60)
+            with trio.fail_after(60):
+                await trio.sleep_forever()
 
 
 def test_a_gateway_that_may_not_write_does_not_start(
@@ -396,9 +397,7 @@ async def delete_topic(cluster: KafkaCluster, name: str) -> None:
         admin.delete_topics([name])[name].result()
 
     await trio.to_thread.run_sync(delete)
-    with trio.fail_after(30):
-        while await exists(cluster, name):  # no signal announces it
-            await trio.sleep(0.1)
+    await until_answered(partial(exists, cluster, name), not_)
 
 
 async def exists(cluster: KafkaCluster, name: str) -> bool:
