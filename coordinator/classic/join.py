@@ -174,18 +174,12 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
     member = known_member(group, event.member_id, event.instance_id)
     is_same_list = member.protocols == event.protocols
     match group.phase:
-        case ClassicPhase.PREPARING_REBALANCE:
-            _rejoin(step, event, member)
         case ClassicPhase.COMPLETING_REBALANCE if is_same_list:
             _repeat_answer(step, event, join_reply(group, member.member_id))
         case ClassicPhase.STABLE if is_same_list and member.member_id != group.core.leader:
             _repeat_answer(step, event, join_reply(group, member.member_id))
-        case ClassicPhase.COMPLETING_REBALANCE | ClassicPhase.STABLE:
+        case _:
             _rejoin(step, event, member)
-        case ClassicPhase.EMPTY:
-            raise GroupError(
-                ErrorCode.UNKNOWN_MEMBER_ID, "the group is empty", member_id=event.member_id
-            )
 
 
 def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:

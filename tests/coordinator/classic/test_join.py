@@ -303,3 +303,16 @@ def test_a_member_is_shown_with_its_client(group: GroupScript) -> None:
     assert (view.client_id, view.client_host) == ("client", "/127.0.0.1")
     assert (view.member_id, view.instance_id) == (group.classic.core.leader, "i1")
     assert view.is_classic
+
+
+def test_the_first_member_leads_even_if_it_restarts_before_the_first_rebalance(
+    group: GroupScript,
+) -> None:
+    """The static member that replaces it is the leader, as in Kafka, although the other has waited
+    for longer."""
+    group.send_join(instance_id="i1")
+    other = group.send_join(instance_id="i2")
+    again = group.send_join(instance_id="i1")
+    group.wait(6_000)
+    first = group.answer(again, JoinGroupReply)
+    assert first.leader == first.member_id == group.answer(other, JoinGroupReply).leader

@@ -6,7 +6,12 @@ from coordinator.interface.config import GroupConfig
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript, subscription
+from tests.support.group_script import (
+    GroupScript,
+    make_topics,
+    read_assignment,
+    subscription,
+)
 
 
 def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
@@ -99,3 +104,16 @@ def test_a_member_of_a_full_group_may_rejoin(make_group: MakeGroup) -> None:
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
     assert group.join("c1").error == ErrorCode.NONE
     assert group.join("c2").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_join_that_downgrades_the_group_gives_up_unsubscribed_topics(
+    make_group: MakeGroup,
+) -> None:
+    """The member states that it no longer owns their partitions. The classic group must not count
+    them as held when it converts again (DEV D17)."""
+    group = make_group(topics=make_topics(foo=1, bar=1))
+    both = {"foo": (0,), "bar": (0,)}
+    group.given_consumer_group(given_native("n1", topics=both, assigned=both, instance_id="i1"))
+    group.send_join("n1", instance_id="i1", topics=("foo",), owned={"foo": (0,)})
+    assert group.view().group_type == "classic"
+    assert read_assignment(group.classic.members["n1"].assignment) == {"foo": (0,)}
