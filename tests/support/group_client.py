@@ -30,11 +30,6 @@ from kafka_codecs.leave_group import (
     MemberIdentity,
 )
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
-from kafka_codecs.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
@@ -44,6 +39,7 @@ from kafka_codecs.sync_group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from tests.support.commits import commit_of
 from tests.support.group_script import embedded_assignment, subscription
 from tests.support.until import until_answered
 
@@ -224,24 +220,12 @@ class GroupClient:
     ) -> dict[int, int]:
         """Send an OffsetCommit and return the error codes by partition."""
         answer = await self.connection.ask(
-            OffsetCommitRequest(
+            commit_of(
+                {topic: offsets},
                 group_id=self.group,
-                generation_id_or_member_epoch=epoch,
                 member_id=member_id,
-                group_instance_id=instance_id,
-                topics=(
-                    OffsetCommitRequestTopic(
-                        name=topic,
-                        partitions=tuple(
-                            OffsetCommitRequestPartition(
-                                partition_index=partition,
-                                committed_offset=offset,
-                                committed_metadata="",
-                            )
-                            for partition, offset in offsets.items()
-                        ),
-                    ),
-                ),
+                epoch=epoch,
+                instance_id=instance_id,
             ),
             9 if version is None else version,
         )

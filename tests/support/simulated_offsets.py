@@ -16,14 +16,12 @@ from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.offset_reporter import INTERVAL_S, OffsetReporter
 from kafka_codecs.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from kafka_codecs.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from tests.support.commits import commit_of
 from tests.support.hosted_groups import lone_request
 
 
@@ -87,22 +85,7 @@ class SimulatedOffsets:
         stored = self._run.stored
         offsets = {p: stored[name, p] for p in commit.partitions if (name, p) in stored}
         by_topic = self._by_topic(offsets)
-        request = OffsetCommitRequest(
-            group_id=GROUP,
-            member_id=commit.member_id,
-            topics=tuple(
-                OffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=tuple(
-                        OffsetCommitRequestPartition(
-                            partition_index=number, committed_offset=offset, committed_metadata=""
-                        )
-                        for number, offset in partitions.items()
-                    ),
-                )
-                for topic, partitions in by_topic.items()
-            ),
-        )
+        request = commit_of(by_topic, group_id=GROUP, member_id=commit.member_id)
         answer = OffsetCommitResponse(
             topics=tuple(
                 OffsetCommitResponseTopic(

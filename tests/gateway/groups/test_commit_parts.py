@@ -6,49 +6,15 @@ from gateway.groups.commit_parts import CommitRequest, joined, split
 from gateway.groups.refusals import refusal
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
 from kafka_codecs.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from tests.support.commits import commit_of, transactional_commit_of
 
-COMMIT = OffsetCommitRequest(
-    group_id="g",
-    topics=tuple(
-        OffsetCommitRequestTopic(
-            name=name,
-            partitions=(
-                OffsetCommitRequestPartition(
-                    partition_index=0, committed_offset=5, committed_metadata=None
-                ),
-            ),
-        )
-        for name in ("a", "b", "c")
-    ),
-)
-IN_TRANSACTION = TxnOffsetCommitRequest(
-    transactional_id="t",
-    group_id="g",
-    producer_id=1,
-    producer_epoch=0,
-    topics=tuple(
-        TxnOffsetCommitRequestTopic(
-            name=name,
-            partitions=(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=0, committed_offset=5, committed_metadata=None
-                ),
-            ),
-        )
-        for name in ("a", "b", "c")
-    ),
-)
+OFFSETS = {name: {0: 5} for name in ("a", "b", "c")}
+COMMIT, IN_TRANSACTION = commit_of(OFFSETS), transactional_commit_of(OFFSETS)
 
 
 @pytest.mark.parametrize("commit", [COMMIT, IN_TRANSACTION])

@@ -16,12 +16,11 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from tests.support.commits import commit_of
 from tests.support.fake_broker import answer, running_fake_broker
 from tests.support.gateway import QUICK, whole_gateway
 from tests.support.group_client import GroupClient, given_to, group_client
@@ -46,14 +45,8 @@ class Scene:
     def commit(self, offset: int, *, generation: int | None = None) -> bytes:
         """The frame of a commit with the offset as correlation id."""
         generation = self.joined.generation_id if generation is None else generation
-        partition = OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=offset, committed_metadata=""
-        )
-        message = OffsetCommitRequest(
-            group_id="g",
-            generation_id_or_member_epoch=generation,
-            member_id=self.joined.member_id,
-            topics=(OffsetCommitRequestTopic(name="numbers", partitions=(partition,)),),
+        message = commit_of(
+            {"numbers": {0: offset}}, member_id=self.joined.member_id, epoch=generation
         )
         return request_frame(ApiKey.OFFSET_COMMIT, VERSION, offset, encode(message, VERSION))
 

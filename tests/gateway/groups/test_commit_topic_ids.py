@@ -10,52 +10,29 @@ import trio
 from gateway.groups.commit_topic_ids import completed, named
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from tests.support.commits import codes_of, transactional_commit_of
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.offset_broker import OffsetBroker
 
 NUMBERS, GONE = UUID(int=7), UUID(int=8)
+OFFSETS = {2: 4}
 BY_ID = 6
-
-
-def of_topics(
-    *topic_ids: UUID, member_id: str = "", generation: int = -1
-) -> TxnOffsetCommitRequest:
-    """A commit of partition 2 of each topic."""
-    partition = TxnOffsetCommitRequestPartition(
-        partition_index=2, committed_offset=4, committed_metadata=""
-    )
-    return TxnOffsetCommitRequest(
-        transactional_id="t",
-        group_id="g",
-        producer_id=1,
-        producer_epoch=2,
-        generation_id=generation,
-        member_id=member_id,
-        topics=tuple(
-            TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=(partition,))
-            for topic_id in topic_ids
-        ),
-    )
-
-
-def codes(answer: TxnOffsetCommitResponse) -> dict[UUID, int]:
-    """The error of each topic's partition."""
-    return {topic.topic_id: topic.partitions[0].error_code for topic in answer.topics}
 
 
 def test_existing_topics_get_names_beside_their_ids() -> None:
     """A broker of any version can then store them."""
-    known, unknown = named(of_topics(NUMBERS, GONE), {NUMBERS: "numbers"})
+    known, unknown = named(
+        transactional_commit_of({NUMBERS: OFFSETS, GONE: OFFSETS}), {NUMBERS: "numbers"}
+    )
     assert [(topic.name, topic.topic_id) for topic in known.topics] == [("numbers", NUMBERS)]
     assert [(topic.name, topic.topic_id) for topic in unknown.topics] == [("", GONE)]
 
@@ -63,7 +40,7 @@ def test_existing_topics_get_names_beside_their_ids() -> None:
 @pytest.mark.parametrize("told", [{"name": "numbers"}, {"topic_id": NUMBERS}])
 def test_an_answer_has_names_and_ids(told: dict[str, str | UUID]) -> None:
     """The broker's version returns one of them."""
-    known, _unknown = named(of_topics(NUMBERS), {NUMBERS: "numbers"})
+    known, _unknown = named(transactional_commit_of({NUMBERS: OFFSETS}), {NUMBERS: "numbers"})
     partition = TxnOffsetCommitResponsePartition(partition_index=2)
     topic = TxnOffsetCommitResponseTopic(partitions=(partition,), **told)  # type: ignore[arg-type]
     answer = completed(TxnOffsetCommitResponse(topics=(topic,)), known)
@@ -72,13 +49,7 @@ def test_an_answer_has_names_and_ids(told: dict[str, str | UUID]) -> None:
 
 def test_an_answer_to_a_commit_by_name_is_unchanged() -> None:
     """The client did not send ids."""
-    commit = TxnOffsetCommitRequest(
-        transactional_id="t",
-        group_id="g",
-        producer_id=1,
-        producer_epoch=2,
-        topics=(TxnOffsetCommitRequestTopic(name="numbers", partitions=()),),
-    )
+    commit = transactional_commit_of({"numbers": {}})
     topic = TxnOffsetCommitResponseTopic(name="numbers", partitions=())
     answer = TxnOffsetCommitResponse(topics=(topic,))
     assert completed(answer, commit) == answer
@@ -104,11 +75,14 @@ async def test_a_transaction_by_topic_id_is_stored_by_any_broker(upstream_versio
     """Before Kafka 4.4 the gateway sends names. Topics that cannot be stored have an error each."""
     async with open_scene(upstream_version) as (broker, client):
         joined = await client.enter()
-        commit = of_topics(
-            NUMBERS, GONE, member_id=joined.member_id, generation=joined.generation_id
+        commit = transactional_commit_of(
+            {NUMBERS: OFFSETS, GONE: OFFSETS},
+            member_id=joined.member_id,
+            generation=joined.generation_id,
         )
         answer = await client.connection.ask(commit, BY_ID)
-        assert codes(answer) == {NUMBERS: ErrorCode.NONE, GONE: ErrorCode.UNKNOWN_TOPIC_ID}
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        assert codes_of(answer) == {NUMBERS: {2: ErrorCode.NONE}, GONE: {2: unknown}}
         assert broker.offsets == {2: 4}
         (seen,) = broker.commits
         assert isinstance(seen, TxnOffsetCommitRequest)
@@ -120,8 +94,10 @@ async def test_a_transaction_by_topic_id_is_stored_by_any_broker(upstream_versio
 async def test_a_commit_of_unknown_ids_reaches_no_broker() -> None:
     """The zero id does not either."""
     async with open_scene(5) as (broker, client):
-        answer = await client.connection.ask(of_topics(GONE, UUID(int=0)), BY_ID)
-        assert set(codes(answer).values()) == {ErrorCode.UNKNOWN_TOPIC_ID}
+        commit = transactional_commit_of({GONE: OFFSETS, NO_TOPIC_ID: OFFSETS})
+        answer = await client.connection.ask(commit, BY_ID)
+        unknown = {2: ErrorCode.UNKNOWN_TOPIC_ID}
+        assert codes_of(answer) == {GONE: unknown, NO_TOPIC_ID: unknown}
         assert broker.commits == []
 
 
@@ -129,6 +105,8 @@ async def test_a_stale_native_member_gets_stale_member_epoch() -> None:
     """Transactional commits have this code from v6 on, for all their topics."""
     async with open_scene(5) as (_broker, client):
         joined = await client.native("n1", 0, topics=("numbers",))
-        commit = of_topics(NUMBERS, member_id="n1", generation=joined.member_epoch + 1)
+        commit = transactional_commit_of(
+            {NUMBERS: OFFSETS}, member_id="n1", generation=joined.member_epoch + 1
+        )
         answer = await client.connection.ask(commit, BY_ID)
-        assert codes(answer) == {NUMBERS: ErrorCode.STALE_MEMBER_EPOCH}
+        assert codes_of(answer) == {NUMBERS: {2: ErrorCode.STALE_MEMBER_EPOCH}}

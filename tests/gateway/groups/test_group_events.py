@@ -22,13 +22,11 @@ from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from tests.support.commits import commit_of
 from tests.support.hosted_groups import (
     GROUP,
     QUIET_S,
@@ -240,14 +238,7 @@ async def test_a_members_commits_are_reported_before_its_departure(
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")
-        partition = OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=5, committed_metadata=""
-        )
-        commit = OffsetCommitRequest(
-            group_id=GROUP,
-            member_id="n",
-            topics=(OffsetCommitRequestTopic(name="foo", partitions=(partition,)),),
-        )
+        commit = commit_of({"foo": {0: 5}}, group_id=GROUP, member_id="n")
         stored = OffsetCommitResponsePartition(partition_index=0)
         topic = OffsetCommitResponseTopic(name="foo", partitions=(stored,))
         answer = OffsetCommitResponse(topics=(topic,))

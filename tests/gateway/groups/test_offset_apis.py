@@ -29,9 +29,8 @@ from kafka_codecs.offset_fetch import (
 )
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
 )
+from tests.support.commits import codes_of, transactional_commit_of
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, given_to, group_client
@@ -313,38 +312,24 @@ async def test_offsets_are_deleted_after_a_predecessors_anchor_left() -> None:
 
 async def test_a_transaction_is_checked_for_its_member_and_stored_for_the_anchor() -> None:
     """Check and hold are those of other commits. The transaction remains the client's."""
-
-    def request(member_id: str, generation: int) -> TxnOffsetCommitRequest:
-        partition = TxnOffsetCommitRequestPartition(
-            partition_index=2, committed_offset=4, committed_metadata=""
-        )
-        return TxnOffsetCommitRequest(
-            transactional_id="t",
-            group_id="g",
-            producer_id=1,
-            producer_epoch=2,
-            generation_id=generation,
-            member_id=member_id,
-            topics=(TxnOffsetCommitRequestTopic(name="numbers", partitions=(partition,)),),
-        )
-
     async with open_scene() as scene:
         joined = await scene.client.enter()
         ask = scene.client.connection.ask
-        stale = await ask(request(joined.member_id, 99), 3)
-        assert stale.topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+        member_id, generation = joined.member_id, joined.generation_id
+        commit = partial(transactional_commit_of, {"numbers": {2: 4}})
+        stale = await ask(commit(member_id=member_id, generation=99), 3)
+        assert codes_of(stale) == {"numbers": {2: ErrorCode.ILLEGAL_GENERATION}}
         assert scene.broker.commits == []
-        stored = await ask(request(joined.member_id, joined.generation_id), 3)
-        assert stored.topics[0].partitions[0].error_code == 0
+        stored = await ask(commit(member_id=member_id, generation=generation), 3)
+        assert codes_of(stored) == {"numbers": {2: 0}}
         (seen,) = scene.broker.commits
         assert isinstance(seen, TxnOffsetCommitRequest)
         assert (seen.transactional_id, seen.producer_id, seen.producer_epoch) == ("t", 1, 2)
         held = scene.broker.coordinator.group("g")
         assert (seen.generation_id, seen.member_id) == (held.generation, held.member_id)
         assert seen.group_instance_id == "groupferry"
-        await scene.client.leave(joined.member_id)
-        alone = await ask(request("", -1), 3)
-        assert alone.topics[0].partitions[0].error_code == 0
+        await scene.client.leave(member_id)
+        assert codes_of(await ask(commit(), 3)) == {"numbers": {2: 0}}
 
 
 def deletion(*names: str, index: int = 0) -> OffsetDeleteRequest:

@@ -27,9 +27,6 @@ from gateway.groups.offset_reporter import OffsetReporter
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -45,13 +42,11 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from kafka_codecs.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from tests.support.commits import commit_of, transactional_commit_of
 from tests.support.hosted_groups import lone_request
 
 
@@ -75,21 +70,7 @@ class Tally(OffsetReporter):
         errors: Mapping[int, int] | None = None,
     ) -> None:
         """A member's commit of some partitions of foo, and the cluster's answer."""
-        request = OffsetCommitRequest(
-            group_id=group_id,
-            member_id=member_id,
-            topics=(
-                OffsetCommitRequestTopic(
-                    name="foo",
-                    partitions=tuple(
-                        OffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=at, committed_metadata=""
-                        )
-                        for partition, at in offsets.items()
-                    ),
-                ),
-            ),
-        )
+        request = commit_of({"foo": offsets}, group_id=group_id, member_id=member_id)
         answer = OffsetCommitResponse(
             topics=(
                 OffsetCommitResponseTopic(
@@ -208,23 +189,7 @@ def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
 def test_transactional_commits_are_reported_separately() -> None:
     """Their transaction may still abort."""
     reporter = Tally()
-    request = TxnOffsetCommitRequest(
-        transactional_id="t",
-        group_id="orders",
-        producer_id=1,
-        producer_epoch=0,
-        member_id="m",
-        topics=(
-            TxnOffsetCommitRequestTopic(
-                name="foo",
-                partitions=(
-                    TxnOffsetCommitRequestPartition(
-                        partition_index=0, committed_offset=5, committed_metadata=None
-                    ),
-                ),
-            ),
-        ),
-    )
+    request = transactional_commit_of({"foo": {0: 5}}, group_id="orders", member_id="m")
     answer = TxnOffsetCommitResponse(
         topics=(
             TxnOffsetCommitResponseTopic(

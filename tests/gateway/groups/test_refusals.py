@@ -14,48 +14,16 @@ from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
 )
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.sync_group import SyncGroupRequest
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
 )
+from tests.support.commits import commit_of, transactional_commit_of
 
-COMMIT = OffsetCommitRequest(
-    group_id="g",
-    topics=(
-        OffsetCommitRequestTopic(
-            name="foo",
-            partitions=tuple(
-                OffsetCommitRequestPartition(
-                    partition_index=number, committed_offset=5, committed_metadata=""
-                )
-                for number in (1, 4)
-            ),
-        ),
-    ),
-)
-TXN_COMMIT = TxnOffsetCommitRequest(
-    transactional_id="t",
-    group_id="g",
-    producer_id=1,
-    producer_epoch=0,
-    topics=(
-        TxnOffsetCommitRequestTopic(
-            name="foo",
-            partitions=tuple(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=number, committed_offset=5, committed_metadata=""
-                )
-                for number in (1, 4)
-            ),
-        ),
-    ),
-)
+OFFSETS = {"foo": {1: 5, 4: 5}}
+COMMIT, TXN_COMMIT = commit_of(OFFSETS), transactional_commit_of(OFFSETS)
 SYNC = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 MESSAGES: list[GroupMessage] = [

@@ -22,11 +22,6 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest
-from kafka_codecs.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from kafka_codecs.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -38,6 +33,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
+from tests.support.commits import commit_of
 from tests.support.differential.deviations import Deviation, Unlike, explained, first_error
 from tests.support.differential.plain import Plain, differences
 from tests.support.differential.profiles import Profile
@@ -482,25 +478,13 @@ class Duel:
         """Send an OffsetCommit with offsets by topic and partition."""
 
         def make(side: Side) -> Struct:
-            return OffsetCommitRequest(
+            return commit_of(
+                offsets,
                 group_id=side.group,
-                generation_id_or_member_epoch=side.epochs.get(who, -1) if epoch is None else epoch,
                 member_id=side.id_of(who if member_id is None else member_id),
-                group_instance_id=instance,
-                topics=tuple(
-                    OffsetCommitRequestTopic(
-                        name=name,
-                        partitions=tuple(
-                            OffsetCommitRequestPartition(
-                                partition_index=number,
-                                committed_offset=offset,
-                                committed_metadata=metadata,
-                            )
-                            for number, offset in by_partition.items()
-                        ),
-                    )
-                    for name, by_partition in offsets.items()
-                ),
+                epoch=side.epochs.get(who, -1) if epoch is None else epoch,
+                instance_id=instance,
+                metadata=metadata,
             )
 
         said = f"OffsetCommit v{version} {offsets}" + _said(
