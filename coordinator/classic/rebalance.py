@@ -86,10 +86,10 @@ def prepare_rebalance(step: StepBuilder) -> None:
     if group.phase is ClassicPhase.EMPTY:
         delay_ms = step.config.classic_initial_rebalance_delay_ms
         delay = InitialDelay(budget_left_ms=max(0, _longest_rebalance_timeout_ms(group) - delay_ms))
-        _move(step, phase=ClassicPhase.PREPARING_REBALANCE, initial_delay=delay)
+        _enter_join_phase(step, delay)
         step.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", delay_ms)
     else:
-        _move(step, phase=ClassicPhase.PREPARING_REBALANCE, initial_delay=None)
+        _enter_join_phase(step, None)
         step.arm(DeadlineKind.JOIN_PHASE, "", _longest_rebalance_timeout_ms(group))
         maybe_complete_join(step)
 
@@ -128,10 +128,10 @@ def initial_delay_over(step: StepBuilder) -> None:
         return
     if delay.member_joined and delay.budget_left_ms > 0:
         again_ms = min(step.config.classic_initial_rebalance_delay_ms, delay.budget_left_ms)
-        _move(step, initial_delay=InitialDelay(budget_left_ms=delay.budget_left_ms - again_ms))
+        _set_initial_delay(step, InitialDelay(budget_left_ms=delay.budget_left_ms - again_ms))
         step.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", again_ms)
     else:
-        _move(step, initial_delay=None)
+        _set_initial_delay(step, None)
         maybe_complete_join(step)
 
 
@@ -139,7 +139,7 @@ def note_new_member(step: StepBuilder) -> None:
     """During the initial delay, remember that a new member has joined."""
     delay = step.classic.core.initial_delay
     if delay is not None and not delay.member_joined:
-        _move(step, initial_delay=replace(delay, member_joined=True))
+        _set_initial_delay(step, replace(delay, member_joined=True))
 
 
 def sync_phase_over(step: StepBuilder) -> None:
@@ -163,7 +163,8 @@ def drop_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:
     step.disarm(DeadlineKind.SESSION, member_id)
     step.emit(ClassicGroupMemberDropped(member_id, cause))
     if group.core.leader == member_id:
-        _move(step, leader=None)  # the next join phase elects another
+        # The next join phase elects another.
+        step.emit(ClassicCoreMoved(replace(group.core, leader=None)))
 
 
 def drop_pending_id(step: StepBuilder, member_id: str) -> None:
@@ -201,25 +202,26 @@ def _complete_join(step: StepBuilder) -> None:
 
 
 def _become_empty(step: StepBuilder) -> None:
-    core = step.classic.core
-    _move(
-        step,
-        generation=core.generation + 1,
+    group = step.classic
+    emptied = replace(
+        group.core,
+        generation=group.core.generation + 1,
         protocol=None,
         leader=None,
         topics=frozenset(),
         topics_hash=None,
         unwatched_hash=None,
     )
-    store_group(step, step.classic.stored_value())
+    step.emit(ClassicCoreMoved(emptied))
+    store_group(step, group.stored_value())
 
 
 def _start_generation(step: StepBuilder) -> None:
     group = step.classic
     core = group.core
     leader = core.leader if core.leader in group.joins else next(iter(group.joins))
-    _move(
-        step,
+    begun = replace(
+        core,
         phase=ClassicPhase.COMPLETING_REBALANCE,
         generation=core.generation + 1,
         protocol=selected([member.protocols for member in group.members.values()]),
@@ -227,9 +229,10 @@ def _start_generation(step: StepBuilder) -> None:
         unwatched_hash=None,
         held_at_downgrade=None,
     )
+    step.emit(ClassicCoreMoved(begun))
     topics = subscribed_topics(group)
     topics_hash = None if topics is None else step.topics.metadata_hash(topics)
-    _move(step, topics=topics, topics_hash=topics_hash)
+    step.emit(ClassicCoreMoved(replace(begun, topics=topics, topics_hash=topics_hash)))
     step.emit(SyncsExpected(tuple(group.members)))
     step.arm(DeadlineKind.SYNC_PHASE, "", _longest_rebalance_timeout_ms(group))
     for member_id, parked in list(group.joins.items()):
@@ -252,6 +255,16 @@ def join_reply(group: ClassicGroup, member_id: str) -> JoinGroupReply:
     )
 
 
+def _enter_join_phase(step: StepBuilder, initial_delay: InitialDelay | None) -> None:
+    core = step.classic.core
+    preparing = replace(core, phase=ClassicPhase.PREPARING_REBALANCE, initial_delay=initial_delay)
+    step.emit(ClassicCoreMoved(preparing))
+
+
+def _set_initial_delay(step: StepBuilder, delay: InitialDelay | None) -> None:
+    step.emit(ClassicCoreMoved(replace(step.classic.core, initial_delay=delay)))
+
+
 def _discard_assignments(step: StepBuilder) -> None:
     """Discard all assignments, because a rebalance interrupts another one (rule 2.6)."""
     group = step.classic
@@ -265,7 +278,3 @@ def _discard_assignments(step: StepBuilder) -> None:
 
 def _longest_rebalance_timeout_ms(group: ClassicGroup) -> int:
     return max((member.rebalance_timeout_ms for member in group.members.values()), default=0)
-
-
-def _move(step: StepBuilder, **changes: object) -> None:
-    step.emit(ClassicCoreMoved(replace(step.classic.core, **changes)))  # type: ignore[arg-type]

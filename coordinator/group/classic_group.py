@@ -8,6 +8,7 @@ from dataclasses import replace
 from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
+from coordinator.group.classic_phases import stored_phase
 from coordinator.interface.records import (
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -135,10 +136,10 @@ class ClassicGroup(Forkable):
                 self.unsynced.drop(member_id)
 
     def _load(self, value: ClassicGroupValue) -> None:
-        """Restore a stored group: Stable, or Empty if it has no members (rule 2.10)."""
+        """Restore a stored group (rule 2.10)."""
         self.core = replace(
             self.core,
-            phase=ClassicPhase.STABLE if value.members else ClassicPhase.EMPTY,
+            phase=stored_phase(value),
             generation=value.generation,
             protocol_type=value.protocol_type,
             protocol=value.protocol,

@@ -10,6 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.classic_phases import check_phase
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
@@ -105,6 +106,7 @@ def _arm_classic_group(
 
 def _begin_rebalance(group: ClassicGroup, now_ms: int) -> Iterator[VolatileRecord]:
     timeouts_ms = (member.rebalance_timeout_ms for member in group.members.values())
+    check_phase(group.phase, ClassicPhase.PREPARING_REBALANCE)
     yield ClassicCoreMoved(replace(group.core, phase=ClassicPhase.PREPARING_REBALANCE))
     yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN_PHASE), now_ms + max(timeouts_ms, default=0))
 

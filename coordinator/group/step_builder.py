@@ -5,20 +5,25 @@ that follow. The group itself changes only when the driver has logged the record
 """
 
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.classic_phases import check_phase, stored_phase
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState, Record
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
-from coordinator.interface.records import CurrentAssignment
+from coordinator.interface.records import ClassicGroupMetadata, CurrentAssignment
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
+    ClassicCoreMoved,
     DeadlineCleared,
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
     Token,
 )
+
+PhaseRecord = ClassicCoreMoved | ClassicGroupMetadata
+"""Records that may move a classic group to another phase."""
 
 
 class StepBuilder:
@@ -62,6 +67,8 @@ class StepBuilder:
         for record in records:
             if isinstance(record, CurrentAssignment):
                 self._guard_single_owner(record)
+            elif isinstance(record, PhaseRecord):
+                self._guard_phase(record)
             self.records.append(record)
             self.state.apply(record)
 
@@ -93,6 +100,16 @@ class StepBuilder:
             commit.member_id == member_id or partition not in commit.held
             for commit in self.state.commits.values()
         )
+
+    def _guard_phase(self, record: PhaseRecord) -> None:
+        """A classic group moves only as its table permits (rule 2.1)."""
+        group = self.state.group
+        before = group.phase if isinstance(group, ClassicGroup) else None
+        match record:
+            case ClassicCoreMoved(core):
+                check_phase(before, core.phase)
+            case ClassicGroupMetadata(value=value):
+                check_phase(before, None if value is None else stored_phase(value))
 
     def _guard_single_owner(self, record: CurrentAssignment) -> None:
         """A partition never has two owners (rule 3.1)."""

@@ -6,6 +6,7 @@ All events of groups that follow from records are made here, so events and state
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.classic_phases import stored_phase
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import read_stored_assignment
 from coordinator.group.state import GroupState, Record
@@ -33,7 +34,6 @@ from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
     ClassicGroupMemberDropped,
     ClassicGroupMemberPut,
-    ClassicPhase,
     CommitEnded,
     CommitStarted,
     DeadlineCleared,
@@ -173,7 +173,7 @@ class _Teller:
         self, group: ClassicGroup, value: ClassicGroupValue
     ) -> Iterator[GatewayEvent]:
         """The leader distributed an assignment, or the last member left."""
-        reached = ClassicPhase.STABLE if value.members else ClassicPhase.EMPTY
+        reached = stored_phase(value)
         if group.phase is not reached:
             yield GroupStateMoved(
                 from_state=group.phase,
