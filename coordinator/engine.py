@@ -23,7 +23,7 @@ from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
 from coordinator.handlers.views import describe, summarize
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.errors import GroupError, InvariantError
+from coordinator.interface.errors import GroupError, InvariantError, ensure
 from coordinator.interface.events import (
     ConfigsReceived,
     ConsumerHeartbeatReceived,
@@ -91,14 +91,24 @@ class GroupEngine:
         self._config = config  # including the group's overrides
         self.state = GroupState(group_id)
         self._deadlines = DeadlineQueue({})
+        self._original: Self | None = None  # of a fork in use
+        self._readers = 0  # steps being decided on this state, and forks in use
 
     def fork(self) -> Self:
-        """A copy-on-write copy of the group. The original must not change while it is in use."""
+        """A copy-on-write copy of the group. The original cannot change until its `release`."""
         twin = type(self)(self.state.group_id, self._broker_config)
+        twin._original = self
+        self._readers += 1
         twin._config = self._config
         twin.state = self.state.fork()
         twin._deadlines = self._deadlines.copy()
         return twin
+
+    def release(self) -> None:
+        """End the use of this fork, so that the original may change."""
+        assert self._original is not None, "not a fork in use"
+        self._original._readers -= 1
+        self._original = None
 
     def load(self, records: Iterable[DurableRecord], *, now_ms: int) -> None:
         """Load a group from its log and restart its timers (rules 2.10, 3.12)."""
@@ -132,6 +142,7 @@ class GroupEngine:
             now_ms=now_ms,
             may_take_long=may_take_long,
         )
+        self._readers += 1
         try:
             _check_group_id(self.state.group_id, event)
             check_size(event, topics)
@@ -143,6 +154,8 @@ class GroupEngine:
             if isinstance(event, Happening):
                 raise InvariantError("an event that is not a request was refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
+        finally:
+            self._readers -= 1
         match step.state.group:
             case ConsumerGroup():
                 classic_only.schedule(step)
@@ -153,7 +166,9 @@ class GroupEngine:
         return Step(records=tuple(step.records), replies=tuple(step.replies))
 
     def apply(self, record: Record) -> None:
-        """Apply one record of a step to the state."""
+        """Apply one record of a step to the state. Raises InvariantError while a step is being
+        decided on the state, or a fork of it is in use."""
+        ensure(not self._readers, "a group changed while a copy of it was in use")
         self.state.apply(record)
         if isinstance(record, DeadlineSet):
             self._deadlines.note(record)

@@ -31,7 +31,8 @@ class Decision:
 
 
 class Batch:
-    """Leaves the engine unchanged; the caller applies the records once they are durable."""
+    """Leaves the engine unchanged; the caller closes the batch, and applies the records once they
+    are durable."""
 
     def __init__(self, engine: GroupEngine) -> None:
         self.decisions: list[Decision] = []
@@ -77,6 +78,12 @@ class Batch:
         if step.records:
             return None
         return next((reply for _token, reply in step.replies if reply.error), None)
+
+    def close(self) -> None:
+        """End the deciding, so that the decisions can be applied to the engine."""
+        if self._copy is not None:
+            self._copy.release()
+            self._copy, self._copied = None, 0
 
     def _latest(self) -> GroupEngine:
         if not self.decisions:

@@ -361,6 +361,7 @@ class GroupTask:
     async def _write_and_apply(self, batch: Batch) -> bool:
         """Write the batch, then carry out its decisions. Returns False if the group must be loaded
         again: after a bug, or if it is unknown whether the log has the batch."""
+        batch.close()
         try:
             stamped = await self._write(batch)
         except StateLogError as error:

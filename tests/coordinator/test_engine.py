@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
@@ -125,8 +126,7 @@ def test_a_blank_group_id_is_refused(group_id: str, event: Request, error: Error
 
 
 def test_a_fork_is_independent(group: GroupScript) -> None:
-    """The fork has the deadlines and configs of the original, which must not change while the fork
-    is in use."""
+    """The fork has the deadlines and configs of the original."""
     group.native("n", 0)
     before, next_ms = snapshot(group.engine.state), group.engine.next_deadline_ms()
     fork = group.engine.fork()
@@ -136,3 +136,32 @@ def test_a_fork_is_independent(group: GroupScript) -> None:
     assert fork.next_deadline_ms() == group.now_ms + 1
     assert fork.describe_configs() != group.engine.describe_configs()
     assert (snapshot(group.engine.state), group.engine.next_deadline_ms()) == (before, next_ms)
+
+
+def test_the_original_cannot_change_until_all_its_forks_are_released(group: GroupScript) -> None:
+    """A fork shares rows with it, and would see some of the change."""
+    group.native("n", 0)
+    first, second = group.engine.fork(), group.engine.fork()
+    third = second.fork()
+    first.release()
+    record = DeadlineSet(DeadlineKey(DeadlineKind.SESSION, "n"), 1)
+    for forked in (group.engine, second):
+        before = snapshot(forked.state)
+        with pytest.raises(InvariantError):
+            forked.apply(record)
+        assert snapshot(forked.state) == before
+    third.release()
+    second.apply(record)
+    second.release()
+    group.engine.apply(record)
+
+
+def test_a_group_cannot_change_while_a_step_is_decided(
+    group: GroupScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long computation runs in a thread, while the driver could go on."""
+    record = DeadlineSet(DeadlineKey(DeadlineKind.SESSION, "n"), 1)
+    monkeypatch.setattr("coordinator.engine.check_size", lambda *_: group.engine.apply(record))
+    with pytest.raises(InvariantError):
+        group.native("n", 0)
+    group.engine.apply(record)

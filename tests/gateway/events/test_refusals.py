@@ -24,12 +24,11 @@ class Refused(GroupScript):
         )
 
     def feed(self, event: Event) -> Step:
-        before = self.engine.fork()
-        step = super().feed(event)
-        found = refused_conversion(before.state, event, step)
+        step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
+        found = refused_conversion(self.engine.state, event, step)
         if found is not None:
             self.refused.append(found.fields)
-        return step
+        return super().feed(event)
 
 
 def test_a_refused_classic_join_is_reported() -> None:

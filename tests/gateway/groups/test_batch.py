@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import Event, TimePassed
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import Reply
@@ -73,6 +74,7 @@ def test_gathered_requests_are_decided_like_single_ones(seed: int) -> None:
         for event, now_ms, topics in events:
             batch.decide(event, now_ms=now_ms, topics=topics)
         assert snapshot(engine.state) == before
+        batch.close()
         durable += batch.durable
         for decision in batch.decisions:
             answers.update(decision.step.replies)
@@ -81,6 +83,22 @@ def test_gathered_requests_are_decided_like_single_ones(seed: int) -> None:
     assert durable == stranger.script.log
     assert answers == stranger.script.answers
     assert snapshot(engine.state) == snapshot(stranger.script.engine.state)
+
+
+def test_the_group_cannot_change_while_a_batch_still_decides_on_it() -> None:
+    """Later requests of the batch would be decided on a mixture of two states."""
+    stranger = Recorded(1)
+    for member_id in "ab":
+        stranger.script.native(member_id, 0)
+    engine = GroupEngine("g", stranger.script.config)
+    batch = Batch(engine)
+    for event, now_ms, topics in stranger.sent:
+        batch.decide(event, now_ms=now_ms, topics=topics)
+    record = batch.decisions[0].step.records[0]
+    with pytest.raises(InvariantError):
+        engine.apply(record)
+    batch.close()
+    engine.apply(record)
 
 
 def test_requests_without_records_do_not_wait_for_the_log() -> None:
