@@ -30,20 +30,12 @@ def admit(step: StepBuilder, event: ConsumerHeartbeatReceived, member_id: str) -
     """
     group = step.consumer if step.state.group is not None else ConsumerGroup()
     check_room(step, group, member_id, event.instance_id)
+    if event.member_epoch == JOIN_EPOCH:
+        return _admit_joiner(step, group, event, member_id)
     if event.instance_id is not None:
-        holder_id = group.instances.get(event.instance_id)
-        if event.member_epoch == JOIN_EPOCH:
-            if holder_id is not None:
-                _take_over(step, event.instance_id, holder_id, member_id)
-            return group.members.get(member_id)
         check_instance(group, event.instance_id, member_id)
-    elif event.member_epoch == JOIN_EPOCH and is_away(group, member_id):
-        # The client omitted its instance id, which is required, but returns nevertheless.
-        replace_member(step, member_id, member_id)
     member = group.members.get(member_id)
     if member is None:
-        if event.member_epoch == JOIN_EPOCH:
-            return None
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of the group")
     _check_epoch(member, group.assignments[member_id], event)
     return member
@@ -69,13 +61,27 @@ def is_away(group: ConsumerGroup, member_id: str) -> bool:
     return current is not None and current.member_epoch == STATIC_LEAVE_EPOCH
 
 
-def _take_over(step: StepBuilder, instance_id: str, holder_id: str, member_id: str) -> None:
+def _admit_joiner(
+    step: StepBuilder, group: ConsumerGroup, event: ConsumerHeartbeatReceived, member_id: str
+) -> Member | None:
+    holder_id = group.instances.get(event.instance_id or "")
+    if holder_id is not None:
+        _take_over(step, holder_id, member_id)
+    elif is_away(group, member_id):
+        # DEV D26: the member returns with another instance id, or without one.
+        replace_member(step, member_id, member_id)
+    return group.members.get(member_id)
+
+
+def _take_over(step: StepBuilder, holder_id: str, member_id: str) -> None:
     """Replace a holder that left with epoch -2 or is classic. A live native holder stays."""
     group = step.consumer
-    if not (is_away(group, holder_id) or group.members[holder_id].is_classic):
+    holder = group.members[holder_id]
+    if not (is_away(group, holder_id) or holder.is_classic):
         raise GroupError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"the instance id {instance_id} is in use: its member must leave, or its session end",
+            f"the instance id {holder.instance_id} is in use: its member must leave, or its session"
+            " end",
         )
     if member_id in group.members and member_id != holder_id:
         # The joiner gives up its previous membership, whose target needs a new owner.
@@ -87,7 +93,7 @@ def _take_over(step: StepBuilder, instance_id: str, holder_id: str, member_id: s
 
 def _check_epoch(member: Member, current: Assignment, event: ConsumerHeartbeatReceived) -> None:
     received = event.member_epoch
-    if received in (JOIN_EPOCH, current.member_epoch):
+    if received == current.member_epoch:
         return
     # If the answer with the new epoch was lost, the member repeats the previous epoch and owns no
     # more than it was assigned. DEV D54: it need not state its partitions, because librdkafka does

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from coordinator.consumer.admission import check_instance
+from coordinator.consumer.admission import check_instance, is_away
 from coordinator.conversion.fence import fence
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
@@ -28,10 +28,10 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         raise GroupError(
             ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
         )
-    if event.member_epoch == STATIC_LEAVE_EPOCH:
-        _leave_for_a_while(step, event.member_id)
-    else:
+    if event.member_epoch != STATIC_LEAVE_EPOCH:
         fence(step, {event.member_id: RemovalCause.LEFT})
+    elif not is_away(group, event.member_id):
+        _leave_for_a_while(step, event.member_id)
     step.answer(
         event.token,
         ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch),

@@ -1,5 +1,7 @@
 """Admission of a heartbeat: the member and its epoch (rules 3.3, 3.4)."""
 
+import pytest
+
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
@@ -71,20 +73,21 @@ def test_a_member_that_left_temporarily_cannot_use_its_former_epoch(group: Group
     assert late.error == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_member_that_left_temporarily_may_return_without_its_instance_id(
-    group: GroupScript,
+@pytest.mark.parametrize("instance_id", [None, "i2"])
+def test_a_member_that_left_temporarily_may_return_with_another_instance_id_or_none(
+    group: GroupScript, instance_id: str | None
 ) -> None:
-    """It receives a real epoch although it has partitions to revoke, because -2 would mean to leave
-    again."""
+    """DEV D26: it receives a real epoch although it has partitions to revoke, because -2 would mean
+    to leave again."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
         epoch=11,
     )
     group.native("n1", -2, instance_id="i1")
-    reply = group.native("n1")
+    reply = group.native("n1", instance_id=instance_id)
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 11)
     assert group.named(reply.assignment) == {"foo": (0,)}
-    assert group.consumer.members["n1"].instance_id == "i1"
+    assert dict(group.consumer.instances) == {instance_id or "i1": "n1"}
 
 
 def test_a_member_that_turned_classic_is_fenced_at_its_former_epoch(group: GroupScript) -> None:

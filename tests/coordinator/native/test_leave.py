@@ -59,6 +59,17 @@ def test_a_static_member_that_leaves_temporarily_keeps_its_partitions(group: Gro
     assert group.native("n1", 10, instance_id="i1").error == ErrorCode.FENCED_MEMBER_EPOCH
 
 
+def test_a_repeated_temporary_leave_changes_nothing(group: GroupScript) -> None:
+    """The client repeats it if the answer was lost. The last epoch must survive: the partitions
+    that the member inherits on its return count as assigned at that epoch (DEV D68)."""
+    group.given_consumer_group(given_native("n1", instance_id="i1", assigned=FOO_0))
+    group.native("n1", -2, instance_id="i1")
+    reply = group.native("n1", -2, instance_id="i1")
+    assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, -2)
+    assert group.last_step.records == ()
+    assert group.current("n1").previous_epoch == 10
+
+
 def test_a_classic_member_may_leave_by_native_heartbeat(group: GroupScript) -> None:
     """Its member id is valid there as well."""
     group.given_consumer_group(given_classic("c1"), given_native("n1"))
