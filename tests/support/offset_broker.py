@@ -1,7 +1,7 @@
 """A broker that stores offsets when the test allows it, for gateways that need late answers.
 
-It has one topic, `numbers`. Its groups have no members except anchors. Commits wait at `gate`, if
-it is set.
+It has the topic `numbers`, and others if the test adds them. Its groups have no members except
+anchors. Commits wait at `gate`, if it is set.
 """
 
 from dataclasses import dataclass, field, replace
@@ -94,6 +94,8 @@ class OffsetBroker(FakeBroker):
     fetch_error: int = 0
     commit_error: int = 0
     topic_id: UUID = NO_TOPIC_ID
+    other_topics: dict[str, UUID] = field(default_factory=dict)
+    """Further topics with as many partitions."""
     operations: int = -(2**31)
     """The authorized operations for every group, if a client requests them."""
     join_gate: trio.Event | None = None
@@ -127,21 +129,22 @@ class OffsetBroker(FakeBroker):
 
     async def _metadata(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         host_and_port = self.metadata()
-        topic = MetadataResponseTopic(
-            name="numbers",
-            topic_id=self.topic_id,
-            partitions=tuple(
-                MetadataResponsePartition(
-                    partition_index=number,
-                    leader_id=self.node_id,
-                    replica_nodes=(self.node_id,),
-                    isr_nodes=(self.node_id,),
-                )
-                for number in range(PARTITIONS)
-            ),
+        partitions = tuple(
+            MetadataResponsePartition(
+                partition_index=number,
+                leader_id=self.node_id,
+                replica_nodes=(self.node_id,),
+                isr_nodes=(self.node_id,),
+            )
+            for number in range(PARTITIONS)
         )
         message = MetadataResponse(
-            brokers=host_and_port.brokers, cluster_id=self.cluster_id, topics=(topic,)
+            brokers=host_and_port.brokers,
+            cluster_id=self.cluster_id,
+            topics=tuple(
+                MetadataResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+                for name, topic_id in {"numbers": self.topic_id, **self.other_topics}.items()
+            ),
         )
         await answer(wire, header, message)
 

@@ -66,10 +66,14 @@ class Scene:
 
 @asynccontextmanager
 async def open_scene(
-    max_groups: int = 16, *, shows_members: bool = True, state_log: MemoryLog | None = None
+    max_groups: int = 16,
+    *,
+    shows_members: bool = True,
+    state_log: MemoryLog | None = None,
+    broker: OffsetBroker | None = None,
 ) -> AsyncIterator[Scene]:
     """A scene for the length of the block."""
-    broker = OffsetBroker()
+    broker = broker or OffsetBroker()
     with trio.fail_after(10):
         async with (
             running_fake_broker(broker),
@@ -121,6 +125,20 @@ async def test_an_empty_hosted_group_is_described_as_in_the_cluster() -> None:
         described = await scene.client.described(5)
         assert [member.client_id for member in described.members] == ["moved-on"]
         assert described.group_state == "Stable"
+
+
+async def test_a_group_with_only_a_predecessors_anchor_is_an_empty_consumer_group() -> None:
+    """The predecessor died before its log had the group."""
+    log, log_without_group = MemoryLog(), MemoryLog()
+    log_without_group.id = log.id
+    async with open_scene(state_log=log) as before:
+        joined = await before.client.enter()
+        await before.client.leave(joined.member_id)
+    async with open_scene(state_log=log_without_group, broker=before.broker) as scene:
+        assert scene.broker.coordinator.group("g").member_id
+        described = await scene.client.described(5)
+        assert (described.group_state, described.members) == ("Empty", ())
+        assert described.protocol_type == "consumer"
 
 
 async def test_a_cluster_that_lists_no_states_is_filtered() -> None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from operator import not_
+from uuid import UUID
 
 import trio
 
@@ -20,6 +21,7 @@ from kafka_codecs.header import RequestHeader, decode_response_header
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
+from tests.support.commits import codes_of, transactional_commit_of
 from tests.support.fake_broker import answer, run_until_cancelled, running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
@@ -51,6 +53,7 @@ async def away(*, owes_an_answer: bool = False) -> AsyncIterator[Scene]:
     """`running_fake_broker` starts it again. `owes_an_answer`: a commit of partition 0 is
     unanswered."""
     broker = OffsetBroker()
+    broker.versions = {**broker.versions, ApiKey.TXN_OFFSET_COMMIT: (0, 5)}
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             first_run = await nursery.start(run_until_cancelled, broker)
@@ -99,6 +102,17 @@ async def test_commits_do_not_wait_for_an_anchor_that_the_broker_must_take() -> 
         async with running_fake_broker(scene.broker):
             await until_answered(scene.commit, not_)
             assert scene.broker.offsets == {0: 7}
+
+
+async def test_a_transaction_by_topic_id_is_retried() -> None:
+    """The gateway cannot ask for the name of a topic that it has not seen."""
+    async with away() as scene:
+        topic_id = UUID(int=9)
+        commit = transactional_commit_of(
+            {topic_id: {0: 7}}, member_id=MEMBER, generation=scene.epoch
+        )
+        answer = await scene.client.connection.ask(commit, 6)
+        assert codes_of(answer) == {topic_id: {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}}
 
 
 async def test_a_fetching_client_then_finds_its_coordinator() -> None:

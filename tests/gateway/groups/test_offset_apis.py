@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
 import trio
@@ -30,7 +31,7 @@ from kafka_codecs.offset_fetch import (
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
 )
-from tests.support.commits import codes_of, transactional_commit_of
+from tests.support.commits import codes_of, commit_of, transactional_commit_of
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, given_to, group_client
@@ -54,15 +55,17 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene() -> AsyncIterator[Scene]:
+async def open_scene(
+    broker: OffsetBroker | None = None, state_log: MemoryLog | None = None
+) -> AsyncIterator[Scene]:
     """A scene for the length of the block."""
+    broker = broker or OffsetBroker()
     with trio.fail_after(20):
         async with (
-            running_fake_broker(OffsetBroker()) as broker,
-            whole_gateway([broker.address], groups=QUICK) as gateway,
+            running_fake_broker(broker),
+            whole_gateway([broker.address], groups=QUICK, state_log=state_log) as gateway,
             group_client(gateway.address, "g") as client,
         ):
-            assert isinstance(broker, OffsetBroker)
             yield Scene(broker, gateway, client)
 
 
@@ -95,6 +98,27 @@ async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
         stale = await scene.client.commit({1: 5}, member_id=joined.member_id, epoch=99, version=8)
         assert stale == {1: ErrorCode.ILLEGAL_GENERATION}
         assert scene.broker.commits == []
+
+
+async def test_a_commit_of_recreated_and_other_topics_stores_the_others() -> None:
+    """DEV D35: the member's offsets are those of the deleted topic. If the answer for the others is
+    lost, all are retried."""
+    broker = OffsetBroker(topic_id=UUID(int=1), other_topics={"letters": UUID(int=2)})
+    log, topics = MemoryLog(), ("letters", "numbers")
+    async with open_scene(broker, log) as before:
+        joined = await before.client.native("n", topics=topics)
+    broker.other_topics["letters"] = UUID(int=3)
+    offsets = {name: {0: 5} for name in topics}
+    commit = commit_of(offsets, member_id="n", epoch=joined.member_epoch)
+    async with open_scene(broker, log) as scene:
+        ask = scene.client.connection.ask
+        gone = {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert codes_of(await ask(commit, 9)) == {"letters": gone, "numbers": {0: 0}}
+        (stored,) = broker.commits
+        assert [topic.name for topic in stored.topics] == ["numbers"]
+        broker.loses_commits = True
+        loading = {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        assert codes_of(await ask(commit, 9)) == {"letters": loading, "numbers": loading}
 
 
 async def test_an_error_of_the_cluster_is_passed_on() -> None:
@@ -268,22 +292,13 @@ async def test_offsets_of_an_empty_group_are_reset_under_its_anchor() -> None:
 @asynccontextmanager
 async def after_a_restart() -> AsyncIterator[Scene]:
     """A gateway with the log of one that was killed and left its anchor in an empty group."""
-    log = MemoryLog()
-    with trio.fail_after(20):
-        async with running_fake_broker(OffsetBroker()) as broker:
-            async with (
-                whole_gateway([broker.address], groups=QUICK, state_log=log) as gateway,
-                group_client(gateway.address, "g") as client,
-            ):
-                joined = await client.enter()
-                await client.leave(joined.member_id)
-            assert isinstance(broker, OffsetBroker)
-            assert broker.coordinator.group("g").member_id
-            async with (
-                whole_gateway([broker.address], groups=QUICK, state_log=log) as gateway,
-                group_client(gateway.address, "g") as client,
-            ):
-                yield Scene(broker, gateway, client)
+    broker, log = OffsetBroker(), MemoryLog()
+    async with open_scene(broker, log) as before:
+        joined = await before.client.enter()
+        await before.client.leave(joined.member_id)
+    assert broker.coordinator.group("g").member_id
+    async with open_scene(broker, log) as scene:
+        yield scene
 
 
 async def test_offsets_are_reset_under_a_predecessors_anchor() -> None:
