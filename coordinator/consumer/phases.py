@@ -1,9 +1,5 @@
 """The rejoin phases of a classic member of a consumer group, with their legal transitions as data.
 
-    PrepareRebalance      the member has to rejoin; its join timer runs
-    CompletingRebalance   the member has joined; its sync timer runs
-    Stable                neither
-
 A member starts in Stable when it becomes a classic member of the group, and has no phase once it no
 longer is one. Kafka implies the phase by two timers; the answers are the same (rules 5.6, 5.7,
 5.9). The phase is volatile: after a restart, a member behind the assignment epoch starts in

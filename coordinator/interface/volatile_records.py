@@ -62,9 +62,13 @@ class ClassicPhase(StrEnum):
     """The states of a classic group, as Kafka names them in its views (rule 2.1)."""
 
     EMPTY = "Empty"
+    """No members; offsets may exist."""
     PREPARING_REBALANCE = "PreparingRebalance"
+    """The join phase: JoinGroups are parked."""
     COMPLETING_REBALANCE = "CompletingRebalance"
+    """Joins are answered, and the leader's SyncGroup is awaited."""
     STABLE = "Stable"
+    """The assignment is distributed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,11 +193,14 @@ class SyncReceived:
 
 
 class MemberPhase(StrEnum):
-    """The rejoin phase of a classic member of a consumer group; see `consumer/phases.py`."""
+    """The rejoin phase of a classic member of a consumer group (rules 5.6, 5.7)."""
 
     PREPARE_REBALANCE = "PrepareRebalance"
+    """The member has to rejoin; its join timer runs."""
     COMPLETING_REBALANCE = "CompletingRebalance"
+    """The member has joined; its sync timer runs."""
     STABLE = "Stable"
+    """Neither timer runs."""
 
 
 @dataclass(frozen=True, slots=True)

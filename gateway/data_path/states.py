@@ -19,6 +19,7 @@ class ClientState(StrEnum):
     ABANDONED = "Abandoned"
     """The client left a request incomplete for too long. It gets no further answer."""
     CLOSED = "Closed"
+    """The sockets are closed."""
 
 
 CLIENT_MOVES: Moves[ClientState] = {
@@ -42,6 +43,7 @@ class UpstreamState(StrEnum):
     """Whether a connection to a broker can be used, and what its end means for the client."""
 
     OPEN = "Open"
+    """Requests go out, and answers come in."""
     ENDED = "Ended"
     """The connection ended, or is about to, and the client was owed nothing. The client stays, and
     its next request opens another connection."""
@@ -49,6 +51,7 @@ class UpstreamState(StrEnum):
     """As Ended, but the client was owed something: an answer, or the failure of a request without
     an answer, which a broker signals by closing. The client's connection closes as well."""
     CLOSED = "Closed"
+    """The socket is closed."""
 
 
 UPSTREAM_MOVES: Moves[UpstreamState] = {
