@@ -144,8 +144,14 @@ class GroupEngine:
         )
         self._readers += 1
         try:
+            return self._build(step, event)
+        finally:
+            self._readers -= 1
+
+    def _build(self, step: StepBuilder, event: Event) -> Step:
+        try:
             _check_group_id(self.state.group_id, event)
-            check_size(event, topics)
+            check_size(event, step.topics)
             if isinstance(event, Happening):
                 self._take_note(step, event)
             else:
@@ -154,8 +160,6 @@ class GroupEngine:
             if isinstance(event, Happening):
                 raise InvariantError("an event that is not a request was refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
-        finally:
-            self._readers -= 1
         match step.state.group:
             case ConsumerGroup():
                 classic_only.schedule(step)
