@@ -7,7 +7,7 @@ from uuid import UUID
 
 from coordinator.engine import GroupEngine
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     Event,
@@ -65,13 +65,16 @@ def joined(member_id: str, classic: ClassicMetadata | None = None) -> MemberMeta
 
 class Stage:
     """One group with topics for `size` members. Each step is decided and applied, as in a gateway.
-    `settle` makes every member act like a client."""
+    `settle` makes every member act like a client. The policy keeps a group with only classic
+    members a consumer group."""
 
     def __init__(self, size: int, *, assignor: str = "uniform", interval_ms: int = 0) -> None:
         count = size * PARTITIONS_PER_MEMBER // len(TOPIC_NAMES)
         self.topics: Topics = make_topics(**dict.fromkeys(TOPIC_NAMES, count))
         config = GroupConfig(
-            consumer_assignors=(assignor,), consumer_assignment_interval_ms=interval_ms
+            consumer_assignors=(assignor,),
+            consumer_assignment_interval_ms=interval_ms,
+            consumer_migration_policy=MigrationPolicy.UPGRADE,
         )
         self.engine = GroupEngine("bench", config)
         self.now_ms = 1_000_000
