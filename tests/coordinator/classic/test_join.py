@@ -316,3 +316,12 @@ def test_the_first_member_leads_even_if_it_restarts_before_the_first_rebalance(
     group.wait(6_000)
     first = group.answer(again, JoinGroupReply)
     assert first.leader == first.member_id == group.answer(other, JoinGroupReply).leader
+
+
+def test_a_member_that_rejoins_does_not_count_as_new(make_group: MakeGroup) -> None:
+    """Only a new member is removed if the rebalance takes too long (rule 2.5)."""
+    group = make_group(config=GroupConfig(classic_new_member_join_timeout_ms=1_000))
+    group.given_classic_group(given_classic_group_member("a"), given_classic_group_member("b"))
+    group.send_join("a")
+    group.wait(2_000)
+    assert "a" in group.classic.members

@@ -1,5 +1,8 @@
 """The target assignment: its time, its assignor and its records (rule 3.6)."""
 
+from dataclasses import replace
+from uuid import UUID
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +11,8 @@ from coordinator.assignors import ASSIGNORS, GroupSpec, Target
 from coordinator.consumer import target as target_module
 from coordinator.consumer.target import group_spec, preferred_assignor
 from coordinator.interface.config import GroupConfig, MigrationPolicy
-from coordinator.interface.errors import GroupError
+from coordinator.interface.errors import GroupError, LongComputation
+from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
 from coordinator.interface.topics import Topic, Topics
 from coordinator.interface.volatile_records import DeadlineKind
@@ -33,6 +37,27 @@ def test_a_target_is_computed_once_per_interval(group: GroupScript) -> None:
     group.wait(1)
     assert group.native("n2", 2).member_epoch == 3
     assert group.consumer.target_timestamp_ms == group.now_ms
+
+
+def test_only_a_long_computation_is_refused(make_group: MakeGroup) -> None:
+    """DEV D65: the caller repeats it where it holds up nobody else."""
+    group = make_group(topics=make_topics(foo=1, large=target_module.SHORT_COMPUTATION_MAX))
+    join = ConsumerHeartbeatReceived(
+        token=1,
+        version=1,
+        member_id="n1",
+        member_epoch=0,
+        client_id="client",
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=10_000,
+        topic_names=("foo",),
+        owned=frozenset(),
+        fresh_id=UUID(int=1),
+    )
+    short = {"now_ms": group.now_ms, "topics": group.topics, "may_take_long": False}
+    group.engine.handle(join, **short)  # type: ignore[arg-type]
+    with pytest.raises(LongComputation):
+        group.engine.handle(replace(join, topic_names=("large",)), **short)  # type: ignore[arg-type]
 
 
 def test_a_target_without_timestamp_does_not_delay_the_next(group: GroupScript) -> None:

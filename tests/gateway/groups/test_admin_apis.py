@@ -184,6 +184,15 @@ async def test_a_list_asks_the_cluster_only_for_its_own_groups() -> None:
         assert [header.api_key for header in scene.broker.seen[asked:]] == [ApiKey.LIST_GROUPS] * 3
 
 
+async def test_a_live_group_is_described_without_the_cluster() -> None:
+    """The cluster would describe the anchor."""
+    async with open_scene() as scene:
+        await scene.client.enter()
+        asked = len(scene.broker.seen)
+        assert (await scene.client.described(5)).group_state == "Stable"
+        assert ApiKey.DESCRIBE_GROUPS not in {h.api_key for h in scene.broker.seen[asked:]}
+
+
 async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
     """This holds for both kinds, even if the group is not in memory. A group whose members moved to
     the cluster is listed as in the cluster."""

@@ -62,6 +62,7 @@ async def open_scene(
     groups: GroupConfig = QUICK,
     max_groups: int = 16,
     forward_patterns: tuple[str, ...] = (),
+    state_log: MemoryLog | None = None,
 ) -> AsyncIterator[Scene]:
     """A scene for the length of the block."""
     with trio.fail_after(30):
@@ -73,6 +74,7 @@ async def open_scene(
                     groups=groups,
                     max_groups=max_groups,
                     forward_patterns=forward_patterns,
+                    state_log=state_log,
                 ) as gateway,
                 group_client(gateway.address, "g") as client,
             ):
@@ -512,3 +514,16 @@ async def test_members_get_no_answers_while_another_gateway_may_own_the_log() ->
                 assert committed == {0: 0}
                 state_log.may_answer = True
                 assert (await client.beat(joined)).error_code == 0
+
+
+async def test_a_forwarded_group_is_answered_while_another_gateway_may_own_the_log() -> None:
+    """The answer is the cluster's."""
+
+    class NotOurs(MemoryLog):
+        may_answer = False
+
+    async with open_scene(forward_patterns=("g",), state_log=NotOurs()) as scene:
+        joined = await scene.client.join(version=5)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            joined = await scene.client.join(joined.member_id, version=5)
+        assert joined.error_code == 0

@@ -95,6 +95,17 @@ async def test_a_change_of_topics_reaches_the_members(autojump_clock: MockClock)
         assert len(reply.assignment) == 4
 
 
+async def test_a_deleted_topic_is_named_in_an_event(autojump_clock: MockClock) -> None:
+    """Its partitions appear in no later event."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        del groups.cluster.partition_counts["foo"]
+        groups.cluster.change()
+        await trio.sleep(2)
+        await groups.native("n", joined.member_epoch)
+        assert [each["topics"] for each in groups.told("topics_gone")] == [["foo"]]
+
+
 # -- regular expressions -------------------------------------------------------------------------
 
 

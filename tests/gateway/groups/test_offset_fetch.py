@@ -94,6 +94,18 @@ async def test_a_batch_becomes_one_request_per_group_for_an_old_cluster() -> Non
         assert [header.api_version for header in seen] == [6, 6]
 
 
+@pytest.mark.parametrize(("asked", "spoken"), [(6, 8), (8, 8), (9, 9)])
+async def test_a_batch_is_sent_in_the_clients_version_or_the_first_that_has_batches(
+    asked: int, spoken: int
+) -> None:
+    """The answer is then as rich as the client can read."""
+    async with open_scene((0, 9)) as (broker, connection):
+        request = fetch_of_one() if asked < spoken else fetch_of_many("g")
+        await connection.ask(request, asked)
+        seen = [header for header in broker.seen if header.api_key == ApiKey.OFFSET_FETCH]
+        assert [header.api_version for header in seen] == [spoken]
+
+
 async def test_requests_to_an_old_cluster_are_pipelined() -> None:
     """Otherwise the client would wait for one round trip per group."""
     async with open_scene() as (broker, connection):
