@@ -1,16 +1,12 @@
 """The engine of one group: `handle` decides, and `apply` changes the state."""
 
-from uuid import UUID
-
 import pytest
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import (
-    ConsumerHeartbeatReceived,
     HeartbeatReceived,
-    JoinGroupReceived,
     Request,
     TimePassed,
 )
@@ -20,35 +16,11 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, DeadlineSet
 from coordinator.simulation.replay import snapshot
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.given_requests import CLASSIC_JOIN, NATIVE_JOIN
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 BEAT = HeartbeatReceived(token=7, member_id="a", instance_id=None, generation=1)
-JOIN = JoinGroupReceived(
-    token=8,
-    version=9,
-    member_id="c1",
-    instance_id=None,
-    client_id="client",
-    client_host="/127.0.0.1",
-    protocol_type="consumer",
-    protocols=(),
-    session_timeout_ms=10_000,
-    rebalance_timeout_ms=10_000,
-    fresh_id=UUID(int=1),
-)
-NATIVE = ConsumerHeartbeatReceived(
-    token=9,
-    version=1,
-    member_id="n1",
-    member_epoch=0,
-    client_id="client",
-    client_host="/127.0.0.1",
-    rebalance_timeout_ms=10_000,
-    topic_names=("foo",),
-    owned=frozenset(),
-    fresh_id=UUID(int=1),
-)
 
 
 def test_a_refusal_writes_no_record() -> None:
@@ -110,9 +82,9 @@ def test_a_deadline_that_an_earlier_one_moved_does_not_expire(group: GroupScript
     ("group_id", "event", "error"),
     [
         ("", BEAT, ErrorCode.INVALID_GROUP_ID),
-        ("", JOIN, ErrorCode.INVALID_GROUP_ID),
-        ("", NATIVE, ErrorCode.INVALID_REQUEST),
-        ("  ", NATIVE, ErrorCode.INVALID_REQUEST),
+        ("", CLASSIC_JOIN, ErrorCode.INVALID_GROUP_ID),
+        ("", NATIVE_JOIN, ErrorCode.INVALID_REQUEST),
+        ("  ", NATIVE_JOIN, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_a_blank_group_id_is_refused(group_id: str, event: Request, error: ErrorCode) -> None:

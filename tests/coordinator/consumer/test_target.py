@@ -1,7 +1,6 @@
 """The target assignment: its time, its assignor and its records (rule 3.6)."""
 
 from dataclasses import replace
-from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,6 @@ from coordinator.consumer import target as target_module
 from coordinator.consumer.target import group_spec, preferred_assignor
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.errors import GroupError, LongComputation
-from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
 from coordinator.interface.topics import Topic, Topics
 from coordinator.interface.volatile_records import DeadlineKind
@@ -20,6 +18,7 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.assignor_strategies import Case, check_contract, fewest_moves, moves
 from tests.support.effort import examples
+from tests.support.given_requests import NATIVE_JOIN
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics, topic_id
 
@@ -42,22 +41,10 @@ def test_a_target_is_computed_once_per_interval(group: GroupScript) -> None:
 def test_only_a_long_computation_is_refused(make_group: MakeGroup) -> None:
     """DEV D65: the caller repeats it where it holds up nobody else."""
     group = make_group(topics=make_topics(foo=1, large=target_module.SHORT_COMPUTATION_MAX))
-    join = ConsumerHeartbeatReceived(
-        token=1,
-        version=1,
-        member_id="n1",
-        member_epoch=0,
-        client_id="client",
-        client_host="/127.0.0.1",
-        rebalance_timeout_ms=10_000,
-        topic_names=("foo",),
-        owned=frozenset(),
-        fresh_id=UUID(int=1),
-    )
     short = {"now_ms": group.now_ms, "topics": group.topics, "may_take_long": False}
-    group.engine.handle(join, **short)  # type: ignore[arg-type]
+    group.engine.handle(NATIVE_JOIN, **short)  # type: ignore[arg-type]
     with pytest.raises(LongComputation):
-        group.engine.handle(replace(join, topic_names=("large",)), **short)  # type: ignore[arg-type]
+        group.engine.handle(replace(NATIVE_JOIN, topic_names=("large",)), **short)  # type: ignore[arg-type]
 
 
 def test_a_target_without_timestamp_does_not_delay_the_next(group: GroupScript) -> None:

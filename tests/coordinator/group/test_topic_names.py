@@ -1,6 +1,6 @@
 """The topics that the image must contain for a decision."""
 
-from uuid import UUID
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from coordinator.interface.events import (
     SyncGroupReceived,
     TimePassed,
 )
+from tests.support.given_requests import CLASSIC_JOIN, NATIVE_BEAT
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 
@@ -19,32 +20,12 @@ JUNK = b"\x00\x01 junk"
 
 
 def join(*metadata: bytes) -> JoinGroupReceived:
-    return JoinGroupReceived(
-        token=1,
-        version=9,
-        member_id="m",
-        instance_id=None,
-        client_id="c",
-        client_host="h",
-        protocol_type="consumer",
-        protocols=tuple((str(n), each) for n, each in enumerate(metadata)),
-        session_timeout_ms=1,
-        rebalance_timeout_ms=1,
-        fresh_id=UUID(int=1),
-    )
+    protocols = tuple((str(n), each) for n, each in enumerate(metadata))
+    return replace(CLASSIC_JOIN, protocols=protocols)
 
 
 def native(topic_names: tuple[str, ...] | None) -> ConsumerHeartbeatReceived:
-    return ConsumerHeartbeatReceived(
-        token=1,
-        version=1,
-        member_id="m",
-        member_epoch=1,
-        client_id="c",
-        client_host="h",
-        topic_names=topic_names,
-        fresh_id=UUID(int=1),
-    )
+    return replace(NATIVE_BEAT, topic_names=topic_names)
 
 
 def sync(*assignments: bytes) -> SyncGroupReceived:

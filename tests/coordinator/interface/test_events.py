@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from typing import get_args
-from uuid import UUID
 
 import pytest
 
@@ -12,7 +11,6 @@ from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     HeartbeatReceived,
-    JoinGroupReceived,
     LeaveGroupReceived,
     OffsetCommitReceived,
     OffsetDeleteReceived,
@@ -22,35 +20,11 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.replies import JoinGroupReply
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.given_requests import CLASSIC_JOIN, NATIVE_JOIN
 
-NATIVE = ConsumerHeartbeatReceived(
-    token=1,
-    version=1,
-    member_id="m",
-    member_epoch=0,
-    client_id="c",
-    client_host="h",
-    rebalance_timeout_ms=1,
-    topic_names=(),
-    owned=frozenset(),
-    fresh_id=UUID(int=1),
-)
-JOIN = JoinGroupReceived(
-    token=1,
-    version=9,
-    member_id="m",
-    instance_id=None,
-    client_id="c",
-    client_host="h",
-    protocol_type="consumer",
-    protocols=(),
-    session_timeout_ms=1,
-    rebalance_timeout_ms=1,
-    fresh_id=UUID(int=1),
-)
 REQUESTS: list[Request] = [
-    JOIN,
-    NATIVE,
+    CLASSIC_JOIN,
+    NATIVE_JOIN,
     SyncGroupReceived(token=1, version=5, member_id="m", instance_id=None, generation=1),
     HeartbeatReceived(token=1, member_id="m", instance_id=None, generation=1),
     LeaveGroupReceived(token=1, members=()),
@@ -78,7 +52,7 @@ def test_the_tests_cover_every_request() -> None:
 
 def test_a_refused_join_echoes_the_errors_member_id() -> None:
     """It does not echo the request's id (rule 5.2)."""
-    refused = JOIN.refused(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
+    refused = CLASSIC_JOIN.refused(GroupError(ErrorCode.UNKNOWN_MEMBER_ID, "who?", member_id="x"))
     assert isinstance(refused, JoinGroupReply)
     assert (refused.member_id, refused.generation) == ("x", -1)
 
@@ -100,11 +74,11 @@ def test_a_classic_heartbeat_is_not_refused_while_its_group_loads() -> None:
 @pytest.mark.parametrize(
     ("heartbeat", "is_full"),
     [
-        (NATIVE, True),
-        (replace(NATIVE, topic_names=None, topic_regex=""), True),
-        (replace(NATIVE, rebalance_timeout_ms=-1), False),
-        (replace(NATIVE, topic_names=None), False),
-        (replace(NATIVE, owned=None), False),
+        (NATIVE_JOIN, True),
+        (replace(NATIVE_JOIN, topic_names=None, topic_regex=""), True),
+        (replace(NATIVE_JOIN, rebalance_timeout_ms=-1), False),
+        (replace(NATIVE_JOIN, topic_names=None), False),
+        (replace(NATIVE_JOIN, owned=None), False),
     ],
 )
 def test_a_full_heartbeat_has_all_fields(

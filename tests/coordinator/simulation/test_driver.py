@@ -1,5 +1,6 @@
 """The driver makes records durable, applies them, then answers. A failed write changes nothing."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from coordinator.interface.events import (
@@ -9,23 +10,13 @@ from coordinator.interface.events import (
 )
 from coordinator.simulation.driver import Answer
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.given_requests import NATIVE_JOIN
 from tests.support.simulation import Stage
 
 
 def joining(token: int, member_id: str) -> ConsumerHeartbeatReceived:
     """A first heartbeat."""
-    return ConsumerHeartbeatReceived(
-        token=token,
-        version=1,
-        member_id=member_id,
-        member_epoch=0,
-        client_id="client",
-        client_host="/127.0.0.1",
-        rebalance_timeout_ms=3_000,
-        topic_names=("foo",),
-        owned=frozenset(),
-        fresh_id=UUID(int=token),
-    )
+    return replace(NATIVE_JOIN, token=token, member_id=member_id, fresh_id=UUID(int=token))
 
 
 def test_a_failed_write_is_refused_and_changes_nothing() -> None:

@@ -1,16 +1,16 @@
 """Claims that the ownership checks ignore."""
 
 from dataclasses import replace
-from uuid import UUID
 
 import pytest
 
 from coordinator.engine import Step
-from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import MemberMetadata, RemovalCause
 from coordinator.simulation.exempt_claims import ExemptClaims
 from coordinator.simulation.native_client import NativeClient
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription
+from tests.support.given_requests import CLASSIC_JOIN, NATIVE_BEAT
 from tests.support.simulation import Stage
 
 
@@ -29,16 +29,7 @@ def voided(exempt_claims: ExemptClaims, client: NativeClient) -> int:
 
 def heartbeat(epoch: int) -> ConsumerHeartbeatReceived:
     """A heartbeat that states no partitions."""
-    return ConsumerHeartbeatReceived(
-        token=0,
-        version=1,
-        member_id="n1",
-        member_epoch=epoch,
-        client_id="",
-        client_host="",
-        owned=frozenset(),
-        fresh_id=UUID(int=0),
-    )
+    return replace(NATIVE_BEAT, member_epoch=epoch, owned=frozenset())
 
 
 def test_a_removed_member_has_stale_claims() -> None:
@@ -87,18 +78,6 @@ def test_a_late_join_voids_claims_up_to_its_generation(
     2."""
     _stage, exempt_claims, client = an_owner()
     metadata = encode_subscription(Subscription(topics=("foo",), generation_id=generation), version)
-    join = JoinGroupReceived(
-        token=0,
-        version=9,
-        member_id="n1",
-        instance_id=None,
-        client_id="",
-        client_host="",
-        protocol_type="consumer",
-        protocols=(("range", metadata),),
-        session_timeout_ms=1,
-        rebalance_timeout_ms=1,
-        fresh_id=UUID(int=0),
-    )
+    join = replace(CLASSIC_JOIN, member_id="n1", protocols=(("range", metadata),))
     exempt_claims.overtaken(client, join)
     assert voided(exempt_claims, client) == expected

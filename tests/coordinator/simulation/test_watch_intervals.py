@@ -1,27 +1,19 @@
 """The intervals of targets and regular expressions."""
 
 from dataclasses import replace
-from uuid import UUID
 
 import pytest
 
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.interface.events import ConsumerHeartbeatReceived, TimePassed
+from coordinator.interface.events import TimePassed
 from coordinator.interface.records import TargetAssignmentMetadata
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+from tests.support.given_requests import NATIVE_BEAT
 from tests.support.simulation import PEACEFUL, Stage
 
-BEAT = ConsumerHeartbeatReceived(
-    token=-1,
-    version=1,
-    member_id="n1",
-    member_epoch=1,
-    client_id="client",
-    client_host="/127.0.0.1",
-    fresh_id=UUID(int=1),
-)
+BEAT = replace(NATIVE_BEAT, token=-1)
 ACCEPTED = Step(replies=((-1, ConsumerHeartbeatReply(member_id="n1", member_epoch=1)),))
 PATIENT = replace(PEACEFUL.config, consumer_assignment_interval_ms=15_000)
 

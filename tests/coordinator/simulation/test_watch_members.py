@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from uuid import uuid4
 
 import pytest
 
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import MigrationPolicy
-from coordinator.interface.events import ConsumerHeartbeatReceived, OffsetCommitReceived, TimePassed
+from coordinator.interface.events import OffsetCommitReceived, TimePassed
 from coordinator.interface.records import MemberMetadata, RemovalCause
 from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetVerdict
 from coordinator.interface.volatile_records import SyncReleased
 from coordinator.simulation.invariants import BrokenInvariantError, Invariant
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.given_requests import NATIVE_BEAT
 from tests.support.simulation import PEACEFUL, Stage
 
 
@@ -120,15 +120,7 @@ def test_a_refusal_that_asks_for_owned_partitions_restarts_the_session() -> None
     """The engine answers COORDINATOR_NOT_AVAILABLE (deviation D67). A fenced member's session does
     not restart."""
     stage, _group = two_members()
-    beat = ConsumerHeartbeatReceived(
-        token=-1,
-        version=1,
-        member_id="n1",
-        member_epoch=1,
-        client_id="n1",
-        client_host="/127.0.0.1",
-        fresh_id=uuid4(),
-    )
+    beat = replace(NATIVE_BEAT, token=-1)
     silence = stage.watch.silence
     for code, is_heard in (
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, True),

@@ -1,14 +1,16 @@
 """Owned partitions that members state are reported as stated."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from coordinator.engine import Step
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import Event, JoinGroupReceived
+from coordinator.interface.events import Event
 from gateway.events.statements import statement
+from tests.support.given_requests import CLASSIC_JOIN
 from tests.support.group_script import GroupScript, embedded_assignment, subscription
 
 NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, classic_initial_rebalance_delay_ms=0)
@@ -75,17 +77,5 @@ def test_a_subscription_without_owned_partitions_is_no_statement(
     protocol_type: str, metadata: bytes
 ) -> None:
     """It has the oldest version, is malformed, or belongs to another protocol."""
-    event = JoinGroupReceived(
-        token=0,
-        version=9,
-        member_id="m",
-        instance_id=None,
-        client_id="c",
-        client_host="/",
-        protocol_type=protocol_type,
-        protocols=(("range", metadata),),
-        session_timeout_ms=1,
-        rebalance_timeout_ms=1,
-        fresh_id=None,  # type: ignore[arg-type]
-    )
+    event = replace(CLASSIC_JOIN, protocol_type=protocol_type, protocols=(("range", metadata),))
     assert statement(event, Step(), Stated().topics) is None
