@@ -1,5 +1,7 @@
 """The cluster as the gateway sees it, with the mock cluster and fake brokers."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -362,12 +364,11 @@ async def test_unused_topics_make_room(
         nursery.cancel_scope.cancel()
 
 
-async def test_invented_names_are_requested_once_and_dropped(
-    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client names thousands, and then one more repeatedly. Each request has only new names, and
-    the newest nonexistent names are kept."""
-    monkeypatch.setattr(cluster_module, "UNKNOWN_NAMES_MAX", 3)
+@asynccontextmanager
+async def following(
+    nursery: trio.Nursery,
+) -> AsyncIterator[tuple[Cluster, list[list[str | None]]]]:
+    """A cluster that follows no topics yet, and the names in each request for topics."""
     asked: list[list[str | None]] = []
 
     async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
@@ -380,58 +381,44 @@ async def test_invented_names_are_requested_once_and_dropped(
         cluster = Cluster([broker.address])
         await nursery.start(cluster.run)
         asked.clear()
+        yield cluster, asked
+        nursery.cancel_scope.cancel()
+
+
+async def test_invented_names_are_requested_once_and_dropped(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client names thousands, and then one more repeatedly. Each request has only new names, and
+    the newest nonexistent names are kept."""
+    monkeypatch.setattr(cluster_module, "UNKNOWN_NAMES_MAX", 3)
+    async with following(nursery) as (cluster, asked):
         await cluster.topics_for([f"n{number}" for number in range(10)])
         await cluster.topics_for(["n9", "new"])
         await cluster.topics_for(["n9", "new"])
         await cluster.refresh()
         assert asked == [[f"n{number}" for number in range(10)], ["new"], ["n8", "n9", "new"]]
-        nursery.cancel_scope.cancel()
 
 
 async def test_simultaneous_names_are_one_request(nursery: trio.Nursery) -> None:
     """The groups of a starting gateway request them."""
-    asked: list[set[str | None]] = []
-
-    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        request = decode(MetadataRequest, body, header.api_version)
-        asked.append({topic.name for topic in request.topics or ()})
-        await answer(wire, header, broker.metadata())
-
-    broker = FakeBroker(handlers={ApiKey.METADATA: metadata})
-    async with running_fake_broker(broker):
-        cluster = Cluster([broker.address])
-        await nursery.start(cluster.run)
-        asked.clear()
+    async with following(nursery) as (cluster, asked):
         async with trio.open_nursery() as askers:
             for number in range(20):
                 askers.start_soon(cluster.topics_for, [f"n{number}"])
         assert len(asked) <= 2
         assert set().union(*asked) == {f"n{number}" for number in range(20)}
-        nursery.cancel_scope.cancel()
 
 
 async def test_invalid_topic_names_are_not_requested(nursery: trio.Nursery) -> None:
     """A client may name anything in a commit. A few thousand names of the maximum length, followed
     for ever, would make each answer too large to read."""
-    asked: list[MetadataRequest] = []
-
-    async def metadata(wire: Wire, header: RequestHeader, body: bytes) -> None:
-        asked.append(decode(MetadataRequest, body, header.api_version))
-        await answer(wire, header, broker.metadata())
-
-    broker = FakeBroker(handlers={ApiKey.METADATA: metadata})
-    async with running_fake_broker(broker):
-        cluster = Cluster([broker.address])
-        await nursery.start(cluster.run)
-        asked.clear()
+    async with following(nursery) as (cluster, asked):
         too_long = [f"{number}".zfill(32_767) for number in range(3)]
         assert await cluster.topics_for([*too_long, "", "a b", "a\n", "longest".zfill(249)]) == {}
         await cluster.refresh()
-        names = [[topic.name for topic in request.topics or ()] for request in asked]
-        assert names == 2 * [["longest".zfill(249)]]
+        assert asked == 2 * [["longest".zfill(249)]]
         assert await cluster.topics_for(too_long) == {}
         assert len(asked) == 2
-        nursery.cancel_scope.cancel()
 
 
 async def test_a_hanging_broker_is_skipped(

@@ -3,7 +3,7 @@ sockets, for each kind of hosted group."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -155,25 +155,6 @@ async def test_a_cluster_that_lists_no_states_is_filtered() -> None:
         assert await scene.listed(types_filter=("consumer",)) == {}
 
 
-async def test_an_empty_hosted_group_is_listed_with_its_former_type() -> None:
-    """The cluster knows it as offsets without a protocol, or not at all. A group with members in
-    the cluster has the cluster's type."""
-    async with open_scene() as scene:
-        joined = await scene.client.enter()
-        await scene.client.leave(joined.member_id)
-        assert await scene.listed() == {"g": ("Empty", "classic")}
-        offsets_only = ListedGroup(
-            group_id="g", protocol_type="", group_state="Empty", group_type="classic"
-        )
-        scene.broker.listed = (offsets_only,)
-        answer = await scene.client.connection.ask(ListGroupsRequest(), 5)
-        assert [group.protocol_type for group in answer.groups] == ["consumer"]
-        scene.broker.listed = (
-            replace(offsets_only, protocol_type="consumer", group_state="Stable"),
-        )
-        assert (await scene.listed())["g"][0] == "Stable"
-
-
 async def test_a_list_asks_the_cluster_only_for_its_own_groups() -> None:
     """The gateway knows the coordinator of each hosted group since its first request."""
     async with open_scene() as scene:
@@ -194,8 +175,8 @@ async def test_a_live_group_is_described_without_the_cluster() -> None:
 
 
 async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
-    """This holds for both kinds, even if the group is not in memory. A group whose members moved to
-    the cluster is listed as in the cluster."""
+    """This holds for both kinds, even if the group is not in memory, and also if the cluster knows
+    offsets without a protocol. A group whose members moved to the cluster is listed as there."""
     async with open_scene() as scene:
         scene.broker.known_groups = frozenset({"g", "native"})
         native = GroupClient(scene.client.connection, "native")
@@ -212,11 +193,14 @@ async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
         assert await scene.listed(states_filter=("eMPTY", "nonsense")) == empty
         assert set(await scene.listed(types_filter=("Consumer", ""))) == {"native"}
         assert await scene.listed(types_filter=("nonsense",)) == {}
-        scene.broker.listed = (
-            ListedGroup(group_id="g", protocol_type="consumer", group_state="Stable"),
-            ListedGroup(group_id="native", protocol_type="", group_state="Empty"),
+        live = ListedGroup(group_id="g", protocol_type="consumer", group_state="Stable")
+        offsets_only = ListedGroup(
+            group_id="native", protocol_type="", group_state="Empty", group_type="classic"
         )
+        scene.broker.listed = (live, offsets_only)
         assert await scene.listed() == {"g": ("Stable", ""), "native": ("Empty", "consumer")}
+        answer = await scene.client.connection.ask(ListGroupsRequest(), 5)
+        assert [group.protocol_type for group in answer.groups] == ["consumer", "consumer"]
         scene.broker.listed = ()
         assert await scene.deleted("g", "native") == {"g": 0, "native": 0}
         assert await scene.listed() == {}
@@ -377,38 +361,24 @@ async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
 async def test_a_predecessors_anchor_is_hidden() -> None:
     """The gateway was killed after the last member left, and restarted with its log. The group is
     empty and can be deleted. Another gateway's anchor is shown."""
-    broker, log = OffsetBroker(), MemoryLog()
-    empty = {"g": ("Empty", "classic")}
-    with trio.fail_after(10):
-        async with running_fake_broker(broker):
-            async with (
-                whole_gateway([broker.address], state_log=log) as gateway,
-                group_client(gateway.address, "g") as client,
-            ):
-                joined = await client.enter()
-                await client.leave(joined.member_id)
-            assert broker.coordinator.group("g").member_id
-            async with (
-                whole_gateway([broker.address]) as other,
-                group_client(other.address, "g") as client,
-            ):
-                scene = Scene(broker, other, client)
-                assert await scene.listed() == {"g": ("Stable", "")}
-                described = await client.described(5)
-                assert (described.protocol_type, len(described.members)) == ("groupferry", 1)
-            async with (
-                whole_gateway([broker.address], state_log=log) as gateway,
-                group_client(gateway.address, "g") as client,
-            ):
-                scene = Scene(broker, gateway, client)
-                assert await scene.listed() == empty
-                assert await scene.listed(states_filter=("Stable",)) == {}
-                described = await client.described(5)
-                assert (described.group_state, described.members) == ("Empty", ())
-                assert described.protocol_type == "consumer"
-                broker.known_groups = frozenset({"g"})
-                assert await scene.deleted("g") == {"g": 0}
-                assert await scene.listed() == {}
+    log = MemoryLog()
+    async with open_scene(state_log=log) as scene:
+        broker = scene.broker
+        joined = await scene.client.enter()
+        await scene.client.leave(joined.member_id)
+    assert broker.coordinator.group("g").member_id
+    async with open_scene(broker=broker) as scene:
+        assert await scene.listed() == {"g": ("Stable", "")}
+        described = await scene.client.described(5)
+        assert (described.protocol_type, len(described.members)) == ("groupferry", 1)
+    async with open_scene(broker=broker, state_log=log) as scene:
+        assert await scene.listed() == {"g": ("Empty", "classic")}
+        assert await scene.listed(states_filter=("Stable",)) == {}
+        described = await scene.client.described(5)
+        assert (described.group_state, described.members) == ("Empty", ())
+        broker.known_groups = frozenset({"g"})
+        assert await scene.deleted("g") == {"g": 0}
+        assert await scene.listed() == {}
 
 
 async def test_a_deletion_is_refused_beyond_max_groups() -> None:
