@@ -58,7 +58,8 @@ def test_an_empty_instance_id_makes_a_static_member(group: GroupScript) -> None:
 
 def test_a_refused_first_join_creates_no_group(group: GroupScript) -> None:
     """DEV D55: Kafka keeps an empty group for every group id that a client tries."""
-    assert group.join("made-up", protocols=()).error == ErrorCode.UNKNOWN_MEMBER_ID
+    refused = group.join("made-up", protocols=())
+    assert (refused.error, refused.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "made-up")
     assert group.view().state == "Dead"
     assert group.join(protocols=()).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert group.view().state == "Dead"

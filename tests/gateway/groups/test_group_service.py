@@ -464,6 +464,18 @@ async def test_the_cluster_answers_for_groups_that_match_a_pattern(
         assert told == ["as configured (groups.forward)"] * is_forwarded
 
 
+async def test_a_cluster_without_native_members_forwards_none() -> None:
+    """Such a cluster does not know the request. The client gets the error of a group that does not
+    accept the new protocol."""
+    with trio.fail_after(30):
+        async with (
+            running_fake_broker(OffsetBroker()) as broker,
+            whole_gateway([broker.address], forward_patterns=("g",)) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            assert (await client.native("n")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
 async def test_groups_beyond_max_groups_are_refused() -> None:
     """Existing groups continue."""
     async with open_scene(max_groups=1) as scene, scene.another_client("h") as other:

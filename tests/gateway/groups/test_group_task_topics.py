@@ -106,6 +106,16 @@ async def test_a_deleted_topic_is_named_in_an_event(autojump_clock: MockClock) -
         assert [each["topics"] for each in groups.told("topics_gone")] == [["foo"]]
 
 
+async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: MockClock) -> None:
+    """They precede the events of the same heartbeat."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        await groups.native("n", joined.member_epoch, owned={"foo": (0, 1, 2)})
+        stated = [each["partitions"] for each in groups.told("partitions_stated")]
+        assert stated == [{}, {"foo": [0, 1, 2]}]
+        assert groups.events[0].name == "partitions_stated"
+
+
 # -- regular expressions -------------------------------------------------------------------------
 
 

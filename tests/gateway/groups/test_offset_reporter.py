@@ -230,6 +230,16 @@ def test_a_members_first_fetch_is_its_start() -> None:
     assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"foo": [started(2, 8)]}})]
 
 
+def test_a_topic_without_new_starts_is_not_named() -> None:
+    """The fetch named it again together with another."""
+    reporter = Tally()
+    reporter.fetch({0: 7})
+    partition = OffsetFetchResponsePartition(partition_index=0, committed_offset=7, metadata="")
+    topics = [OffsetFetchResponseTopic(name=n, partitions=(partition,)) for n in ("foo", "bar")]
+    reporter.note_fetch("orders", "m", topics)
+    assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"bar": [started(0, 7)]}})]
+
+
 def test_a_failed_fetch_is_not_reported() -> None:
     """The member does not start there."""
     reporter = Tally()
