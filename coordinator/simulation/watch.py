@@ -11,6 +11,8 @@ from coordinator.handlers.group_configs import in_force
 from coordinator.handlers.offsets import NO_MEMBER
 from coordinator.interface.config import INT32_MAX
 from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
     Event,
     GroupLost,
     HeartbeatReceived,
@@ -149,6 +151,7 @@ class Watch:
 
     def _check_replies(self, event: Event, step: Step) -> None:
         """Invariant 3, also for native members."""
+        _check_epochs_of_answers(event, step)
         group = self._driver.engine.state.group
         if isinstance(group, ClassicGroup):
             _check_classic_replies(group, event, step)
@@ -297,6 +300,21 @@ def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceive
         commit.epoch < current.member_epoch
         and all(current.held.get(p, INT32_MAX) <= commit.epoch for p in commit.partitions)
     )
+
+
+def _check_epochs_of_answers(event: Event, step: Step) -> None:
+    """Only an answer to a native leave repeats its negative epoch. Every other member goes on with
+    the epoch that it is told, which must not mean to join or leave."""
+    if isinstance(event, ConsumerHeartbeatReceived) and event.member_epoch < JOIN_EPOCH:
+        return
+    for _token, reply in step.replies:
+        match reply:
+            case ConsumerHeartbeatReply(error=ErrorCode.NONE, member_epoch=told):
+                require(told > JOIN_EPOCH, Invariant.CLASSIC_REPLIES, reply)
+            case JoinGroupReply(error=ErrorCode.NONE, generation=told):
+                require(told > JOIN_EPOCH, Invariant.CLASSIC_REPLIES, reply)
+            case _:
+                pass
 
 
 def _check_classic_replies(group: ClassicGroup, event: Event, step: Step) -> None:
