@@ -53,6 +53,8 @@ class ExemptClaims:
         self._doubted_ms: dict[tuple[str, Partition], int] = {}
         self._distrusted_ms: dict[str, int] = {}
         self._members: Set[str] = frozenset()
+        self._liars: set[str] = set()
+        """The member ids of dishonest clients. The group may keep a member after its client died."""
 
     def is_stale(self, claim: Claim) -> bool:
         """Whether the group removed the member after it granted the partition."""
@@ -76,6 +78,8 @@ class ExemptClaims:
             self._removed_ms[member_id] = self._world.now_ms
         for client in self._clients:
             self._world.counts["removed owners"] += client.member_id in gone and bool(client.claims)
+            if not client.is_honest:
+                self._liars.update(client.member_ids)
         self._note_lies(step)
         self._note_liars(step)
         self._members = group.members.keys() if group is not None else frozenset()
@@ -135,12 +139,9 @@ class ExemptClaims:
         )
         if not is_converted or not isinstance(group, ConsumerGroup):
             return
-        liars = {
-            id_ for client in self._clients if not client.is_honest for id_ in client.member_ids
-        }
         for client in self._clients:
             for partition in client.claims:
-                if client.is_honest and group.holders.get(partition) in liars:
+                if client.is_honest and group.holders.get(partition) in self._liars:
                     self._doubt(client, partition)
 
     def overtaken(self, client: Client, request: Request) -> None:

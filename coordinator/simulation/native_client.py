@@ -89,8 +89,8 @@ class NativeClient(Client):
         self.revoke(self.claims, self._leave)
 
     def take_place(self, instance_id: str) -> None:
-        """Leave, then rejoin with the same member id but another instance id, whose own client is
-        gone or classic."""
+        """Leave, then rejoin with the same member id but another instance id, which is new or whose
+        own client is gone or classic."""
         if self.is_closing or self._is_fenced_off:
             return
         self.world.tell(self.name, f"leaves to be {instance_id}")

@@ -156,6 +156,9 @@ class RandomActions:
     def _instance_id(self) -> str | None:
         if not self._world.chance(self._plan.static_share):
             return None
+        return self._new_instance_id()
+
+    def _new_instance_id(self) -> str:
         self._instances += 1
         return f"i{self._instances}"
 
@@ -212,7 +215,8 @@ class RandomActions:
             client.later(0, client.subscribe, draw_topics(self._world))
 
     def _take_place(self) -> None:
-        """Let a static native client rejoin as an instance whose client is dead or classic."""
+        """Let a static native client rejoin as a new instance, or as one whose client is dead or
+        classic."""
         client = self.pick()
         if not isinstance(client, NativeClient) or client.spec.instance_id is None:
             return
@@ -222,8 +226,9 @@ class RandomActions:
             if other.spec.instance_id not in (None, client.spec.instance_id)
             and (other.is_dead or isinstance(other, ClassicClient))
         ]
-        if others and client.may_commit and not client.is_closing:
-            client.later(0, client.take_place, self._world.dice.choice(others))
+        if client.may_commit and not client.is_closing:
+            instance_id = self._world.dice.choice([*others, self._new_instance_id()])
+            client.later(0, client.take_place, instance_id)
 
     def _freeze(self) -> None:
         client = self.pick()

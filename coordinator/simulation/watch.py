@@ -53,7 +53,7 @@ from coordinator.simulation.watch_intervals import IntervalWatch
 from coordinator.simulation.watch_members import EpochWatch, SilenceWatch
 from coordinator.simulation.watch_owners import OwnerWatch
 from coordinator.simulation.world import World
-from kafka_codecs.consumer_protocol import decode_assignment
+from kafka_codecs.consumer_protocol import NO_GENERATION, decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 
 SAMPLE = 32
@@ -303,8 +303,8 @@ def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceive
 
 
 def _check_epochs_of_answers(event: Event, step: Step) -> None:
-    """Only an answer to a native leave repeats its negative epoch. Every other member goes on with
-    the epoch that it is told, which must not mean to join or leave."""
+    """A member goes on with the epoch that it is told, so this must not mean to join or leave. Only
+    the answer to a native leave repeats its negative epoch."""
     if isinstance(event, ConsumerHeartbeatReceived) and event.member_epoch < JOIN_EPOCH:
         return
     for _token, reply in step.replies:
@@ -312,7 +312,7 @@ def _check_epochs_of_answers(event: Event, step: Step) -> None:
             case ConsumerHeartbeatReply(error=ErrorCode.NONE, member_epoch=told):
                 require(told > JOIN_EPOCH, Invariant.CLASSIC_REPLIES, reply)
             case JoinGroupReply(error=ErrorCode.NONE, generation=told):
-                require(told > JOIN_EPOCH, Invariant.CLASSIC_REPLIES, reply)
+                require(told > NO_GENERATION, Invariant.CLASSIC_REPLIES, reply)
             case _:
                 pass
 

@@ -13,6 +13,12 @@ from typing import Any
 START_MS = 1_000_000
 TRANSCRIPT_LINES_MAX = 4_000
 """The transcript keeps this many of its newest lines."""
+CALLS_MAX = 100_000
+"""The most calls in one run. An ordinary run makes a few thousand."""
+
+
+class EndlessRunError(Exception):
+    """The run makes more calls than it may, for example because time no longer passes."""
 
 
 class World:
@@ -25,17 +31,21 @@ class World:
         self.transcript: deque[tuple[int, str, object]] = deque(maxlen=TRANSCRIPT_LINES_MAX)
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = itertools.count()
+        self._calls_left = CALLS_MAX
 
     def after(self, delay_ms: int, do: Callable[..., object], *args: Any) -> None:
         """Schedule a call. Calls that are due at the same time run in the order of scheduling."""
         heapq.heappush(self._queue, (self.now_ms + delay_ms, next(self._order), do, args))
 
     def run_until(self, end_ms: int) -> None:
-        """Run the scheduled calls up to this time."""
+        """Run the scheduled calls up to this time. Raises EndlessRunError."""
         queue = self._queue
         while queue and queue[0][0] <= end_ms:
             at_ms, _order, do, args = heapq.heappop(queue)
             self.now_ms = at_ms
+            self._calls_left -= 1
+            if self._calls_left < 0:
+                raise EndlessRunError(f"the run has not ended after {CALLS_MAX:,} calls")
             do(*args)
         self.now_ms = end_ms
 

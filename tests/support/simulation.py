@@ -67,6 +67,10 @@ class Stage(Run):
         """A classic client starts."""
         return self._start(ClassicClient(self.context, name, _spec(how)))
 
+    def misbehaving(self, kind: type[C], name: str, **how: Any) -> C:
+        """A client of one of the kinds in `misbehaviour.py` starts."""
+        return self._start(kind(self.context, name, _spec(how)))
+
     def _start(self, client: C) -> C:
         self.clients.append(client)
         client.start()

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from coordinator.engine import Step
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import MemberMetadata, RemovalCause
 from coordinator.simulation.exempt_claims import ExemptClaims
+from coordinator.simulation.misbehaviour import HoardingClassic
 from coordinator.simulation.native_client import NativeClient
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription
 from tests.support.given_requests import CLASSIC_JOIN, NATIVE_BEAT
@@ -57,6 +59,25 @@ def test_a_restart_backs_no_claim_that_the_stored_generation_reassigned() -> Non
     stage.wait(100)
     assert stage.driver.is_up
     assert all(stage.exempt_claims.is_stale(claim) for claim in frozen.claims.values())
+
+
+def test_a_liar_voids_claims_even_after_its_client_died() -> None:
+    """The classic leader has believed its list of owned partitions. The honest owner is still
+    revoking one of them when the group converts (seed 93000403)."""
+    stage = Stage()
+    owner = stage.classic("c1")
+    liar = stage.misbehaving(HoardingClassic, "c2")
+    stage.wait()
+    disputed, claim = next(iter(liar.claims.items()))
+    liar.die("the faults stopped")
+    stage.clients.remove(liar)
+    owner.claims[disputed] = replace(claim, member_id=owner.member_id)
+    stage.native("n1")
+    stage.wait(500)
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    assert group.holders[disputed] == liar.member_id
+    assert disputed in stage.exempt_claims.partitions
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(0, 0), (3, 4)])

@@ -1,6 +1,9 @@
 """Simulated time."""
 
-from coordinator.simulation.world import START_MS, World
+import pytest
+
+from coordinator.simulation import world as simulated
+from coordinator.simulation.world import START_MS, EndlessRunError, World
 
 
 def test_calls_run_in_the_order_of_time_then_of_scheduling() -> None:
@@ -21,3 +24,18 @@ def test_the_seed_is_the_only_randomness() -> None:
     assert rolls[0] == rolls[1]
     world = World(7)
     assert {world.between(1, 3) for _ in range(60)} == {1, 2, 3}
+
+
+def test_calls_that_never_let_time_pass_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit counts all calls of the run. Otherwise they would fill the machine's memory."""
+    monkeypatch.setattr(simulated, "CALLS_MAX", 10)
+    world, told = World(1), list[int]()
+
+    def again() -> None:
+        told.append(world.now_ms)
+        world.after(0, again)
+
+    world.after(5, again)
+    with pytest.raises(EndlessRunError, match="10 calls"):
+        world.run_until(START_MS + 1_000)
+    assert told == [START_MS + 5] * 10

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from coordinator.assignors import ASSIGNORS, Assignor, GroupSpec
+from coordinator.consumer import admission
 from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
@@ -12,12 +13,14 @@ from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import write_assignment
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
     JoinGroupReceived,
     SyncGroupReceived,
 )
 from coordinator.interface.records import (
     EpochCause,
     GroupEpoch,
+    Member,
     MemberState,
 )
 from coordinator.interface.topics import Partition
@@ -122,6 +125,21 @@ def a_join_returns_the_group_epoch(patch: Patch) -> None:
             _change_reply(step, generation=step.consumer.epoch)
 
     patch.setattr("coordinator.handlers.classic_requests.mixed_join", join)
+
+
+@noticed_by(Invariant.CLASSIC_REPLIES)
+def a_member_that_left_returns_at_its_leave_epoch(patch: Patch) -> None:
+    """A member that left with -2 stays at that epoch if it returns with a new instance id."""
+    real = admission._admit_joiner
+
+    def admit_joiner(
+        step: StepBuilder, group: ConsumerGroup, event: ConsumerHeartbeatReceived, member_id: str
+    ) -> Member | None:
+        if event.instance_id in group.instances:
+            return real(step, group, event, member_id)
+        return group.members.get(member_id)
+
+    patch.setattr(admission, "_admit_joiner", admit_joiner)
 
 
 def _change_reply(step: StepBuilder, **changes: Any) -> None:
