@@ -54,7 +54,7 @@ class ExemptClaims:
         self._distrusted_ms: dict[str, int] = {}
         self._members: Set[str] = frozenset()
         self._liars: set[str] = set()
-        """The member ids of dishonest clients. The group may keep a member after its client died."""
+        """The member ids of dishonest clients. Such a member may outlive its client."""
 
     def is_stale(self, claim: Claim) -> bool:
         """Whether the group removed the member after it granted the partition."""

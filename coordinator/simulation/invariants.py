@@ -49,6 +49,7 @@ class Invariant(StrEnum):
     INDEXES = "engine: the tables of a group agree"
     TIMERS = "engine: exactly the timers that are needed run"
     NO_ERROR = "engine: no internal error occurs"
+    ENDS = "simulator: a run ends"
 
 
 class BrokenInvariantError(AssertionError):

@@ -10,15 +10,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
+from coordinator.simulation.invariants import BrokenInvariantError, Invariant
+
 START_MS = 1_000_000
 TRANSCRIPT_LINES_MAX = 4_000
 """The transcript keeps this many of its newest lines."""
 CALLS_MAX = 100_000
-"""The most calls in one run. An ordinary run makes a few thousand."""
-
-
-class EndlessRunError(Exception):
-    """The run makes more calls than it may, for example because time no longer passes."""
+"""The most calls in one run. An ordinary run makes fewer than ten thousand. One that lets no time
+pass would otherwise fill the machine's memory."""
 
 
 class World:
@@ -38,14 +37,14 @@ class World:
         heapq.heappush(self._queue, (self.now_ms + delay_ms, next(self._order), do, args))
 
     def run_until(self, end_ms: int) -> None:
-        """Run the scheduled calls up to this time. Raises EndlessRunError."""
+        """Run the scheduled calls up to this time. Raises BrokenInvariantError after too many."""
         queue = self._queue
         while queue and queue[0][0] <= end_ms:
             at_ms, _order, do, args = heapq.heappop(queue)
             self.now_ms = at_ms
+            if not self._calls_left:
+                raise BrokenInvariantError(Invariant.ENDS, f"{CALLS_MAX:,} calls and no end")
             self._calls_left -= 1
-            if self._calls_left < 0:
-                raise EndlessRunError(f"the run has not ended after {CALLS_MAX:,} calls")
             do(*args)
         self.now_ms = end_ms
 

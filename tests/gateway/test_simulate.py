@@ -1,13 +1,15 @@
 """The sweep over seeds, and its output."""
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
-from coordinator.simulation.run import Outcome, simulate
+from coordinator.simulation.run import Outcome, Run, simulate
 from gateway import cli
-from gateway.simulate import failure, replay_command, sweep
+from gateway.simulate import failure, replay_command, run, sweep
 
 
 def test_outcomes_are_in_the_order_of_the_seeds() -> None:
@@ -64,6 +66,63 @@ def test_a_failing_sweep_ends_with_status_1(
     monkeypatch.setattr("gateway.simulate.sweep", lambda *_args: (each for each in outcomes))
     assert cli.main(["simulate"]) == 1
     assert replay_command(2) in capsys.readouterr().out
+
+
+def endless(_run: Run) -> None:
+    while True:
+        pass
+
+
+def greedy(_run: Run) -> None:
+    kept = []
+    while True:
+        kept.append(bytes(2**24))
+
+
+@pytest.mark.parametrize(
+    ("play", "error"), [(endless, "after 1 s of processor time"), (greedy, "MemoryError")]
+)
+def test_a_run_that_does_not_end_fails_its_seed(
+    monkeypatch: pytest.MonkeyPatch, play: Callable[[Run], None], error: str
+) -> None:
+    """It takes neither the machine's processors nor its memory. The report shows the loop."""
+    monkeypatch.setattr("gateway.simulate.SEED_CPU_S_MAX", 1)
+    monkeypatch.setattr("coordinator.simulation.run.Run.play", play)
+    is_fine, report = run(7, 1)
+    assert not is_fine
+    assert f"in {play.__name__}" in report
+    assert error in report
+    assert replay_command(7) in report
+
+
+def test_a_run_without_memory_for_a_traceback_fails_its_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The report names the limit instead."""
+
+    def starved(_seed: int) -> Outcome:
+        raise MemoryError
+
+    monkeypatch.setattr("gateway.simulate.simulate", starved)
+    is_fine, report = run(7, 1)
+    assert not is_fine
+    assert "2,048 MiB of memory" in report
+    assert replay_command(7) in report
+
+
+def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel may kill it when the machine's memory is full."""
+    monkeypatch.setattr("gateway.simulate.simulate", lambda _seed: os._exit(9))
+    assert run(7, 1) == (False, "A worker process was killed at seed 7 or soon after it.")
+
+
+def test_a_long_sweep_prints_its_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It goes to stderr, apart from the report."""
+    monkeypatch.setattr("gateway.simulate.PROGRESS_INTERVAL_S", 0)
+    assert cli.main(["simulate", "--seeds", "2"]) == 0
+    assert capsys.readouterr().err.splitlines() == ["1 of 2 seeds", "2 of 2 seeds"]
 
 
 @pytest.mark.parametrize("arguments", [["--seeds", "0"], ["--first-seed", "-1"]])
