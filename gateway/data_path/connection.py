@@ -192,7 +192,7 @@ class ClientConnection:
         if self._state is ClientState.RESTING:
             if waits_s >= limits.idle_timeout_s and self._upstream.is_idle:
                 self._stop_reading(ClientState.FINISHING)
-        elif self._state in _READING:
+        elif self._state is ClientState.SERVING:
             begun_s = now_s - self._begun_s
             if waits_s >= limits.half_sent_timeout_s or begun_s >= limits.idle_timeout_s:
                 self._shared.complaints.tell("half_sent_request", self._client_host)
@@ -222,43 +222,50 @@ class ClientConnection:
         self._move(ClientState.CLOSED)
 
     async def _read_requests(self) -> None:
-        while self._state is ClientState.SERVING:
+        while True:
             if self._source.ready(SIZE.size):  # after a bad size nothing more may come
                 self._check_size(*self._source.unpack(SIZE))
             if not self._source.ready(_REQUEST_START.size):
                 if not await self._receive():
                     return
                 continue
-            size, api_key, version, correlation_id = self._source.unpack(_REQUEST_START)
-            if api_key == ApiKey.API_VERSIONS:
-                await self._answer_api_versions(size)
-                self._begun_s = trio.current_time()
-                continue
-            if not self._upstream.is_negotiated:
-                await self._negotiate(ClientSoftware())
-            treatment = self._treatment(api_key, version)
-            if api_key == ApiKey.PRODUCE:
-                await self._relay_produce(size, version, correlation_id)
-            elif treatment is Treatment.RELAY:
-                await self._relay_guarded(ApiKey(api_key), size, version, correlation_id)
-            elif api_key == ApiKey.METADATA and not await self._upstream.is_there():
-                await self._recall_metadata(size)
-            elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
-                await self._convert_metadata(size)
-            elif treatment is Treatment.REWRITE:
-                rewrite = self._shared.rewrite
-                take = partial(self._rewritten, ApiKey(api_key), version, correlation_id, rewrite)
-                await self._relay(size, correlation_id, take)
-            else:
-                await self._answer(ApiKey(api_key), size)
+            await self._serve_request(*self._source.unpack(_REQUEST_START))
             self._begun_s = trio.current_time()
+            if self._state is not ClientState.SERVING:
+                await self._flush()
+                return
+
+    async def _serve_request(
+        self, size: int, api_key: int, version: int, correlation_id: int
+    ) -> None:
+        if api_key == ApiKey.API_VERSIONS:
+            await self._answer_api_versions(size)
+            return
+        if not self._upstream.is_negotiated:
+            await self._negotiate(ClientSoftware())
+        treatment = self._treatment(api_key, version)
+        if api_key == ApiKey.PRODUCE:
+            await self._relay_produce(size, version, correlation_id)
+        elif treatment is Treatment.RELAY:
+            await self._relay_guarded(ApiKey(api_key), size, version, correlation_id)
+        elif api_key == ApiKey.METADATA and not await self._upstream.is_there():
+            await self._recall_metadata(size)
+        elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
+            await self._convert_metadata(size)
+        elif treatment is Treatment.REWRITE:
+            rewrite = self._shared.rewrite
+            take = partial(self._rewritten, ApiKey(api_key), version, correlation_id, rewrite)
+            await self._relay(size, correlation_id, take)
+        else:
+            await self._answer(ApiKey(api_key), size)
 
     def _check_size(self, size: int) -> None:
         if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
             raise BadFrame(what_instead(SIZE.pack(size)) or f"a request of {size} bytes")
 
     async def _receive(self) -> bool:
-        """Receive more bytes. False at the end of the stream, or between requests once draining."""
+        """Receive more bytes. False at the end of the stream, or if there shall be no further
+        request."""
         await self._flush()
         if self._source.empty:
             if self._state is not ClientState.SERVING:
@@ -270,7 +277,7 @@ class ClientConnection:
             self._begun_s = trio.current_time()
         if not more and not self._source.empty:
             raise StreamEnded
-        return more
+        return more and self._state in _READING
 
     async def _flush(self) -> None:
         await self._source.flush(self._upstream.sock)

@@ -11,10 +11,15 @@ from trio.testing import MockClock
 
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.connection import ClientConnection
+from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.server import serve
 from gateway.data_path.upstream import Upstream
+from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_bytes, answer_size, running_fake_broker
 from tests.support.forward_everything import ForwardEverything
@@ -22,6 +27,12 @@ from tests.support.until import until
 from tests.support.wire import Wire, connected, produce_body, request_frame
 
 FETCH = request_frame(ApiKey.FETCH, 4, 1, b"")
+HEARTBEAT = request_frame(
+    ApiKey.HEARTBEAT,
+    4,
+    1,
+    encode(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4),
+)
 IDLE_S = 0.2
 QUIET_S = 0.01
 
@@ -47,8 +58,25 @@ class LateBroker:
         await answer_bytes(wire, header, b"")
 
 
+class LateGroups(GroupApis):
+    """Group APIs that answer a heartbeat when the test allows it."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+        self.release = trio.Event()
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        self.asked.set()
+        await self.release.wait()
+        return HeartbeatResponse()
+
+
 async def _serve(
-    nursery: trio.Nursery, broker: FakeBroker, stop: trio.Event, limits: Limits
+    nursery: trio.Nursery,
+    broker: FakeBroker,
+    stop: trio.Event,
+    limits: Limits,
+    groups: GroupApis | None = None,
 ) -> tuple[tuple[str, int], trio.Event]:
     """The gateway's address, and an event for its end."""
     cluster = Cluster([broker.address])
@@ -57,7 +85,9 @@ async def _serve(
 
     async def run(task_status: trio.TaskStatus[tuple[str, int]]) -> None:
         config = DataPathConfig(listen_port=0, advertised_host="127.0.0.1", limits=limits)
-        await serve(config, ForwardEverything(), cluster, stop=stop, task_status=task_status)
+        await serve(
+            config, groups or ForwardEverything(), cluster, stop=stop, task_status=task_status
+        )
         ended.set()
 
     return await nursery.start(run), ended
@@ -107,9 +137,12 @@ async def test_a_partial_request_does_not_delay_a_drain() -> None:
                 await client.send(FETCH + FETCH[:9])
                 await client.frame()
             stop.set()
-            await late.send(FETCH[9:])
-            await late.frame()
-            assert await cut.at_end()
+            await trio.testing.wait_all_tasks_blocked(QUIET_S)
+            with trio.fail_after(5):
+                await late.send(FETCH[9:])
+                await late.frame()
+                assert await late.at_end()
+                assert await cut.at_end()
         with trio.fail_after(5):
             await ended.wait()
         nursery.cancel_scope.cancel()
@@ -174,9 +207,74 @@ async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_drain_leaves_requests_behind_the_present_one_unread() -> None:
+    """Their client sends them again elsewhere."""
+    groups, broker = LateGroups(), FakeBroker()
+    async with running_fake_broker(broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        address, _ended = await _serve(nursery, broker, stop, Limits(), groups)
+        async with connected(address) as client:
+            await client.send(HEARTBEAT + HEARTBEAT)
+            await groups.asked.wait()
+            stop.set()
+            await trio.testing.wait_all_tasks_blocked(QUIET_S)
+            groups.release.set()
+            with trio.fail_after(5):
+                await client.frame()
+                assert await client.at_end()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_drain_may_begin_while_requests_go_to_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connection then waits for no further request."""
+    flush = ClientConnection._flush
+
+    async def flush_and_drain(connection: ClientConnection) -> None:
+        await flush(connection)
+        connection.drain()
+
+    monkeypatch.setattr(ClientConnection, "_flush", flush_and_drain)
+    broker = FakeBroker()
+    async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
+        with capture_logs() as lines:
+            async with connected(gateway.address) as client:
+                with trio.fail_after(5):
+                    assert await client.at_end()
+        assert "connection_failed" not in [line["event"] for line in lines]
+
+
+@pytest.mark.parametrize("behind_another", [False, True])
+async def test_the_time_of_a_request_begins_with_its_first_byte(
+    socket_clock: MockClock, behind_another: bool
+) -> None:
+    """Or when the answer before it has left."""
+    groups, broker = LateGroups(), FakeBroker(handlers={ApiKey.FETCH: answer_size})
+    limits = Limits(idle_timeout_s=IDLE_S, half_sent_timeout_s=IDLE_S)
+    async with (
+        running_fake_broker(broker),
+        running_gateway([broker.address], group_apis=groups, limits=limits) as gateway,
+        connected(gateway.address) as client,
+    ):
+        await client.send(HEARTBEAT + (FETCH[:9] if behind_another else b""))
+        if not behind_another:
+            groups.release.set()
+            await client.frame()
+        await trio.sleep(0.7 * IDLE_S)
+        if behind_another:
+            groups.release.set()
+            await client.frame()
+        else:
+            await client.send(FETCH[:9])
+        await trio.sleep(0.7 * IDLE_S)
+        await client.send(FETCH[9:])
+        await client.frame()
+
+
 async def test_an_idle_client_is_closed(socket_clock: MockClock) -> None:
     """A broker does the same. A client that waits for an answer is not idle."""
-    late, limits = LateBroker(), Limits(idle_timeout_s=IDLE_S)
+    late, limits = LateBroker(), Limits(idle_timeout_s=IDLE_S, linger_timeout_s=0.1 * IDLE_S)
     async with running_fake_broker(late.broker):
         async with running_gateway([late.broker.address], limits=limits) as gateway:
             address = gateway.address
@@ -189,8 +287,17 @@ async def test_an_idle_client_is_closed(socket_clock: MockClock) -> None:
                 assert await waits.at_end()
 
 
-async def test_a_partial_request_times_out(socket_clock: MockClock) -> None:
-    """This holds for a missing start or end, even if the frame passes inside the kernel."""
+async def test_a_partial_request_times_out(
+    socket_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This holds for a missing start or end, even if the frame passes inside the kernel. Nothing
+    waits for an answer, because the broker has no complete request either."""
+    waits: list[Upstream] = []
+
+    async def idle(upstream: Upstream) -> None:
+        waits.append(upstream)
+
+    monkeypatch.setattr(Upstream, "idle", idle)
     broker = FakeBroker(handlers={ApiKey.PRODUCE: answer_size})
     limits = Limits(half_sent_timeout_s=IDLE_S)
     whole = request_frame(ApiKey.PRODUCE, 8, 1, produce_body(8, -1, bytes(1_000_000)))
@@ -203,6 +310,7 @@ async def test_a_partial_request_times_out(socket_clock: MockClock) -> None:
                         assert await client.at_end()
             events = [line["event"] for line in lines if line["log_level"] == "warning"]
             assert events == ["half_sent_request"]
+            assert not waits
             async with connected(gateway.address) as quiet:
                 await trio.sleep(2 * IDLE_S)
                 await quiet.send(whole)
