@@ -326,3 +326,11 @@ def test_a_member_that_rejoins_does_not_count_as_new(make_group: MakeGroup) -> N
     group.send_join("a")
     group.wait(2_000)
     assert "a" in group.classic.members
+
+
+def test_the_leader_leads_on_after_another_member_left(group: GroupScript) -> None:
+    """Even if others rejoin before it: only its own end elects another (rule 2.5)."""
+    group.given_classic_group(*map(given_classic_group_member, "abc"))
+    group.leave("c")
+    group.send_join("b")
+    assert group.join("a").leader == "a"

@@ -27,11 +27,11 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.support.anchors import anchors_off
 from tests.support.configs import SESSION
-from tests.support.fake_broker import running_fake_broker
-from tests.support.gateway import Gateway, whole_gateway
-from tests.support.group_client import GroupClient, group_client
+from tests.support.gateway import Gateway
+from tests.support.group_client import GroupClient
 from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups, lone_request
 from tests.support.offset_broker import OffsetBroker
+from tests.support.offset_stage import offset_stage
 
 EMPTY_GROUP = (
     ClassicGroupMetadata(
@@ -65,27 +65,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def open_scene(
-    max_groups: int = 16,
-    *,
-    shows_members: bool = True,
-    state_log: MemoryLog | None = None,
-    broker: OffsetBroker | None = None,
-) -> AsyncIterator[Scene]:
+async def open_scene(**how: Any) -> AsyncIterator[Scene]:
     """A scene for the length of the block."""
-    broker = broker or OffsetBroker()
-    with trio.fail_after(10):
-        async with (
-            running_fake_broker(broker),
-            whole_gateway(
-                [broker.address],
-                max_groups=max_groups,
-                shows_members=shows_members,
-                state_log=state_log,
-            ) as gateway,
-            group_client(gateway.address, "g") as client,
-        ):
-            yield Scene(broker, gateway, client)
+    async with offset_stage(**how) as stage:
+        yield Scene(stage.broker, stage.gateway, stage.client)
 
 
 def admin_of(groups: HostedGroups) -> AdminApis:

@@ -21,10 +21,10 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from tests.support.commits import commit_of
-from tests.support.fake_broker import answer, running_fake_broker
-from tests.support.gateway import QUICK, whole_gateway
-from tests.support.group_client import GroupClient, given_to, group_client
+from tests.support.fake_broker import answer
+from tests.support.group_client import GroupClient, given_to
 from tests.support.offset_broker import OffsetBroker
+from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
 from tests.support.wire import Wire, connected, request_frame
 
@@ -98,15 +98,8 @@ def stored(code: int) -> OffsetCommitResponse:
 @asynccontextmanager
 async def open_scene() -> AsyncIterator[Scene]:
     """A scene for the length of the block."""
-    with trio.fail_after(20):
-        async with (
-            running_fake_broker(OffsetBroker()) as broker,
-            whole_gateway([broker.address], groups=QUICK) as gateway,
-            group_client(gateway.address, "g") as client,
-            connected(gateway.address) as wire,
-        ):
-            assert isinstance(broker, OffsetBroker)
-            yield Scene(broker, client, wire, await client.enter())
+    async with offset_stage() as stage, connected(stage.gateway.address) as wire:
+        yield Scene(stage.broker, stage.client, wire, await stage.client.enter())
 
 
 async def test_the_broker_has_the_next_commit_before_it_answers_the_first() -> None:

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 import pytest
-import trio
 
 from gateway.groups.commit_topic_ids import completed, named
 from kafka_codecs.apis import ApiKey
@@ -18,10 +17,9 @@ from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from tests.support.commits import codes_of, transactional_commit_of
-from tests.support.fake_broker import running_fake_broker
-from tests.support.gateway import QUICK, whole_gateway
-from tests.support.group_client import GroupClient, group_client
+from tests.support.group_client import GroupClient
 from tests.support.offset_broker import OffsetBroker
+from tests.support.offset_stage import offset_stage
 
 NUMBERS, GONE = UUID(int=7), UUID(int=8)
 OFFSETS = {2: 4}
@@ -61,13 +59,8 @@ async def open_scene(version: int) -> AsyncIterator[tuple[OffsetBroker, GroupCli
     gateway."""
     broker = OffsetBroker(topic_id=NUMBERS)
     broker.versions = {**broker.versions, ApiKey.TXN_OFFSET_COMMIT: (0, version)}
-    with trio.fail_after(20):
-        async with (
-            running_fake_broker(broker),
-            whole_gateway([broker.address], groups=QUICK) as gateway,
-            group_client(gateway.address, "g") as client,
-        ):
-            yield broker, client
+    async with offset_stage(broker) as stage:
+        yield broker, stage.client
 
 
 @pytest.mark.parametrize("upstream_version", [5, 6])

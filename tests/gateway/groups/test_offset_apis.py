@@ -5,7 +5,6 @@ The upstream is a fake broker that stores when the test allows it.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -32,41 +31,10 @@ from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
 )
 from tests.support.commits import codes_of, commit_of, transactional_commit_of
-from tests.support.fake_broker import running_fake_broker
-from tests.support.gateway import QUICK, Gateway, whole_gateway
-from tests.support.group_client import GroupClient, given_to, group_client
+from tests.support.group_client import GroupClient, given_to
 from tests.support.offset_broker import OffsetBroker
+from tests.support.offset_stage import OffsetStage, offset_stage
 from tests.support.until import until_answered
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A gateway in front of a fake broker, and a client of one group."""
-
-    broker: OffsetBroker
-    gateway: Gateway
-    client: GroupClient
-
-    @asynccontextmanager
-    async def another_client(self) -> AsyncIterator[GroupClient]:
-        """Another client of the group."""
-        async with group_client(self.gateway.address, "g") as client:
-            yield client
-
-
-@asynccontextmanager
-async def open_scene(
-    broker: OffsetBroker | None = None, state_log: MemoryLog | None = None
-) -> AsyncIterator[Scene]:
-    """A scene for the length of the block."""
-    broker = broker or OffsetBroker()
-    with trio.fail_after(20):
-        async with (
-            running_fake_broker(broker),
-            whole_gateway([broker.address], groups=QUICK, state_log=state_log) as gateway,
-            group_client(gateway.address, "g") as client,
-        ):
-            yield Scene(broker, gateway, client)
 
 
 async def partitions_given(client: GroupClient, member_id: str, epoch: int) -> set[int]:
@@ -77,27 +45,27 @@ async def partitions_given(client: GroupClient, member_id: str, epoch: int) -> s
 @pytest.mark.parametrize("version", [2, 6, 8])
 async def test_the_cluster_receives_commits_of_the_anchor(version: int) -> None:
     """The anchor is the group's only member there. Before v7 a commit could not name it."""
-    async with open_scene() as scene:
-        joined = await scene.client.enter()
+    async with offset_stage() as stage:
+        joined = await stage.client.enter()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        stored = await scene.client.commit({1: 5}, **mine, version=version)  # type: ignore[arg-type]
+        stored = await stage.client.commit({1: 5}, **mine, version=version)  # type: ignore[arg-type]
         assert stored == {1: 0}
-        (seen,) = scene.broker.commits
+        (seen,) = stage.broker.commits
         assert isinstance(seen, OffsetCommitRequest)
-        held = scene.broker.coordinator.group("g")
+        held = stage.broker.coordinator.group("g")
         assert seen.generation_id_or_member_epoch == held.generation
         assert (seen.member_id, seen.group_instance_id) == (held.member_id, "groupferry")
         assert seen.group_id == "g"
-        assert scene.broker.offsets == {1: 5}
+        assert stage.broker.offsets == {1: 5}
 
 
 async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
     """The engine checks it first."""
-    async with open_scene() as scene:
-        joined = await scene.client.enter()
-        stale = await scene.client.commit({1: 5}, member_id=joined.member_id, epoch=99, version=8)
+    async with offset_stage() as stage:
+        joined = await stage.client.enter()
+        stale = await stage.client.commit({1: 5}, member_id=joined.member_id, epoch=99, version=8)
         assert stale == {1: ErrorCode.ILLEGAL_GENERATION}
-        assert scene.broker.commits == []
+        assert stage.broker.commits == []
 
 
 async def test_a_commit_of_recreated_and_other_topics_stores_the_others() -> None:
@@ -105,13 +73,13 @@ async def test_a_commit_of_recreated_and_other_topics_stores_the_others() -> Non
     lost, all are retried."""
     broker = OffsetBroker(topic_id=UUID(int=1), other_topics={"letters": UUID(int=2)})
     log, topics = MemoryLog(), ("letters", "numbers")
-    async with open_scene(broker, log) as before:
+    async with offset_stage(broker, state_log=log) as before:
         joined = await before.client.native("n", topics=topics)
     broker.other_topics["letters"] = UUID(int=3)
     offsets = {name: {0: 5} for name in topics}
     commit = commit_of(offsets, member_id="n", epoch=joined.member_epoch)
-    async with open_scene(broker, log) as scene:
-        ask = scene.client.connection.ask
+    async with offset_stage(broker, state_log=log) as stage:
+        ask = stage.client.connection.ask
         gone = {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert codes_of(await ask(commit, 9)) == {"letters": gone, "numbers": {0: 0}}
         (stored,) = broker.commits
@@ -123,16 +91,16 @@ async def test_a_commit_of_recreated_and_other_topics_stores_the_others() -> Non
 
 async def test_an_error_of_the_cluster_is_passed_on() -> None:
     """After NOT_COORDINATOR the client looks for the coordinator again."""
-    async with open_scene() as scene:
-        scene.broker.commit_error = ErrorCode.NOT_COORDINATOR
-        assert await scene.client.commit({1: 5}) == {1: ErrorCode.NOT_COORDINATOR}
+    async with offset_stage() as stage:
+        stage.broker.commit_error = ErrorCode.NOT_COORDINATOR
+        assert await stage.client.commit({1: 5}) == {1: ErrorCode.NOT_COORDINATOR}
 
 
 async def test_partitions_do_not_move_during_a_commit() -> None:
     """A new owner could start before that commit. They move after the answer."""
-    async with open_scene() as scene, scene.another_client() as other:
+    async with offset_stage() as stage, stage.another_client() as other:
         joined = await other.native("n")
-        scene.broker.gate = trio.Event()
+        stage.broker.gate = trio.Event()
         async with trio.open_nursery() as nursery:
 
             async def commit() -> None:
@@ -140,35 +108,35 @@ async def test_partitions_do_not_move_during_a_commit() -> None:
                 assert stored == {0: 0}
 
             nursery.start_soon(commit)
-            await scene.broker.asked.wait()
-            assert (await scene.client.native("n", -1)).error_code == 0
-            second = await scene.client.native("m")
+            await stage.broker.asked.wait()
+            assert (await stage.client.native("n", -1)).error_code == 0
+            second = await stage.client.native("m")
             assert given_to(second) == {1, 2}
-            scene.broker.gate.set()
-        assert await partitions_given(scene.client, "m", second.member_epoch) == {0, 1, 2}
-        assert scene.broker.offsets == {0: 7}
+            stage.broker.gate.set()
+        assert await partitions_given(stage.client, "m", second.member_epoch) == {0, 1, 2}
+        assert stage.broker.offsets == {0: 7}
 
 
 async def test_a_commit_ends_although_its_client_disconnected() -> None:
     """The client disconnects while the upstream is silent, and the answer arrives later."""
-    async with open_scene() as scene:
-        scene.broker.gate = trio.Event()
-        async with scene.another_client() as leaving:
+    async with offset_stage() as stage:
+        stage.broker.gate = trio.Event()
+        async with stage.another_client() as leaving:
             joined = await leaving.native("n")
             everything = dict.fromkeys(range(3), 7)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(
                     partial(leaving.commit, everything, member_id="n", epoch=joined.member_epoch)
                 )
-                await scene.broker.asked.wait()
+                await stage.broker.asked.wait()
                 nursery.cancel_scope.cancel()
-        assert (await scene.client.native("n", -1)).error_code == 0
-        second = await scene.client.native("m")
+        assert (await stage.client.native("n", -1)).error_code == 0
+        second = await stage.client.native("m")
         assert given_to(second) == set()
-        scene.broker.gate.set()
-        given = await partitions_given(scene.client, "m", second.member_epoch)
+        stage.broker.gate.set()
+        given = await partitions_given(stage.client, "m", second.member_epoch)
         assert given == {0, 1, 2}
-        assert scene.broker.offsets == everything
+        assert stage.broker.offsets == everything
 
 
 async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_replaced() -> None:
@@ -176,33 +144,33 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_replaced()
     or fetches these partitions."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
     fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
-    async with open_scene() as scene:
-        client = scene.client
+    async with offset_stage() as stage:
+        client = stage.client
         mine = {"member_id": "n", "epoch": (await client.native("n")).member_epoch}
-        before = scene.broker.coordinator.group("g").member_id
-        scene.broker.join_gate = trio.Event()
-        scene.broker.loses_commits = True
-        async with scene.another_client() as committer:
+        before = stage.broker.coordinator.group("g").member_id
+        stage.broker.join_gate = trio.Event()
+        stage.broker.loses_commits = True
+        async with stage.another_client() as committer:
             told = await committer.commit({0: 7}, **mine)  # type: ignore[arg-type]
             assert told == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-        scene.broker.loses_commits = False
+        stage.broker.loses_commits = False
         for version in (1, 5):
             refused: OffsetFetchResponse = await client.connection.ask(fetch, version)
             codes = {p.error_code for each in refused.topics for p in each.partitions}
             assert codes | {refused.error_code} - {0} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         again = await client.commit({0: 8}, **mine)  # type: ignore[arg-type]
         assert again == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-        scene.broker.join_gate.set()
+        stage.broker.join_gate.set()
         await until_answered(
             lambda: client.connection.ask(fetch, 5), lambda fetched: not fetched.error_code
         )
         assert await client.commit({0: 8}, **mine) == {0: 0}  # type: ignore[arg-type]
-        lost, stored = scene.broker.commits
+        lost, stored = stage.broker.commits
         assert isinstance(lost, OffsetCommitRequest)
         assert isinstance(stored, OffsetCommitRequest)
         assert lost.member_id == before
-        assert scene.broker.coordinator.check_commit(lost) == ErrorCode.FENCED_INSTANCE_ID
-        assert stored.member_id == scene.broker.coordinator.group("g").member_id
+        assert stage.broker.coordinator.check_commit(lost) == ErrorCode.FENCED_INSTANCE_ID
+        assert stored.member_id == stage.broker.coordinator.group("g").member_id
 
 
 async def test_a_reset_in_flight_ends_before_a_member_starts_there() -> None:
@@ -210,37 +178,37 @@ async def test_a_reset_in_flight_ends_before_a_member_starts_there() -> None:
     commit of a member that joined meanwhile."""
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
     fetch = OffsetFetchRequest(group_id="g", topics=(topic,))
-    async with open_scene() as scene, scene.another_client() as admin:
-        joined = await scene.client.enter()
-        await scene.client.leave(joined.member_id)
-        scene.broker.gate = trio.Event()
+    async with offset_stage() as stage, stage.another_client() as admin:
+        joined = await stage.client.enter()
+        await stage.client.leave(joined.member_id)
+        stage.broker.gate = trio.Event()
         async with trio.open_nursery() as nursery:
 
             async def reset() -> None:
                 assert await admin.commit({0: 0}, version=8) == {0: 0}
 
             nursery.start_soon(reset)
-            await scene.broker.asked.wait()
+            await stage.broker.asked.wait()
             mine: dict[str, Any] = {
                 "member_id": "n",
-                "epoch": (await scene.client.native("n")).member_epoch,
+                "epoch": (await stage.client.native("n")).member_epoch,
             }
-            too_early: OffsetFetchResponse = await scene.client.connection.ask(fetch, 5)
+            too_early: OffsetFetchResponse = await stage.client.connection.ask(fetch, 5)
             assert too_early.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            refused = await scene.client.commit({0: 60}, **mine)
+            refused = await stage.client.commit({0: 60}, **mine)
             assert refused == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-            scene.broker.gate.set()
-        assert (await scene.client.committed(partitions=1)) == {0: 0}
-        assert await scene.client.commit({0: 60}, **mine) == {0: 0}
-        assert scene.broker.offsets == {0: 60}
+            stage.broker.gate.set()
+        assert (await stage.client.committed(partitions=1)) == {0: 0}
+        assert await stage.client.commit({0: 60}, **mine) == {0: 0}
+        assert stage.broker.offsets == {0: 60}
 
 
 @pytest.mark.parametrize("loss", ["removed", "replaced", "rebalanced"])
 async def test_an_error_about_the_anchor_is_repaired(loss: str) -> None:
     """The commit is sent again for the new anchor, and the client only waits longer."""
-    async with open_scene() as scene:
-        joined = await scene.client.enter()
-        held = scene.broker.coordinator.group("g")
+    async with offset_stage() as stage:
+        joined = await stage.client.enter()
+        held = stage.broker.coordinator.group("g")
         match loss:
             case "removed":
                 held.remove_member()
@@ -249,9 +217,9 @@ async def test_an_error_about_the_anchor_is_repaired(loss: str) -> None:
             case _:
                 held.generation += 1
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        assert await scene.client.commit({1: 5}, **mine, version=8) == {1: 0}  # type: ignore[arg-type]
-        assert len(scene.broker.commits) == 2
-        assert scene.broker.offsets == {1: 5}
+        assert await stage.client.commit({1: 5}, **mine, version=8) == {1: 0}  # type: ignore[arg-type]
+        assert len(stage.broker.commits) == 2
+        assert stage.broker.offsets == {1: 5}
 
 
 async def test_a_commit_waits_for_an_anchor_that_cannot_be_repaired(
@@ -259,91 +227,91 @@ async def test_a_commit_waits_for_an_anchor_that_cannot_be_repaired(
 ) -> None:
     """After a limited time the client must retry, and then succeeds."""
     monkeypatch.setattr(commit_storing, "MEMBER_PATIENCE_S", 0.1)
-    async with open_scene() as scene:
-        joined = await scene.client.enter()
-        scene.broker.join_gate = trio.Event()
-        scene.broker.coordinator.group("g").remove_member()
+    async with offset_stage() as stage:
+        joined = await stage.client.enter()
+        stage.broker.join_gate = trio.Event()
+        stage.broker.coordinator.group("g").remove_member()
         mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
         for _ in range(2):
-            refused = await scene.client.commit({1: 5}, **mine, version=8)  # type: ignore[arg-type]
+            refused = await stage.client.commit({1: 5}, **mine, version=8)  # type: ignore[arg-type]
             assert refused == {1: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-        assert (await scene.client.beat(joined)).error_code == 0
-        scene.broker.join_gate.set()
-        commit = partial(scene.client.commit, {1: 5}, **mine, version=8)  # type: ignore[arg-type]
+        assert (await stage.client.beat(joined)).error_code == 0
+        stage.broker.join_gate.set()
+        commit = partial(stage.client.commit, {1: 5}, **mine, version=8)  # type: ignore[arg-type]
         await until_answered(commit, {1: 0}.__eq__)
-        assert scene.broker.offsets == {1: 5}
+        assert stage.broker.offsets == {1: 5}
 
 
 async def test_offsets_of_an_empty_group_are_reset_under_its_anchor() -> None:
     """The lingering anchor would make the cluster refuse an admin's commit. Without an anchor the
     commit is forwarded unchanged."""
-    async with open_scene() as scene:
-        assert await scene.client.commit({0: 1}, version=8) == {0: 0}
-        joined = await scene.client.enter()
-        await scene.client.leave(joined.member_id)
-        assert await scene.client.commit({0: 2}, version=8) == {0: 0}
-        plain, under_anchor = scene.broker.commits
+    async with offset_stage() as stage:
+        assert await stage.client.commit({0: 1}, version=8) == {0: 0}
+        joined = await stage.client.enter()
+        await stage.client.leave(joined.member_id)
+        assert await stage.client.commit({0: 2}, version=8) == {0: 0}
+        plain, under_anchor = stage.broker.commits
         assert isinstance(plain, OffsetCommitRequest)
         assert isinstance(under_anchor, OffsetCommitRequest)
         assert (plain.member_id, plain.group_instance_id) == ("", None)
-        assert under_anchor.member_id == scene.broker.coordinator.group("g").member_id
+        assert under_anchor.member_id == stage.broker.coordinator.group("g").member_id
 
 
 @asynccontextmanager
-async def after_a_restart() -> AsyncIterator[Scene]:
+async def after_a_restart() -> AsyncIterator[OffsetStage]:
     """A gateway with the log of one that was killed and left its anchor in an empty group."""
     broker, log = OffsetBroker(), MemoryLog()
-    async with open_scene(broker, log) as before:
+    async with offset_stage(broker, state_log=log) as before:
         joined = await before.client.enter()
         await before.client.leave(joined.member_id)
     assert broker.coordinator.group("g").member_id
-    async with open_scene(broker, log) as scene:
-        yield scene
+    async with offset_stage(broker, state_log=log) as stage:
+        yield stage
 
 
 async def test_offsets_are_reset_under_a_predecessors_anchor() -> None:
     """The group is empty although the cluster shows the old anchor. The reset is stored under the
     new anchor that replaces it."""
-    async with after_a_restart() as scene:
-        left_behind = scene.broker.coordinator.group("g").member_id
+    async with after_a_restart() as stage:
+        left_behind = stage.broker.coordinator.group("g").member_id
         # Tools fetch the offsets first, so the gateway already knows the group's state.
-        await scene.client.committed()
-        assert await scene.client.commit({0: 2}, version=8) == {0: 0}
-        (stored,) = scene.broker.commits
+        await stage.client.committed()
+        assert await stage.client.commit({0: 2}, version=8) == {0: 0}
+        (stored,) = stage.broker.commits
         assert isinstance(stored, OffsetCommitRequest)
-        assert stored.member_id == scene.broker.coordinator.group("g").member_id != left_behind
+        assert stored.member_id == stage.broker.coordinator.group("g").member_id != left_behind
 
 
 async def test_offsets_are_deleted_after_a_predecessors_anchor_left() -> None:
     """The gateway takes the anchor and lets it leave, because the cluster deletes no offsets of a
     group with a member."""
-    async with after_a_restart() as scene:
-        ask = scene.client.connection.ask
+    async with after_a_restart() as stage:
+        ask = stage.client.connection.ask
         for _ in range(2):
             assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
-        assert scene.broker.coordinator.group("g").member_id == ""
-        assert scene.broker.coordinator.group("g").joins == 3, "taken once more, by two joins"
+        assert stage.broker.coordinator.group("g").member_id == ""
+        assert stage.broker.coordinator.group("g").joins == 3, "taken once more, by two joins"
 
 
 async def test_a_transaction_is_checked_for_its_member_and_stored_for_the_anchor() -> None:
     """Check and hold are those of other commits. The transaction remains the client's."""
-    async with open_scene() as scene:
-        joined = await scene.client.enter()
-        ask = scene.client.connection.ask
+    async with offset_stage() as stage:
+        joined = await stage.client.enter()
+        ask = stage.client.connection.ask
         member_id, generation = joined.member_id, joined.generation_id
         commit = partial(transactional_commit_of, {"numbers": {2: 4}})
         stale = await ask(commit(member_id=member_id, generation=99), 3)
         assert codes_of(stale) == {"numbers": {2: ErrorCode.ILLEGAL_GENERATION}}
-        assert scene.broker.commits == []
+        assert stage.broker.commits == []
         stored = await ask(commit(member_id=member_id, generation=generation), 3)
         assert codes_of(stored) == {"numbers": {2: 0}}
-        (seen,) = scene.broker.commits
+        (seen,) = stage.broker.commits
         assert isinstance(seen, TxnOffsetCommitRequest)
         assert (seen.transactional_id, seen.producer_id, seen.producer_epoch) == ("t", 1, 2)
-        held = scene.broker.coordinator.group("g")
+        held = stage.broker.coordinator.group("g")
         assert (seen.generation_id, seen.member_id) == (held.generation, held.member_id)
         assert seen.group_instance_id == "groupferry"
-        await scene.client.leave(member_id)
+        await stage.client.leave(member_id)
         assert codes_of(await ask(commit(), 3)) == {"numbers": {2: 0}}
 
 
@@ -362,12 +330,12 @@ def codes(answer: OffsetDeleteResponse) -> dict[str, int]:
 
 async def test_a_group_without_commits_has_no_offsets_to_delete() -> None:
     """The cluster does not know the group, but the gateway does, so this is no error."""
-    async with open_scene() as scene:
-        scene.broker.knows_group = False
-        ask = scene.client.connection.ask
+    async with offset_stage() as stage:
+        stage.broker.knows_group = False
+        ask = stage.client.connection.ask
         answer: OffsetDeleteResponse = await ask(deletion("numbers"), 0)
         assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        joined = await scene.client.enter()
+        joined = await stage.client.enter()
         subscribed = {
             "numbers": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
             "other": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -375,23 +343,23 @@ async def test_a_group_without_commits_has_no_offsets_to_delete() -> None:
         assert codes(await ask(deletion("numbers", "other"), 0)) == subscribed
         no_partition = {"numbers": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert codes(await ask(deletion("numbers", index=99), 0)) == no_partition
-        await scene.client.leave(joined.member_id)
+        await stage.client.leave(joined.member_id)
         assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
 
 
 async def test_offsets_are_deleted_once_the_group_is_empty() -> None:
     """The cluster refuses while the anchor is a member, so the anchor leaves first. Partitions that
     do not exist are answered at once."""
-    async with open_scene() as scene:
-        joined = await scene.client.enter()
-        ask = scene.client.connection.ask
+    async with offset_stage() as stage:
+        joined = await stage.client.enter()
+        ask = stage.client.connection.ask
         answered = codes(await ask(deletion("numbers", "other"), 0))
         assert answered == {
             "numbers": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
             "other": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
-        assert scene.broker.deleted == []
-        await scene.client.leave(joined.member_id)
+        assert stage.broker.deleted == []
+        await stage.client.leave(joined.member_id)
         assert codes(await ask(deletion("numbers"), 0)) == {"numbers": 0}
-        assert scene.broker.deleted == [("numbers",)]
-        assert scene.broker.coordinator.group("g").member_id == ""
+        assert stage.broker.deleted == [("numbers",)]
+        assert stage.broker.coordinator.group("g").member_id == ""

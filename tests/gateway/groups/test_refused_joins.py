@@ -2,41 +2,27 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-import trio
 
 from gateway.gateway import ANCHORS_PER_GROUP
-from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.fake_broker import running_fake_broker
-from tests.support.gateway import whole_gateway
-from tests.support.group_client import GroupClient, group_client
+from tests.support.group_client import GroupClient
 from tests.support.hosted_groups import ScriptedLog
 from tests.support.offset_broker import OffsetBroker
+from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
 
 NAMES = 30
 
 
 @asynccontextmanager
-async def open_scene(
-    state_log: MemoryLog | None = None, *, max_groups_per_address: int | None = None
-) -> AsyncIterator[tuple[OffsetBroker, GroupClient]]:
+async def open_scene(**how: Any) -> AsyncIterator[tuple[OffsetBroker, GroupClient]]:
     """A broker that supports anchors, and a client of the gateway."""
-    broker = OffsetBroker()
-    with trio.fail_after(30):
-        async with (
-            running_fake_broker(broker),
-            whole_gateway(
-                [broker.address],
-                state_log=state_log,
-                max_groups_per_address=max_groups_per_address,
-            ) as gateway,
-            group_client(gateway.address, "g") as client,
-        ):
-            yield broker, client
+    async with offset_stage(**how) as stage:
+        yield stage.broker, stage.client
 
 
 @pytest.mark.parametrize(
@@ -66,7 +52,7 @@ async def test_a_failing_log_lets_few_groups_be_taken() -> None:
     """Each name would needlessly occupy a group in the cluster for a moment."""
     state_log = ScriptedLog()
     state_log.is_failing = True
-    async with open_scene(state_log) as (broker, client):
+    async with open_scene(state_log=state_log) as (broker, client):
         for name in range(NAMES):
             client.group = f"g{name}"
             refused = await client.native("n")
@@ -79,7 +65,7 @@ async def test_a_join_that_cannot_be_written_releases_the_group() -> None:
     """With a full disk no client can join, however many names it tries."""
     state_log = ScriptedLog()
     state_log.is_failing = True
-    async with open_scene(state_log) as (broker, client):
+    async with open_scene(state_log=state_log) as (broker, client):
         refused = await client.native("n")
         assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         await until(lambda: not broker.coordinator.group("g").member_id)
