@@ -17,7 +17,9 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
+from tests.support.offset_stage import offset_stage
 
 
 class Anchored:
@@ -130,3 +132,15 @@ async def test_the_end_of_a_commit_lets_its_partitions_move(autojump_clock: Mock
         assert not second.assignment
         anchored.groups.end_commit(GROUP, OffsetCommitEnded(commit=token))
         assert (await on.native("second", second.member_epoch, owned={})).assignment
+
+
+async def test_an_answer_with_partitions_leaves_only_under_an_anchor() -> None:
+    """An admin has just removed it. Until it is back, a consumer that bypasses the gateway could
+    consume the same partitions."""
+    async with offset_stage() as stage:
+        joined = await stage.client.join(version=3)
+        in_cluster = stage.broker.coordinator.group("g")
+        in_cluster.remove_member()
+        synced = await stage.client.sync(joined, {joined.member_id: {"numbers": (0,)}})
+        assert synced.error_code == ErrorCode.NONE
+        assert in_cluster.member_id
