@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -27,6 +28,8 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.support.ports import is_open
+from tests.support.until import until
 
 TOPIC = "numbers"
 PARTITIONS = 12
@@ -36,7 +39,6 @@ ROUND_TRIPS = 3_000
 RUNS = 5
 GATEWAY_PORT = 29092
 FIND_COORDINATOR_VERSION = 2
-READY_TIMEOUT_S = 20
 
 
 @contextmanager
@@ -67,22 +69,10 @@ def gateway(upstream: str) -> Iterator[str]:
         command = [sys.executable, "-m", "gateway", "serve", *flags]
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as child:
             try:
-                trio.run(_wait_until_ready)
+                trio.run(until, partial(is_open, GATEWAY_PORT))
                 yield listen
             finally:
                 child.terminate()
-
-
-async def _wait_until_ready() -> None:
-    with trio.fail_after(READY_TIMEOUT_S):
-        while True:
-            try:
-                stream = await trio.open_tcp_stream("127.0.0.1", GATEWAY_PORT)
-            except OSError:
-                await trio.sleep(0.05)
-            else:
-                await stream.aclose()
-                return
 
 
 def produce(bootstrap: str) -> float:

@@ -19,7 +19,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 CLASSIC = Client(library="librdkafka", assignor="cooperative-sticky")
 NATIVE = Client(library="librdkafka", protocol="consumer")
 AWAY_S = 15
+"""Several sessions of 6 s."""
 HANG_S = 0.5
+"""Members send commits that the brokers have not answered when they are killed."""
 UNDER_WAY_S = 2
 """By then unanswered commits and fetches have begun."""
 LONGER_SESSIONS = "--session-timeout-ms=12000"

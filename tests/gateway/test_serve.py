@@ -27,7 +27,8 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_client import group_client, parked_join
 from tests.support.mock_cluster import running_mock_cluster
-from tests.support.ports import free_port
+from tests.support.ports import free_port, is_open
+from tests.support.until import until
 from tests.support.wire import connected, request_frame
 
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
@@ -100,17 +101,6 @@ async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-async def until_open(port: int) -> None:
-    """Wait until the port accepts connections."""
-    while True:
-        try:
-            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
-        except OSError:
-            await trio.sleep(0.05)
-        else:
-            return
-
-
 async def until_said(gateway: trio.Process, word: str) -> None:
     """Wait for a log line."""
     assert gateway.stderr is not None
@@ -128,7 +118,7 @@ async def test_a_signal_drains_the_gateway(tmp_path: Path, number: signal.Signal
             running_mock_cluster(1) as upstream,
             process(tmp_path, upstream.bootstrap[0], port) as gateway,
         ):
-            await until_open(port)
+            await until(partial(is_open, port))
             async with group_client(("127.0.0.1", port), "g") as client:
                 async with trio.open_nursery() as nursery:
 
@@ -162,7 +152,7 @@ async def test_sighup_of_a_service_changes_nothing(tmp_path: Path) -> None:
             running_mock_cluster(1) as upstream,
             process(tmp_path, upstream.bootstrap[0], port) as gateway,
         ):
-            await until_open(port)
+            await until(partial(is_open, port))
             gateway.send_signal(signal.SIGHUP)
             await until_said(gateway, "reload_ignored")
             async with connected(("127.0.0.1", port)) as client:
@@ -207,7 +197,7 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
             running_mock_cluster(1) as upstream,
             process(tmp_path, upstream.bootstrap[0], port) as gateway,
         ):
-            await until_open(port)
+            await until(partial(is_open, port))
             async with connected(("127.0.0.1", port)) as client:
                 half = b"\0\0\0\x20\0"
                 await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b"") + half)
