@@ -264,8 +264,7 @@ class ClientConnection:
             raise BadFrame(what_instead(SIZE.pack(size)) or f"a request of {size} bytes")
 
     async def _receive(self) -> bool:
-        """Receive more bytes. False at the end of the stream, or if there shall be no further
-        request."""
+        """Receive more bytes. False at the end of the stream, or between requests once draining."""
         await self._flush()
         if self._source.empty:
             if self._state is not ClientState.SERVING:
@@ -277,7 +276,7 @@ class ClientConnection:
             self._begun_s = trio.current_time()
         if not more and not self._source.empty:
             raise StreamEnded
-        return more and self._state in _READING
+        return more
 
     async def _flush(self) -> None:
         await self._source.flush(self._upstream.sock)
