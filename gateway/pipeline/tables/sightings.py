@@ -75,6 +75,7 @@ _COLUMNS = (
     "cause",
     "kind",
     "direction",
+    "is_live",
     "group_epoch",
     "generation",
     "from_state",
@@ -110,9 +111,10 @@ def _seen(histories: GroupHistories) -> DataFrame:
 
 
 def _with_restarts(changes: DataFrame) -> DataFrame:
-    is_kept = F.col("process_id").isNull()
     next_process = _next("process_id")
-    resumed = _next(F.when(~is_kept, F.col("place")))
+    resumed = _next(F.when(F.col("process_id").isNotNull(), F.col("place")))
+    changes = changes.withColumn("is_kept", _is_kept())
+    is_kept = F.col("is_kept")
     changes = changes.select(
         "*",
         (F.col("process_id") != next_process).alias("is_end"),
@@ -136,6 +138,15 @@ def _with_restarts(changes: DataFrame) -> DataFrame:
     together = so_far("member_id", "ended", "is_forgotten")
     is_undone = F.col("is_forgotten") & (F.row_number().over(together) == 1)
     return _with_rows_between(changes.withColumn("is_undone", is_undone))
+
+
+def _is_kept() -> Column:
+    """Whether the event was written with its records. An empty consumer group that turns classic is
+    deleted by a record, but its first member has none before the end of a rebalance."""
+    is_emptied = F.col("direction").endswith("->classic") & ~F.col("is_live")
+    has_turned = F.max(is_any(GroupConverted) & is_emptied).over(so_far("at_ms"))
+    is_unwritten = is_any(MemberJoined, GroupStateMoved) & F.coalesce(has_turned, F.lit(False))
+    return F.col("process_id").isNull() & ~is_unwritten
 
 
 def _next(value: Column | str) -> Column:

@@ -119,6 +119,18 @@ def a_restart(scribe: Scribe) -> None:
     scribe.beside(8, joins("c"), group_goes(STABLE, PREPARING))
 
 
+def a_restart_after_an_empty_group_turned_classic(scribe: Scribe) -> None:
+    """A record deletes the empty consumer group, but none has the first classic member, which a
+    restart forgets."""
+    scribe.tell(0, joins("n", "consumer"), bump(2), target(2))
+    scribe.tell(1, leaves("n"))
+    scribe.tell(2, converts(DOWN, 0, is_live=False), joins("a"), group_goes(EMPTY, PREPARING))
+    scribe.beside(3, joins("b"))
+    scribe.beside(5, leaves("b"))
+    scribe.process_id = "the next one"
+    scribe.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
+
+
 CASES: Mapping[Told, Sequence[Interval]] = {
     a_classic_group: [
         (None, "classic", None, "Empty", 0, 1, "group_state_moved"),
@@ -179,6 +191,17 @@ CASES: Mapping[Told, Sequence[Interval]] = {
         ("a", "classic", "classic", "Stable", 3, 8, "group_state_moved"),
         ("a", "classic", "classic", "PreparingRebalance", 8, None, None),
         ("b", "classic", "classic", "PreparingRebalance", 2, 3, "gateway_restarted"),
+        ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
+    ],
+    a_restart_after_an_empty_group_turned_classic: [
+        (None, "consumer", None, "Stable", 0, 1, "member_left"),
+        (None, "consumer", None, "Empty", 1, 2, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 2, 5, "gateway_restarted"),
+        (None, "classic", None, "Empty", 5, 8, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 8, None, None),
+        ("n", "consumer", "consumer", "Stable", 0, 1, "member_left"),
+        ("a", "classic", "classic", "PreparingRebalance", 2, 5, "gateway_restarted"),
+        ("b", "classic", "classic", "PreparingRebalance", 3, 5, "member_left"),
         ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
     ],
 }
