@@ -142,7 +142,7 @@ def assignments_share_a_key(patch: Patch) -> None:
     patch.setattr(CurrentAssignment, "key", "current_assignment")
 
 
-@noticed_by(Invariant.REPLAY)
+@noticed_by(Invariant.REPLAY, Invariant.SINGLE_HOLDER)
 def a_downgrade_leaves_targets_in_the_log(patch: Patch) -> None:
     """A downgrade writes no tombstones for targets, so compaction restores them."""
     real = downgrade._delete_consumer_group
