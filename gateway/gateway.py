@@ -1,34 +1,36 @@
 """A running gateway: connects cluster, groups and data path, and shuts them down in order."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from uuid import uuid4
 
 import structlog
 import trio
 
 from coordinator.interface.config import GroupConfig
-from gateway.anchor.anchors import Anchors
-from gateway.anchor.coordinator_connections import CoordinatorConnections
-from gateway.anchor.identity import Gateway
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
+from gateway.cluster.coordinator_connections import CoordinatorConnections
+from gateway.cluster.embedded import is_embedded
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.journal import Journal, Sinks
-from gateway.groups.anchored_groups import AnchoredGroups
 from gateway.groups.clock import Clock
-from gateway.groups.coordinators import Coordinators
-from gateway.groups.embedded_upstream import is_embedded
+from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.forgetting import Forgetting
-from gateway.groups.group_service import GroupService
-from gateway.groups.hosting import Hosting
-from gateway.groups.offset_reporter import OffsetReporter
-from gateway.groups.registry import Registry
-from gateway.room import Room
+from gateway.groups.groups import Groups
+from gateway.hosting.identity import Gateway
+from gateway.hosting.room import Room
+from gateway.hosting.standing import StandingRules
+from gateway.observers.offset_reporter import OffsetReporter
+from gateway.requests.coordinators import Coordinators
+from gateway.requests.group_service import GroupService
 from gateway.state_log.log import StateLog
 
 log = structlog.get_logger()
@@ -85,63 +87,60 @@ async def run_gateway(
             if can_hold:
                 # The anchor, not a timer, tells when a lost commit can no longer be stored.
                 groups = replace(groups, lost_commit_hold_ms=None)
-            gateway = Gateway(log_id=state_log.id)
-            hosting = Hosting(
-                cluster,
-                config.forward_patterns,
-                gateway,
-                longest_session_ms=groups.longest_session_ms,
-                tell=journal.tell,
-            )
-            registry = Registry(
+            look = ClusterLook(cluster)
+            coordinators = Coordinators(cluster)
+            connections = CoordinatorConnections(cluster)
+            complain = _complainer()
+            per_address = config.max_groups_per_address or config.max_groups
+            hosted_groups = Groups(
                 config=groups,
                 cluster=cluster,
-                hosting=hosting,
+                look=look,
+                coordinator_of=coordinators.node_of,
+                ask_coordinator=connections.ask,
+                standing=StandingRules(
+                    gateway=Gateway(log_id=state_log.id, run_id=uuid4().hex),
+                    longest_session_ms=groups.longest_session_ms,
+                    forward_patterns=config.forward_patterns,
+                ),
+                can_anchor=can_hold,
+                linger_s=config.anchor_linger_s,
                 state_log=state_log,
-                max_groups=config.max_groups,
-                max_groups_per_address=config.max_groups_per_address,
+                hosted=Room(
+                    "hosted",
+                    groups_max=config.max_groups,
+                    groups_per_address_max=per_address,
+                    complain=complain,
+                ),
+                anchored=Room(
+                    "anchored",
+                    groups_max=ANCHORS_PER_GROUP * config.max_groups,
+                    groups_per_address_max=ANCHORS_PER_GROUP * per_address,
+                    complain=complain,
+                ),
                 nursery=nursery,
                 journal=journal,
                 offsets=offsets,
             )
-            coordinators = Coordinators(cluster)
-            connections = CoordinatorConnections(cluster)
-            anchors = Anchors(
-                gateway=gateway,
-                connections=connections,
-                coordinator_of=coordinators.node_of,
-                groups=AnchoredGroups(registry, hosting, journal.tell),
-                linger_s=config.anchor_linger_s,
-                room=Room(
-                    "anchored",
-                    groups_max=ANCHORS_PER_GROUP * config.max_groups,
-                    groups_per_address_max=ANCHORS_PER_GROUP
-                    * (config.max_groups_per_address or config.max_groups),
-                ),
-                nursery=nursery,
-                is_on=can_hold,
-            )
             service = GroupService(
-                registry,
-                hosting,
+                hosted_groups,
                 coordinators,
-                anchors,
                 topic_names=cluster.names_now,
                 offsets=offsets,
                 shows_members=config.shows_members,
                 tell=journal.tell,
             )
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
-            cluster.needed_topics = lambda: {*config.private_topics, *registry.topic_names()}
+            cluster.needed_topics = lambda: {*config.private_topics, *hosted_groups.topic_names()}
             private_names = PrivateNames(
                 config.private_topics,
                 config.private_transactional_ids,
                 topic_ids=lambda: cluster.known_ids(config.private_topics),
             )
-            nursery.start_soon(registry.pauses.run)
-            await registry.resume()
+            nursery.start_soon(hosted_groups.watch_pauses)
+            await hosted_groups.resume()
             nursery.start_soon(offsets.run)
-            nursery.start_soon(Forgetting(registry, hosting, anchors.is_here).run)
+            nursery.start_soon(Forgetting(hosted_groups, look).run)
             async with trio.open_nursery() as serving:
                 address: Address = await serving.start(
                     partial(
@@ -167,9 +166,18 @@ async def run_gateway(
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
                 await stop.wait()
-                registry.release_waiting()
-                anchors.release_waiting()
+                hosted_groups.release_waiting()
             if not state_log.outlives_process:
-                await anchors.leave_all()
+                await hosted_groups.leave_all()
             connections.close()
             nursery.cancel_scope.cancel()
+
+
+def _complainer() -> Callable[[str, str, int], None]:
+    """Logs which address has reached a limit on groups, now and then."""
+    complaints = Complaints()
+
+    def complain(client_host: str, why: str, limit: int) -> None:
+        complaints.tell("groups_refused", client_host, reason=why, limit=limit)
+
+    return complain

@@ -18,8 +18,8 @@ from typing import Any
 from coordinator.consumer import phases as member_phases
 from coordinator.group import classic_phases
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
-from gateway.anchor import phases as anchor_phases
 from gateway.data_path import states as data_path_states
+from gateway.hosting import states as hosting_states
 
 PAGE = Path(__file__).parent / "docs" / "states.md"
 MARK = "<!-- From here on generated: python -m gateway.state_diagrams -->\n"
@@ -48,7 +48,17 @@ MACHINES = (
         member_phases.NEXT,
         member_phases.__name__,
     ),
-    Machine("Anchor", anchor_phases.Phase, anchor_phases.MOVES, anchor_phases.__name__),
+    Machine(
+        "Call of a client", hosting_states.Stage, hosting_states.STAGES, hosting_states.__name__
+    ),
+    Machine(
+        "Engine and log of a group",
+        hosting_states.LogPhase,
+        hosting_states.LOG,
+        hosting_states.__name__,
+    ),
+    Machine("Anchor", hosting_states.AnchorPhase, hosting_states.ANCHOR, hosting_states.__name__),
+    Machine("Commit", hosting_states.CommitPhase, hosting_states.COMMIT, hosting_states.__name__),
     Machine(
         "Client connection",
         data_path_states.ClientState,

@@ -17,6 +17,7 @@ CODECS = ROOT / "codecs"
 COORDINATOR = ROOT / "coordinator"
 SIMULATION = COORDINATOR / "simulation"
 GATEWAY = ROOT / "gateway"
+HOSTING = GATEWAY / "hosting"
 
 IMPURE_MODULES = {
     *("asyncio", "datetime", "logging", "os", "random"),
@@ -29,13 +30,14 @@ OF_THE_CODECS_FOR_THE_COORDINATOR = {
     "kafka_codecs.error_codes",
 }
 WITHOUT_A_TEST_OF_THEIR_OWN = {
-    "anchor/errors.py": "test_membership.py raises each of them",
     "data_path/errors.py": "test_connection.py raises each of them",
     "data_path/group_apis.py": "a protocol, and the answers of a data path without hosted groups",
     "pipeline": "tables and report are tested together, from events to numbers",
 }
 """Modules and folders of the gateway with logic but no test file of their own, and the tests that
 cover them."""
+BENEATH_HOSTING = ("gateway.hosting", "gateway.events", "gateway.moves")
+"""What the hosting machine imports of the gateway: itself, the types of events, and legal moves."""
 BENEATH = {
     "interface": (),
     "copy_on_write": (),
@@ -158,8 +160,10 @@ def name_of(value: object) -> str:
     return str(value.relative_to(ROOT)) if isinstance(value, Path) else str(value)
 
 
-@pytest.mark.parametrize("module", [*modules(CODECS), *modules(COORDINATOR)], ids=name_of)
-def test_codecs_and_coordinator_are_pure(module: Path) -> None:
+@pytest.mark.parametrize(
+    "module", [*modules(CODECS), *modules(COORDINATOR), *modules(HOSTING)], ids=name_of
+)
+def test_codecs_coordinator_and_hosting_are_pure(module: Path) -> None:
     """They use no IO, clock, randomness or logging. The simulation may use randomness from a
     seed."""
     dice = frozenset({"random"}) if SIMULATION in module.parents else frozenset[str]()
@@ -178,6 +182,17 @@ def test_codecs_and_coordinator_are_pure(module: Path) -> None:
 def test_imports_point_in_one_direction(module: Path, package: str) -> None:
     """gateway -> coordinator -> the embedded protocol of kafka_codecs."""
     assert wrong_directions(module.read_text(), package) == []
+
+
+@pytest.mark.parametrize("module", modules(HOSTING), ids=name_of)
+def test_the_hosting_machine_knows_nothing_of_its_drivers(module: Path) -> None:
+    """So that tests and the simulator can play what ships."""
+    of_gateway = {
+        each for each in imports(ast.parse(module.read_text())) if is_under(each, "gateway")
+    }
+    assert {
+        each for each in of_gateway if not any(is_under(each, may) for may in BENEATH_HOSTING)
+    } == set()
 
 
 @pytest.mark.parametrize("package", BENEATH)

@@ -38,3 +38,9 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ASSIGNOR = 112
     STALE_MEMBER_EPOCH = 113
     INVALID_REGULAR_EXPRESSION = 128
+
+
+def name_of(error_code: int) -> str:
+    """The name of an error code, or its number if it is unknown here."""
+    known = error_code in ErrorCode.__members__.values()
+    return ErrorCode(error_code).name if known else f"error {error_code}"

@@ -4,8 +4,8 @@ The log line, the JSON line and the documentation are all made from the model.
 """
 
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -36,6 +36,13 @@ class GatewayEvent(BaseModel):
     def fields(self) -> dict[str, Any]:
         """The fields as plain values, without optional fields that were not set."""
         return self.model_dump(mode="json", exclude_unset=True)
+
+
+class Told(NamedTuple):
+    """The events of one decision, and its time."""
+
+    events: Sequence[GatewayEvent]
+    at_ms: int
 
 
 Listener = Callable[[GatewayEvent], None]

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from gateway.events.catalog import read_line
 from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent, Listener
+from gateway.events.event import GatewayEvent, Listener, Told
 from gateway.events.events_topic import EventsTopic
 from gateway.events.line_files import LineFiles
 from gateway.events.log_lines import write_to_log
@@ -34,13 +34,6 @@ class _Place(NamedTuple):
     sequence: int
     at_ms: int
     """The time of the last event."""
-
-
-class Told(NamedTuple):
-    """The events of one decision, and its time."""
-
-    events: Sequence[GatewayEvent]
-    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Reports classic members that a consumer group refused to admit.
 
 A JoinGroup response cannot carry the reason, so this module takes it from the engine's reply. For
-native members, and for refusals by the cluster, see `gateway/groups/clients_seen.py`.
+native members, and for refusals by the cluster, see `gateway/observers/clients_seen.py`.
 """
 
 from coordinator.engine import Step

@@ -1,1 +1,1 @@
-"""Hosted groups: the engine answers their requests. The engine's rules live in `coordinator/`."""
+"""Runs the hosted groups: drivers, clock, topics and looks at the cluster."""

@@ -18,10 +18,8 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
-from gateway.groups.group_task import GroupFailed
-from gateway.groups.hosting import LOOKED_AT_ONCE_MAX, Hosting
-from gateway.groups.registry import Registry
-from gateway.room import TooManyGroups
+from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX, ClusterLook
+from gateway.groups.groups import GroupFailed, GroupRefused, Groups
 from gateway.state_log.log import StateLogError
 from kafka_codecs.error_codes import ErrorCode
 
@@ -41,13 +39,9 @@ the group or its configs: an operator may set them before the first member joins
 class Forgetting:
     """Looks soon after the start, and once a day from then on."""
 
-    def __init__(
-        self, registry: Registry, hosting: Hosting, is_held: Callable[[str], bool]
-    ) -> None:
-        """`is_held`: whether a group's anchor is here."""
-        self._registry = registry
-        self._hosting = hosting
-        self._is_held = is_held
+    def __init__(self, groups: Groups, look: ClusterLook) -> None:
+        self._groups = groups
+        self._look = look
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -55,27 +49,27 @@ class Forgetting:
         while True:
             try:
                 await self.look()
-            except (StateLogError, TooManyGroups, GroupFailed) as error:
+            except (StateLogError, GroupRefused, GroupFailed) as error:
                 log.warning("forgetting_postponed", reason=str(error))
             await trio.sleep(LOOK_INTERVAL_S)
 
     async def look(self) -> None:
-        """Delete what is unused now. Raises StateLogError, TooManyGroups, GroupFailed."""
-        await self._registry.forget_events()
-        alone = frozenset(await self._registry.configs_alone())
-        idle = [each for each in await self._registry.idle_group_ids() if not self._is_held(each)]
+        """Delete what is unused now. Raises StateLogError, GroupRefused, GroupFailed."""
+        await self._groups.forget_events()
+        alone = frozenset(await self._groups.configs_alone())
+        idle = await self._groups.idle_group_ids()
         groups = 0
         for some in batches(idle, LOOKED_AT_ONCE_MAX):
-            for group_id in await self._hosting.forgotten(some):
+            for group_id in await self._look.forgotten(some):
                 if group_id not in alone:
                     groups += await self._ask(group_id, _deletion)
-                elif self._registry.quiet_ms(group_id) >= CONFIGS_ALONE_MS_MAX:
+                elif self._groups.quiet_ms(group_id) >= CONFIGS_ALONE_MS_MAX:
                     await self._ask(group_id, _reset)
         if groups:
             log.info("groups_forgotten", groups=groups)
 
     async def _ask(self, group_id: str, make: Callable[[int, Topics], Request]) -> bool:
-        _token, reply = await self._registry.ask(group_id, make)
+        reply = await self._groups.ask(group_id, make)
         return reply.error is ErrorCode.NONE  # a member may have joined since the look
 
 

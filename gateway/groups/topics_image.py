@@ -25,6 +25,14 @@ class TopicsImage:
         self._image = Topics()
         self._gone: set[str] = set()
 
+    def covers(self, names: Iterable[str]) -> bool:
+        """Whether the latest image is up to date and has these names."""
+        return (
+            self._seen_change is self._cluster.changed
+            and self._image.names_version == self._cluster.names.version
+            and self._names.issuperset(names)
+        )
+
     async def get(self, names: Iterable[str]) -> Topics:
         """An image with these names and all earlier ones.
 

@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 import trio
 
-from gateway.anchor import coordinator_connections
+from gateway.cluster import coordinator_connections
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode

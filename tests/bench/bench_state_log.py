@@ -37,12 +37,14 @@ from coordinator.interface.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.interface.topics import Partition, Topics
-from gateway.anchor.identity import Gateway
 from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
-from gateway.groups.hosting import Hosting
-from gateway.groups.offset_reporter import OffsetReporter
-from gateway.groups.registry import Registry
+from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.groups import Groups
+from gateway.hosting.identity import Gateway
+from gateway.hosting.room import Room
+from gateway.hosting.standing import StandingRules
+from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
@@ -206,30 +208,34 @@ def size_of(folder: Path) -> int:
 
 
 async def measure_joining(log: StateLog) -> str:
-    """Many native members join one group at once, through the group's task."""
+    """Many native members join one group at once, through the group's driver."""
     cluster = ScriptedCluster(foo=JOINING)
     async with trio.open_nursery() as nursery:
         config = GroupConfig()
         journal = Journal(log.id)
-        registry = Registry(
+        look = ClusterLook(cluster)
+        groups = Groups(
             config=config,
             cluster=cluster,
-            hosting=Hosting(
-                cluster,
-                (),
-                Gateway(log_id=log.id),
+            look=look,
+            coordinator_of=cluster.coordinator_of,
+            ask_coordinator=cluster.ask,
+            standing=StandingRules(
+                gateway=Gateway(log_id=log.id, run_id="bench"),
                 longest_session_ms=config.longest_session_ms,
             ),
+            can_anchor=False,
+            linger_s=0,
             state_log=log,
-            max_groups=1,
+            hosted=Room("hosted", groups_max=1, groups_per_address_max=1),
+            anchored=Room("anchored", groups_max=0, groups_per_address_max=0),
             nursery=nursery,
             journal=journal,
             offsets=OffsetReporter(journal.tell, Clock().now_ms),
         )
-        nursery.start_soon(registry.pauses.run)
 
         async def join(number: int) -> None:
-            _, reply = await registry.ask("joining", partial(native_join, number), ("foo",))
+            reply = await groups.ask("joining", partial(native_join, number), ("foo",))
             assert not reply.error, reply
 
         started = time.perf_counter()

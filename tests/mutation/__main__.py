@@ -29,7 +29,7 @@ from tests.mutation.calls import CALLS
 from tests.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parent.parent.parent
-MUTATED = ("coordinator", "gateway/groups", "gateway/anchor")
+MUTATED = ("coordinator", "gateway/hosting", "gateway/groups", "gateway/requests")
 NOT_MUTATED = "coordinator/simulation/"
 TESTS = tuple(f"tests/{each}" for each in MUTATED)
 NOT_RUN = ("--ignore=tests/coordinator/simulation", "-m=not kafka and not spark and not long")

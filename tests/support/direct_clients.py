@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from gateway.anchor.identity import INSTANCE_ID, PROTOCOL_TYPE
+from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

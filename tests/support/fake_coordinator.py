@@ -4,11 +4,9 @@ It answers at once. Its treatment of static members matches that of real brokers
 tests in front of real brokers are the authority; this fake is for time and failures.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.cluster.broker_connection import Versions
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -155,36 +153,3 @@ def _checked(group: FakeGroup, member_id: str, instance_id: str | None, generati
             else ErrorCode.UNKNOWN_MEMBER_ID
         )
     return 0 if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
-
-
-Interference = Callable[[Struct], Awaitable[None]]
-
-
-@dataclass(slots=True, kw_only=True)
-class FakeLinks:
-    """Connections to the fake coordinator, without sockets; see
-    `gateway.anchor.membership.CoordinatorConnections`."""
-
-    coordinator: FakeCoordinator = field(default_factory=FakeCoordinator)
-    before: Interference | None = None
-    """Called before the coordinator receives a request. May wait, or raise UpstreamError."""
-    after: Interference | None = None
-    """Called before the answer arrives, after the coordinator has handled the request."""
-    asked: list[tuple[int, Struct]] = field(default_factory=list)
-    versions: Versions = field(default_factory=lambda: {13: (0, 5)})
-
-    async def ask(self, node_id: int, message: Struct) -> Any:
-        """Send a request, with the interference of the test."""
-        self.asked.append((node_id, message))
-        if self.before is not None:
-            await self.before(message)
-        answer = self.coordinator.answer(message)
-        if self.after is not None:
-            await self.after(message)
-        return answer
-
-    ask_patiently = ask
-
-    async def versions_of(self, node_id: int) -> Versions:
-        """The advertised versions: LeaveGroup up to v5, which lists members."""
-        return self.versions

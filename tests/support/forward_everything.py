@@ -2,7 +2,7 @@
 
 from gateway.data_path.conversions import ask_for_coordinators
 from gateway.data_path.group_apis import GroupApis, GroupRequest
-from gateway.groups.offset_fetch_shapes import (
+from gateway.requests.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
     answer_about,
     request_about,

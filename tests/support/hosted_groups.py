@@ -1,4 +1,4 @@
-"""Hosted groups without sockets: real registry, tasks and engines, a fake cluster and log.
+"""Hosted groups without sockets: real groups, drivers and engines, a fake cluster and log.
 
 The test decides the cluster's content, and when cluster or log fail. Everything else is the
 gateway's own code, under Trio's mock clock.
@@ -11,13 +11,16 @@ from uuid import UUID, uuid4
 
 import trio
 
+from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     Leaver,
+    OffsetCommitEnded,
     OffsetCommitReceived,
     OffsetFetchReceived,
     Request,
@@ -35,20 +38,26 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
-from gateway.anchor.identity import Gateway
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.data_path.brokers import ClientSoftware
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
 from gateway.events.journal import Journal, Sinks
 from gateway.groups.clock import Clock
-from gateway.groups.group_task import GroupTask
-from gateway.groups.hosting import Hosting
-from gateway.groups.offset_reporter import OffsetReporter
-from gateway.groups.registry import Registry
+from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.group_driver import GroupDriver
+from gateway.groups.groups import GroupRefused, Groups
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.calls import Commit, Commits, Errand, Learn, Refused
+from gateway.hosting.identity import Gateway
+from gateway.hosting.inputs import LOST, Input, Stored
+from gateway.hosting.room import Room
+from gateway.hosting.standing import StandingRules
+from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError, StateLogRefused
 from gateway.state_log.memory import MemoryLog
@@ -63,6 +72,15 @@ from tests.support.group_script import (
 )
 
 GROUP = "orders"
+API_OF: Mapping[type[Request], GroupApi] = {
+    JoinGroupReceived: GroupApi.JOIN,
+    SyncGroupReceived: GroupApi.SYNC,
+    HeartbeatReceived: GroupApi.HEARTBEAT,
+    LeaveGroupReceived: GroupApi.LEAVE,
+    ConsumerHeartbeatReceived: GroupApi.CONSUMER_HEARTBEAT,
+    OffsetCommitReceived: GroupApi.COMMIT,
+    OffsetFetchReceived: GroupApi.FETCH,
+}
 QUIET_S = 2
 """Longer than an empty group stays in memory."""
 R = TypeVar("R", bound=Reply)
@@ -198,7 +216,7 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
 
 
 class HostedGroups:
-    """A registry, and requests of clients to one of its groups."""
+    """All groups of a gateway, and requests of clients to one of them."""
 
     def __init__(
         self,
@@ -215,27 +233,41 @@ class HostedGroups:
         nursery.start_soon(self.cluster.names.run)
         self.log = log
         self.events: list[GatewayEvent] = []
+        self._ends: dict[int, trio.Event] = {}
+        self._lost: set[int] = set()
         self._heard = trio.Event()
-        self.hosting = Hosting(
-            self.cluster,
-            (),
-            Gateway(log_id=self.log.id),
-            longest_session_ms=config.longest_session_ms,
+        self.journal = journal = Journal(
+            self.log.id, Sinks(listener=self._hear), now_ms=Clock().now_ms
         )
-        journal = Journal(self.log.id, Sinks(listener=self._hear), now_ms=Clock().now_ms)
         self.offsets = OffsetReporter(journal.tell, Clock().now_ms)
-        self.registry = Registry(
+        self.look = ClusterLook(self.cluster)
+        self.table = Groups(
             config=config,
             cluster=self.cluster,
-            hosting=self.hosting,
+            look=self.look,
+            coordinator_of=self.cluster.coordinator_of,
+            ask_coordinator=self.cluster.ask,
+            standing=StandingRules(
+                gateway=Gateway(log_id=self.log.id, run_id="run"),
+                longest_session_ms=config.longest_session_ms,
+            ),
+            can_anchor=False,
+            linger_s=60,
             state_log=self.log,
-            max_groups=max_groups,
-            max_groups_per_address=max_groups_per_address,
+            hosted=Room(
+                "hosted",
+                groups_max=max_groups,
+                groups_per_address_max=max_groups_per_address or max_groups,
+                complain=lambda client_host, why, limit: Complaints().tell(
+                    "groups_refused", client_host, reason=why, limit=limit
+                ),
+            ),
+            anchored=Room("anchored", groups_max=0, groups_per_address_max=0),
             nursery=nursery,
             journal=journal,
             offsets=self.offsets,
         )
-        nursery.start_soon(self.registry.pauses.run)
+        nursery.start_soon(self.table.watch_pauses)
 
     def _hear(self, event: GatewayEvent) -> None:
         self.events.append(event)
@@ -252,9 +284,16 @@ class HostedGroups:
         names: Iterable[str] = (),
         client_host: str | None = None,
     ) -> Any:
-        """Send a request and return its answer."""
-        _token, reply = await self.registry.ask(group, make, names, client_host=client_host)
-        return reply
+        """Send a request and return its answer. Raises GroupRefused if no place is left."""
+        event = make(0, Topics())
+        names = {*names, *topics_of_request(event)}
+        try:
+            return await self.table.ask(group, make, names, client_host=client_host)
+        except GroupRefused as error:
+            if error.situation is Situation.TOO_MANY_GROUPS:
+                raise
+            code = code_for(error.situation, API_OF.get(type(event), GroupApi.ADMIN))
+            return event.refused(GroupError(code, error.why))
 
     async def join(
         self,
@@ -387,9 +426,9 @@ class HostedGroups:
         self, member_id: str, epoch: int, of: Owned, *, group: str = GROUP
     ) -> tuple[int, OffsetVerdict]:
         """Check an OffsetCommit. Returns the verdict and the commit's token."""
-        token, reply = await self.registry.ask(
-            group,
-            lambda token, image: OffsetCommitReceived(
+
+        def make(token: int, image: Topics) -> OffsetCommitReceived:
+            return OffsetCommitReceived(
                 token=token,
                 version=9,
                 member_id=member_id,
@@ -397,10 +436,47 @@ class HostedGroups:
                 epoch=epoch,
                 topic_names=frozenset(of),
                 partitions=image.partitions(of.items()),
-            ),
-            of,
-        )
-        return token, cast(OffsetVerdict, reply)
+            )
+
+        commit = Commit(make=make, topic_names=frozenset(of), has_member=bool(member_id))
+        call = Commits(api=GroupApi.COMMIT, is_placed=True, commits={commit.token: commit})
+        verdict, ended = trio.Event(), trio.Event()
+        self._ends[commit.token] = ended
+
+        async def do(errand: Errand) -> Input:
+            if isinstance(errand, Learn):
+                return await self.table.learn(group, call, commit.topic_names)
+            verdict.set()
+            await ended.wait()
+            is_lost = commit.token in self._lost
+            return Stored(call, {commit.token: LOST if is_lost else frozenset()})
+
+        scope = trio.CancelScope()
+
+        async def store() -> None:
+            with scope:
+                await self.table.call(group, call, do)
+            verdict.set()
+
+        self.nursery.start_soon(store)
+        try:
+            await verdict.wait()
+        except trio.Cancelled:
+            scope.cancel()
+            raise
+        if isinstance(call.answer, Refused):
+            code = code_for(call.answer.situation, GroupApi.COMMIT)
+            return commit.token, OffsetVerdict(error=code, why=call.answer.why)
+        if commit.outcome.refused is not None:
+            code = code_for(commit.outcome.refused.situation, GroupApi.COMMIT)
+            return commit.token, OffsetVerdict(error=code)
+        return commit.token, cast(OffsetVerdict, commit.outcome.verdict)
+
+    def end_commit(self, event: OffsetCommitEnded) -> None:
+        """The cluster answers a commit, or its answer is lost."""
+        if event.answer_lost:
+            self._lost.add(event.commit)
+        self._ends[event.commit].set()
 
     async def fetch(self, of: Owned, *, group: str = GROUP) -> OffsetVerdict:
         """Check an OffsetFetch without a member."""
@@ -439,14 +515,18 @@ class HostedGroups:
         return joined
 
     @property
-    def running(self) -> tuple[GroupTask, ...]:
-        """The tasks of the groups in memory."""
-        return tuple(self.registry._tasks.values())
+    def running(self) -> tuple[str, ...]:
+        """The groups in memory."""
+        return tuple(self.table._drivers)
+
+    def driver(self, group: str = GROUP) -> GroupDriver:
+        """The driver of a group."""
+        return self.table._driver(group)
 
     def view(self, group: str = GROUP) -> GroupView | None:
         """The group as admin tools see it, or None if it is not in memory."""
-        views = [task.describe()[0] for task in self.running]
-        return next((view for view in views if view.group_id == group), None)
+        work = self.driver(group).group.work
+        return work.engine.describe(work.topics) if work.is_loaded else None
 
     async def heard(self, name: str) -> Mapping[str, Any]:
         """The fields of the latest event of this name. Waits for the first in real time, because
@@ -469,7 +549,7 @@ async def hosted_groups(
     max_groups_per_address: int | None = None,
     log: ScriptedLog | None = None,
 ) -> AsyncIterator[HostedGroups]:
-    """A registry for the length of the block, with this log or a new one."""
+    """Groups for the length of the block, with this log or a new one."""
     async with trio.open_nursery() as nursery:
         yield HostedGroups(
             nursery,

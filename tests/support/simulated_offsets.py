@@ -14,7 +14,7 @@ from coordinator.simulation.driver import GROUP
 from coordinator.simulation.run import Run
 from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER
-from gateway.groups.offset_reporter import INTERVAL_S, OffsetReporter
+from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
 from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

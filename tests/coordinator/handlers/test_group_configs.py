@@ -1,5 +1,5 @@
 """The configs of a group. Every refusal has the exact words of Apache Kafka 4.3, which
-`tests/gateway/groups/test_config_apis_with_kafka.py` verifies."""
+`tests/gateway/requests/test_config_apis_with_kafka.py` verifies."""
 
 import pytest
 

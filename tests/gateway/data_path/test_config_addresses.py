@@ -1,5 +1,5 @@
 """Brokers' configs for clients contain no addresses.
-tests/gateway/groups/test_config_apis_with_kafka.py checks all configs of a real broker."""
+tests/gateway/requests/test_config_apis_with_kafka.py checks all configs of a real broker."""
 
 import pytest
 

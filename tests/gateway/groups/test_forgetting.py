@@ -10,10 +10,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
 from gateway.cluster.errors import UpstreamError
-from gateway.groups import config_apis
 from gateway.groups import forgetting as module
-from gateway.groups.config_apis import ConfigApis
 from gateway.groups.forgetting import CONFIGS_ALONE_MS_MAX, Forgetting
+from gateway.requests import config_apis
+from gateway.requests.config_apis import ConfigApis
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_configs import ConfigResourceType
 from kafka_codecs.describe_groups import (
@@ -37,9 +37,9 @@ from tests.support.hosted_groups import (
 )
 
 
-def forgetting(groups: HostedGroups, *held: str) -> Forgetting:
-    """The forgetting, with these anchors."""
-    return Forgetting(groups.registry, groups.hosting, held.__contains__)
+def forgetting(groups: HostedGroups) -> Forgetting:
+    """The forgetting of these groups."""
+    return Forgetting(groups.table, groups.look)
 
 
 def cluster_knows(groups: HostedGroups, **states: str) -> None:
@@ -86,18 +86,18 @@ async def altered(configs: ConfigApis, group: str) -> int:
 async def test_an_empty_group_is_forgotten_after_the_cluster_forgot_it(
     autojump_clock: MockClock,
 ) -> None:
-    """It vanishes from lists and the log. Groups with offsets, members or an anchor stay."""
+    """It vanishes from lists and the log. Groups with offsets or members stay."""
     async with hosted_groups() as groups:
-        for group in ("gone", "has-offsets", "held"):
+        for group in ("gone", "has-offsets"):
             await groups.native("n", group=group)
             await groups.native("n", -1, group=group)
         await groups.native("n", group="live")
         await trio.sleep(QUIET_S)
         cluster_knows(groups, **{"has-offsets": "Empty"})
         with capture_logs() as lines:
-            await forgetting(groups, "held").look()
+            await forgetting(groups).look()
         await trio.sleep(QUIET_S)
-        assert set(await groups.registry.group_ids()) == {"has-offsets", "held", "live"}
+        assert set(await groups.table.group_ids()) == {"has-offsets", "live"}
         assert "gone" not in await groups.log.group_ids()
         assert ("groups_forgotten", 1) in [(each["event"], each.get("groups")) for each in lines]
         assert len(groups.cluster.asked) == 1
@@ -126,7 +126,7 @@ async def test_a_group_stays_while_the_cluster_is_silent(autojump_clock: MockClo
         await forgetting(groups).look()
         groups.cluster.spoken = {}
         await forgetting(groups).look()
-        assert len(await groups.registry.group_ids()) == 1
+        assert len(await groups.table.group_ids()) == 1
 
 
 async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) -> None:
@@ -137,7 +137,7 @@ async def test_a_gateway_that_restarts_daily_forgets(autojump_clock: MockClock) 
         cluster_knows(groups)
         groups.nursery.start_soon(forgetting(groups).run)
         await trio.sleep(60 * 60)
-        assert await groups.registry.group_ids() == ()
+        assert await groups.table.group_ids() == ()
 
 
 async def test_the_check_repeats(
@@ -154,7 +154,7 @@ async def test_the_check_repeats(
         groups.log.is_unreadable = True
         await trio.sleep(61)
         groups.log.is_unreadable = False
-        assert len(await groups.registry.group_ids()) == 1
+        assert len(await groups.table.group_ids()) == 1
         await trio.sleep(60)
         await wait_all_tasks_blocked()
         assert await groups.log.group_ids() == ()
@@ -174,12 +174,12 @@ async def test_configs_without_a_group_are_forgotten_after_a_while(
         cluster_knows(groups, **{"in-the-cluster": "Empty"})
         for _ in range(10):
             await forgetting(groups).look()
-        assert set(await groups.registry.configs_alone()) == {"unused", "in-the-cluster"}
+        assert set(await groups.table.configs_alone()) == {"unused", "in-the-cluster"}
         await trio.sleep(20)
         await forgetting(groups).look()
-        assert set(await groups.registry.configs_alone()) == {"in-the-cluster"}
+        assert set(await groups.table.configs_alone()) == {"in-the-cluster"}
         await trio.sleep(QUIET_S)
-        assert set(await groups.registry.groups_with_configs()) == {"used", "in-the-cluster"}
+        assert set(await groups.table.groups_with_configs()) == {"used", "in-the-cluster"}
 
 
 async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -> None:
@@ -195,7 +195,7 @@ async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -
         await log.append(group, [replace(last, at_ms=last.at_ms - CONFIGS_ALONE_MS_MAX)])
     async with hosted_groups(log=log) as groups:
         cluster_knows(groups)
-        await groups.registry.resume()
+        await groups.table.resume()
         await set_config(groups, "changed", "51000")
         await trio.sleep(QUIET_S)
         await forgetting(groups).look()
@@ -208,7 +208,7 @@ async def test_configs_of_nonexistent_groups_are_limited(
     """Configs of existing groups do not count, and stored ones can be changed."""
     monkeypatch.setattr(config_apis, "CONFIGS_ALONE_MAX", 1)
     async with hosted_groups() as groups:
-        configs = ConfigApis(groups.registry)
+        configs = ConfigApis(groups.table)
         await groups.native("n", group="live")
         codes = [
             await altered(configs, group) for group in ("live", "first", "second", "first", "live")

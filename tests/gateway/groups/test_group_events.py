@@ -12,11 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import DeleteGroupReceived
-from gateway.events.journal import Journal, Sinks
 from gateway.events.line_files import LineFiles
 from gateway.events.reading import read_lines
-from gateway.groups.clock import Clock
-from gateway.groups.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog
@@ -43,10 +40,7 @@ CONFIG = GroupConfig(classic_initial_rebalance_delay_ms=0, consumer_assignment_i
 def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
     """Write the groups' events into a folder."""
     files = LineFiles(folder)
-    journal = Journal(groups.log.id, Sinks(files=files), now_ms=Clock().now_ms)
-    groups.registry._journal = journal  # noqa: SLF001, RUF100
-    groups.offsets = OffsetReporter(journal.tell, lambda: 0)
-    groups.registry._offsets = groups.offsets  # noqa: SLF001, RUF100
+    groups.journal._files = files  # noqa: SLF001, RUF100
     return files
 
 
@@ -103,7 +97,7 @@ async def test_a_gateway_killed_at_any_line_leaves_no_gap(
     assert last is not None
     async with hosted_groups(config=CONFIG, log=log) as groups:
         write_lines(groups, tmp_path)
-        await groups.registry.resume()
+        await groups.table.resume()
         await wait_all_tasks_blocked()
     of_group = [each for each in told(tmp_path) if each.process_id is None]
     check_gaps(of_group)
@@ -128,7 +122,7 @@ async def test_lines_of_another_version_prevent_no_load(
     await log.append(GROUP, [replace(last, lines=lines)])
     async with hosted_groups(config=CONFIG, log=log) as groups:
         write_lines(groups, tmp_path)
-        await groups.registry.resume()
+        await groups.table.resume()
         assert (await groups.native("n", epoch)).error is ErrorCode.NONE
         assert (await groups.native("n", -1)).error is ErrorCode.NONE
     assert tuple(line.text for line in read_lines(tmp_path))[: len(lines)] == lines
@@ -172,12 +166,12 @@ async def test_a_failed_deletion_of_a_sequence_is_repeated(
         await create_and_delete(groups)
     async with hosted_groups(config=CONFIG, log=log) as groups:
         write_lines(groups, tmp_path)
-        await groups.registry.resume()
+        await groups.table.resume()
         await create_and_delete(groups)
         assert await log.told_group_ids() == (GROUP,)
         await groups.native("n", group="live")
         log.refuses = lambda _record: False
-        await groups.registry.forget_events()
+        await groups.table.forget_events()
         assert await log.told_group_ids() == ("live",)
         await groups.native("n")
     events = told(tmp_path)

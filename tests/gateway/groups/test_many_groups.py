@@ -8,7 +8,7 @@ import trio
 
 from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.groups.hosting import LOOKED_AT_ONCE_MAX
+from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest

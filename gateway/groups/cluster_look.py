@@ -1,0 +1,176 @@
+"""Asks the cluster who is in a group. `gateway.hosting.standing` decides what follows from it."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.batches import batches
+from gateway.cluster.broker_connection import Versions
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.embedded import is_embedded
+from gateway.cluster.errors import UpstreamError
+from gateway.hosting import identity
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind, TooOld
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
+
+LOOKED_AT_ONCE_MAX = 200
+"""Groups in one question to a coordinator; the answer grows with their members."""
+
+OTHER_KINDS = ("share", "streams")
+"""Group types that share the namespace, but that no consumer can join."""
+
+NO_LONGER_LIVE = frozenset({"Empty", "Dead"})
+"""States of a group without members."""
+
+# ListGroups v5 is the first version with group types (KIP-848).
+FIRST_LIST_GROUPS_WITH_TYPES = 5
+
+
+class ClusterLook:
+    """Each coordinator is asked about LOOKED_AT_ONCE_MAX groups at a time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def look(self, group_id: str) -> Found:
+        """What the cluster says of one group."""
+        return (await self.look_at((group_id,)))[group_id]
+
+    async def look_at(self, group_ids: Iterable[str]) -> Mapping[str, Found]:
+        """The same for many groups."""
+        found: dict[str, Found] = {}
+        at: defaultdict[int, list[str]] = defaultdict(list)
+        for group_id, node in (await self._cluster.coordinators_of(group_ids)).items():
+            if isinstance(node, UpstreamError):
+                found[group_id] = NoAnswer(str(node))
+            else:
+                at[node].append(group_id)
+        for node_id, placed in at.items():
+            for some in batches(placed, LOOKED_AT_ONCE_MAX):
+                found |= await self._look_at_broker(node_id, some)
+        return found
+
+    async def _look_at_broker(self, node_id: int, group_ids: Sequence[str]) -> Mapping[str, Found]:
+        try:
+            versions = await self._cluster.versions_of(node_id)
+            if is_embedded(versions):
+                return dict.fromkeys(group_ids, Nobody())  # the mock cluster describes no groups
+            if not identity.may_hold(versions):
+                return dict.fromkeys(group_ids, TooOld())
+            return await self._occupants(node_id, group_ids, versions)
+        except UpstreamError as error:
+            return dict.fromkeys(group_ids, NoAnswer(str(error)))
+
+    async def forgotten(self, group_ids: Sequence[str]) -> frozenset[str]:
+        """The groups that the cluster has no trace of, not even an offset. Groups whose coordinator
+        does not answer are left out."""
+        forgotten: set[str] = set()
+        at: defaultdict[int, list[str]] = defaultdict(list)
+        for group_id, found in (await self._cluster.coordinators_of(group_ids)).items():
+            if not isinstance(found, UpstreamError):
+                at[found].append(group_id)
+        for node_id, placed in at.items():
+            with contextlib.suppress(UpstreamError):
+                if is_embedded(await self._cluster.versions_of(node_id)):
+                    continue
+                answer: DescribeGroupsResponse = await self._cluster.ask(
+                    node_id, DescribeGroupsRequest(groups=tuple(placed))
+                )
+                forgotten |= {each.group_id for each in answer.groups if _is_unknown(each)}
+        return frozenset(forgotten)
+
+    async def _occupants(
+        self, node_id: int, group_ids: Sequence[str], versions: Versions
+    ) -> dict[str, Found]:
+        """The members of these groups in the cluster. Raises UpstreamError.
+
+        Three apis are asked: DescribeGroups shows a live group of the new protocol as Dead, and
+        ConsumerGroupDescribe does not know groups of other types.
+        """
+        found = await self._classic_occupants(node_id, group_ids)
+        if ApiKey.CONSUMER_GROUP_DESCRIBE in versions:
+            if rest := [each for each in group_ids if each not in found]:
+                found |= await self._native_occupants(node_id, rest)
+            rest = [each for each in group_ids if each not in found]
+            _, list_groups = versions.get(ApiKey.LIST_GROUPS, (0, 0))
+            if rest and list_groups >= FIRST_LIST_GROUPS_WITH_TYPES:
+                found |= await self._other_kinds(node_id, rest)
+        return {each: found.get(each, Nobody()) for each in group_ids}
+
+    async def _classic_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:
+        answer: DescribeGroupsResponse = await self._cluster.ask(
+            node_id, DescribeGroupsRequest(groups=tuple(group_ids))
+        )
+        found = _unanswered(group_ids, "DescribeGroups")
+        for group in answer.groups:
+            found.pop(group.group_id, None)
+            if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+                why = f"DescribeGroups failed with error {group.error_code}"
+                found[group.group_id] = NoAnswer(why)
+            elif group.members:
+                found[group.group_id] = Occupants(
+                    group.protocol_type,
+                    tuple(member.client_id for member in group.members),
+                    group.protocol_data,
+                    group if group.protocol_type == identity.PROTOCOL_TYPE else None,
+                )
+        return found
+
+    async def _native_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:
+        answer: ConsumerGroupDescribeResponse = await self._cluster.ask(
+            node_id,
+            ConsumerGroupDescribeRequest(
+                group_ids=tuple(group_ids), include_authorized_operations=False
+            ),
+        )
+        found = _unanswered(group_ids, "ConsumerGroupDescribe")
+        for group in answer.groups:
+            found.pop(group.group_id, None)
+            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            if group.error_code != ErrorCode.NONE:
+                why = f"ConsumerGroupDescribe failed with error {group.error_code}"
+                found[group.group_id] = NoAnswer(why)
+            elif group.members:
+                client_ids = tuple(member.client_id for member in group.members)
+                found[group.group_id] = Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
+        return found
+
+    async def _other_kinds(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:
+        """Share groups (KIP-932) and Streams groups (KIP-1071) share the namespace of consumer
+        groups."""
+        answer: ListGroupsResponse = await self._cluster.ask(
+            node_id, ListGroupsRequest(types_filter=OTHER_KINDS)
+        )
+        if answer.error_code != ErrorCode.NONE:
+            raise UpstreamError(f"ListGroups failed with error {answer.error_code}")
+        wanted = frozenset(group_ids)
+        return {
+            group.group_id: OtherKind(group.group_type.lower())
+            for group in answer.groups
+            if group.group_id in wanted and group.group_state not in NO_LONGER_LIVE
+        }
+
+
+def _unanswered(group_ids: Iterable[str], api: str) -> dict[str, Found]:
+    """Groups count as unknown until the broker's answer covers them."""
+    return {each: NoAnswer(f"{api} left the group out of its answer") for each in group_ids}
+
+
+def _is_unknown(group: DescribedGroup) -> bool:
+    """Whether the cluster has no such group. A group with offsets but without members is Empty;
+    from v6 on an unknown group is an error."""
+    is_error_right = group.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
+    return is_error_right and group.group_state == "Dead" and not group.members

@@ -1,0 +1,395 @@
+"""Carries out the effects of one group, in one Trio task, and lends it the clock."""
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import structlog
+import trio
+
+from coordinator.engine import GroupEngine
+from coordinator.group.topic_names import topics_of_group, topics_of_request
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import RegexesResolved
+from coordinator.interface.topics import Topics
+from gateway.cluster.errors import UpstreamError
+from gateway.events.event import Told
+from gateway.events.group_events import TopicsGone
+from gateway.events.journal import Journal, last_events
+from gateway.groups.aside import Aside
+from gateway.groups.clock import Clock
+from gateway.groups.regex_resolver import RegexResolver
+from gateway.groups.topics_image import TopicsImage
+from gateway.hosting.calls import Answer, Call, Errand
+from gateway.hosting.effects import (
+    AskCoordinator,
+    Compute,
+    Effect,
+    Forget,
+    Load,
+    Log,
+    Look,
+    Resolve,
+    Tell,
+    TellNow,
+    Write,
+)
+from gateway.hosting.group import HostedGroup
+from gateway.hosting.inputs import (
+    Asked,
+    Computed,
+    CoordinatorAnswered,
+    CoordinatorFailed,
+    Damage,
+    Forgotten,
+    Gone,
+    Happened,
+    Input,
+    Learned,
+    Leave,
+    Loaded,
+    LoadFailed,
+    Looked,
+    TimePassed,
+    TopicsMoved,
+    WriteFailed,
+    Written,
+)
+from gateway.hosting.standing import Found
+from gateway.observers.offset_reporter import OffsetReporter
+from gateway.state_log.last_events import FORGOTTEN, LogRecord
+from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
+from kafka_codecs.declaration import Struct
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What the drivers of all groups use."""
+
+    config: GroupConfig
+    clock: Clock
+    state_log: StateLog
+    journal: Journal
+    offsets: OffsetReporter
+    resolver: RegexResolver
+    aside: Aside
+    look: Callable[[str], Awaitable[Found]]
+    coordinator_of: Callable[[str], Awaitable[int]]
+    """The node id of a group's coordinator. Raises UpstreamError."""
+    ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
+    """A coordinator's answer to an anchor's request. Raises UpstreamError."""
+    nursery: trio.Nursery
+
+
+class GroupDriver:
+    """Feeds one group with inputs. Its task runs while there is something to wait for."""
+
+    def __init__(
+        self,
+        group: HostedGroup,
+        topics: TopicsImage,
+        services: Services,
+        *,
+        changed: Callable[[HostedGroup], None],
+    ) -> None:
+        """`changed` is called whenever the group may have become idle."""
+        self.group = group
+        self.topics = topics
+        self._services = services
+        self._changed = changed
+        self._inputs: deque[Input] = deque()
+        self._is_feeding = False
+        self._moved = trio.Event()
+        self._learning = trio.Lock()
+        self._todo: list[Effect] = []
+        self._at_work = 0
+        """Effects under way."""
+        self._is_running = False
+        self._node_id: int | None = None
+        """The last known coordinator."""
+        self._wakes_ms: float = math.inf
+        self._woken = trio.Event()
+        self._effects_end = trio.CancelScope()
+        self._resolving = trio.CancelScope()
+
+    async def ask(self, call: Call, do: Callable[[Errand], Awaitable[Input]]) -> Answer:
+        """Ask the group, and do what it wants done for the call. A cancelled call is still
+        decided, and if it is an accepted commit, the commit counts as ended."""
+        changed = trio.Event()
+
+        def change() -> None:
+            changed.set()
+
+        call.on_change = change
+        self.feed(Asked(call))
+        try:
+            while call.answer is None:
+                if call.errand is not None:
+                    self.feed(await do(call.errand))
+                    continue
+                changed = trio.Event()
+                await changed.wait()
+        finally:
+            if call.answer is None:
+                self.feed(Gone(call))
+        return call.answer
+
+    def feed(self, event: Input) -> None:
+        """Give the group an input, and carry out what it leads to. Never blocks."""
+        self._inputs.append(event)
+        if self._is_feeding:
+            return
+        self._is_feeding = True
+        try:
+            while self._inputs:
+                now_ms = self._services.clock.now_ms()
+                try:
+                    self._carry_out(self.group.handle(self._inputs.popleft(), now_ms))
+                except Exception:  # the boundary: a bug in one group must not end the others
+                    self._carry_out(self._start_again(now_ms))
+        finally:
+            self._is_feeding = False
+        if self.group.work.has_regexes:
+            self.topics.follow_names()
+        self._moved.set()
+        self._plan()
+        self._changed(self.group)
+
+    def _start_again(self, now_ms: int) -> Sequence[Effect]:
+        log.exception("group_failed", group_id=self.group.group_id)
+        self._inputs.clear()
+        self._todo.clear()
+        self._effects_end.cancel()
+        return self.group.start_again(now_ms)
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Log() | TellNow():
+                    carry_out_now(effect, self.group.group_id, self._services.journal)
+                case Tell(told):
+                    self._make_way(told)
+                    for each in told:
+                        journal = self._services.journal
+                        journal.pass_on(journal.stamp(each, self.group.group_id))
+                case Forget() if not self._services.journal.has_told(self.group.group_id):
+                    self._inputs.append(Forgotten())
+                case _:
+                    self._todo.append(effect)
+
+    def _plan(self) -> None:
+        """Begin or wake the task if it has something to do earlier than it thinks."""
+        next_ms = self.group.next_ms()
+        if not self._is_running:
+            if self._todo or next_ms is not None:
+                self._is_running = True
+                self._services.nursery.start_soon(self._run)
+        elif self._todo or (next_ms is not None and next_ms < self._wakes_ms):
+            self._woken.set()
+
+    async def _run(self) -> None:
+        structlog.contextvars.clear_contextvars()  # inherited from the first client's connection
+        while True:
+            self._at_work = 0
+            async with trio.open_nursery() as nursery:
+                self._effects_end = nursery.cancel_scope
+                await self._work(nursery)
+                nursery.cancel_scope.cancel()
+            if not self._todo and self.group.next_ms() is None:
+                break
+        self._is_running = False
+
+    async def _work(self, nursery: trio.Nursery) -> None:
+        """Begin effects and pass time until there is nothing left to wait for."""
+        while True:
+            todo, self._todo = self._todo, []
+            for effect in todo:
+                self._at_work += 1
+                nursery.start_soon(self._do, effect)
+            next_ms = self.group.next_ms()
+            if next_ms is None and not self._at_work and not self._todo:
+                return
+            self._wakes_ms = math.inf if next_ms is None else next_ms
+            self._woken = trio.Event()
+            if self._todo:
+                continue
+            with trio.move_on_after(self._services.clock.seconds_until(next_ms)):
+                await self._woken.wait()
+            next_ms = self.group.next_ms()
+            if next_ms is not None and next_ms <= self._services.clock.now_ms():
+                await self._refresh_topics()
+                self.feed(TimePassed())
+
+    async def _refresh_topics(self) -> None:
+        with contextlib.suppress(UpstreamError):
+            self.feed(TopicsMoved(await self.learn(frozenset())))
+
+    async def learn(self, names: frozenset[str]) -> Topics:
+        """The topics that the group refers to, these included. Raises UpstreamError."""
+        async with self._learning:  # two at a time would lose each other's names
+            if self.topics.is_crowded:
+                self.topics.keep_only(topics_of_group(self.group.work.engine.state))
+            topics = await self.topics.get(names)
+        if gone := self.topics.take_gone():
+            self._services.journal.tell(TopicsGone(topics=gone), self.group.group_id)
+        return topics
+
+    async def _do(self, effect: Effect) -> None:
+        """Carry out an effect that takes time, and tell the group what came of it."""
+        try:
+            answer = await self._answer(effect)
+        except Exception:  # the boundary, as above
+            self._at_work -= 1
+            self._carry_out(self._start_again(self._services.clock.now_ms()))
+            self._plan()
+            return
+        self._at_work -= 1
+        if answer is None:
+            self._woken.set()
+        else:
+            self.feed(answer)
+            if not self._at_work:
+                self._woken.set()
+
+    async def _answer(self, effect: Effect) -> Input | None:
+        match effect:
+            case Look():
+                return Looked(await self._services.look(self.group.group_id))
+            case Load():
+                return await self._load()
+            case Write(batch):
+                return await self._write([each.told for each in batch.decisions], batch.durable)
+            case Forget():
+                return await self._forget()
+            case Compute(compute):
+                return await self._compute(compute)
+            case Resolve(resolution):
+                return await self._resolve(resolution.regexes)
+            case AskCoordinator(message, looks_up):
+                return await self._ask_coordinator(message, looks_up=looks_up)
+            case Log() | Tell() | TellNow():
+                raise TypeError(f"{effect} takes no time")
+            case _:
+                assert_never(effect)
+
+    async def learned(self, call: Call, names: frozenset[str]) -> Input:
+        """Carry out the errand `Learn`."""
+        try:
+            return Learned(call, await self.learn(names))
+        except UpstreamError as error:
+            return Learned(call, self.topics.latest, str(error))
+
+    async def leave(self) -> None:
+        """Have the anchor leave, with or without members in the group."""
+        self.feed(Leave())
+        while self.group.anchor.is_here:
+            self._moved = trio.Event()
+            await self._moved.wait()
+
+    async def _load(self) -> Input:
+        """Read the group from its log. A running regex resolution belongs to the old state."""
+        self._resolving.cancel()
+        group_id, services = self.group.group_id, self._services
+        try:
+            engine = GroupEngine(group_id, services.config)
+            records = await services.state_log.read(group_id)
+            engine.load(records, now_ms=services.clock.now_ms())
+            services.journal.take_up(group_id, await services.state_log.last_events(group_id))
+            return Loaded(engine, await self.learn(topics_of_group(engine.state)))
+        except (StateLogError, UpstreamError) as error:
+            return LoadFailed(str(error))
+        except Exception as error:  # the boundary: one group that cannot be loaded
+            return LoadFailed(repr(error))
+
+    async def _write(self, batch: Sequence[Told], records: Sequence[LogRecord]) -> Input:
+        """Write records and events; the events are told once the log has them."""
+        group_id, services = self.group.group_id, self._services
+        self._make_way(batch)
+        stamped = services.journal.stamp_batch(batch, group_id)
+        last = last_events(stamped)
+        try:
+            await services.state_log.append(group_id, (*records, *([] if last is None else [last])))
+        except StateLogError as error:
+            log.error("state_log_failed", group_id=group_id, reason=str(error))  # noqa: TRY400
+            match error:
+                case StateLogUnsure():
+                    return WriteFailed(Damage.UNSURE)
+                case StateLogRefused():
+                    return WriteFailed(Damage.REFUSED)
+                case _:
+                    return WriteFailed(Damage.NONE)
+        try:
+            for envelopes in stamped:
+                services.journal.pass_on(envelopes)
+        except Exception:  # the boundary: the log has the batch, so the group is loaded with it
+            log.exception("group_failed", group_id=group_id)
+            return WriteFailed(Damage.UNSURE)
+        return Written()
+
+    def _make_way(self, batch: Sequence[Told]) -> None:
+        """Report open commits before the events that end them."""
+        group_id, services = self.group.group_id, self._services
+        for told in batch:
+            before = services.offsets.make_way(group_id, told.events)
+            services.journal.pass_on(services.journal.stamp(Told(before, told.at_ms), group_id))
+
+    async def _forget(self) -> Input:
+        """End the sequence of a deleted group, whose lines are all written. If the log fails,
+        `Forgetting` does it later."""
+        with contextlib.suppress(StateLogError):
+            await forget_events(
+                self.group.group_id, self._services.journal, self._services.state_log
+            )
+        return Forgotten()
+
+    async def _compute(self, compute: Callable[[], None]) -> Input:
+        try:
+            await self._services.aside.run(compute)
+        except Exception as error:  # the boundary: the group decides what a bug leads to
+            return Computed(error)
+        return Computed()
+
+    async def _resolve(self, regexes: Collection[str]) -> Input | None:
+        """Match the group's regular expressions while the group goes on."""
+        with trio.CancelScope() as self._resolving:
+            try:
+                event = await self._services.resolver.resolve(self.group.group_id, regexes)
+                self.feed(TopicsMoved(await self.learn(topics_of_request(event))))
+            except UpstreamError as error:
+                log.warning("regexes_unresolved", group_id=self.group.group_id, reason=str(error))
+                event = RegexesResolved(topics=None)
+            except Exception:  # the boundary: a bug in matching ends no group
+                log.exception("regexes_unresolved", group_id=self.group.group_id)
+                event = RegexesResolved(topics=None)
+            return Happened(event)
+        return None
+
+    async def _ask_coordinator(self, message: Struct, *, looks_up: bool) -> Input:
+        try:
+            if looks_up or self._node_id is None:
+                self._node_id = await self._services.coordinator_of(self.group.group_id)
+            answer = await self._services.ask_coordinator(self._node_id, message)
+        except UpstreamError as error:
+            return CoordinatorFailed(str(error))
+        return CoordinatorAnswered(answer)
+
+
+def carry_out_now(effect: Log | TellNow, group_id: str, journal: Journal) -> None:
+    """Log a line, or report an event."""
+    match effect:
+        case Log(level, event, fields, error):
+            getattr(log, level)(event, **fields, **({"exc_info": error} if error else {}))
+        case TellNow(event):
+            journal.tell(event, group_id)
+
+
+async def forget_events(group_id: str, journal: Journal, state_log: StateLog) -> None:
+    """End the sequence of a deleted group, whose lines are all written. Raises StateLogError."""
+    if journal.has_told(group_id):
+        await state_log.append(group_id, (FORGOTTEN,))
+        journal.forget(group_id)

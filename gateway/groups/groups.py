@@ -1,0 +1,483 @@
+"""All groups of this gateway: one `HostedGroup` and its driver for each, within the limits."""
+
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Collection, Iterable, Set
+
+import structlog
+import trio
+
+from coordinator.engine import GroupEngine
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.load import has_group, has_members, overrides_in
+from coordinator.handlers.group_configs import describe as describe_configs
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import Happening, LeaveGroupReceived, Leaver
+from coordinator.interface.replies import ConfigView, GroupView, Reply
+from coordinator.interface.topics import Topics
+from gateway.batches import batches
+from gateway.cluster.cluster import Cluster
+from gateway.events.journal import Journal
+from gateway.groups.aside import Aside
+from gateway.groups.clock import Clock
+from gateway.groups.cluster_look import ClusterLook
+from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
+from gateway.groups.regex_resolver import RegexResolver
+from gateway.groups.topics_image import TopicsImage
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import (
+    Answer,
+    Call,
+    Errand,
+    Failed,
+    MakeRequest,
+    Refused,
+    Released,
+)
+from gateway.hosting.group import HERE, HostedGroup, HostingRules
+from gateway.hosting.inputs import Ending, Happened, Input, Resumed, SeenForeign
+from gateway.hosting.log_health import LogHealth
+from gateway.hosting.pauses import Pauses
+from gateway.hosting.room import Room, TooManyGroups
+from gateway.hosting.standing import Found, Standing, StandingRules, Verdict
+from gateway.observers.offset_reporter import OffsetReporter
+from gateway.state_log.log import StateLog, StateLogError
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribedGroup
+
+RESUME_RETRY_S = 1.0
+"""The delay before an unreadable log is tried again at the start."""
+LOOK_FOR_ROOM_S = 1.0
+"""How often stalled groups are searched for while no place is left."""
+PAUSES_LOOK_S = 1.0
+"""How often the clock is read to notice a pause of the process."""
+REMEMBERED_MAX = 10_000
+"""Groups whose standing in the cluster is remembered."""
+SPREAD = 0.2
+"""Random share of the interval between an anchor's heartbeats."""
+LEAVE_TIMEOUT_S = 5.0
+"""The time for all anchors together to leave when the gateway exits."""
+
+log = structlog.get_logger()
+
+
+class GroupRefused(Exception):
+    """The gateway refuses a request; the situation says which code the client gets."""
+
+    def __init__(self, situation: Situation, why: str) -> None:
+        super().__init__(why)
+        self.situation = situation
+        self.why = why
+
+
+class GroupFailed(Exception):
+    """A bug in the gateway: the request could not even be refused."""
+
+
+class Groups:
+    """Makes a group at its first request, and forgets it when nothing of it is in memory."""
+
+    def __init__(
+        self,
+        *,
+        config: GroupConfig,
+        cluster: Cluster,
+        look: ClusterLook,
+        coordinator_of: Callable[[str], Awaitable[int]],
+        ask_coordinator: Callable[[int, Struct], Awaitable[Struct]],
+        standing: StandingRules,
+        can_anchor: bool,
+        linger_s: float,
+        state_log: StateLog,
+        hosted: Room,
+        anchored: Room,
+        nursery: trio.Nursery,
+        journal: Journal,
+        offsets: OffsetReporter,
+    ) -> None:
+        """`hosted` and `anchored` limit the groups in memory and their anchors."""
+        clock = Clock()
+        self._config = config
+        self._cluster = cluster
+        self._look = look
+        self._state_log = state_log
+        self._nursery = nursery
+        self._journal = journal
+        self._clock = clock
+        self._rules = HostingRules(
+            config=config,
+            standing=standing,
+            can_anchor=can_anchor,
+            linger_ms=round(linger_s * 1000),
+            hosted=hosted,
+            anchored=anchored,
+            log_health=LogHealth(),
+            pauses=Pauses(
+                clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms, on_pause=_tell_pause
+            ),
+        )
+        self._services = Services(
+            config=config,
+            clock=clock,
+            state_log=state_log,
+            journal=journal,
+            offsets=offsets,
+            resolver=RegexResolver(cluster),
+            aside=Aside(),
+            look=look.look,
+            coordinator_of=coordinator_of,
+            ask_coordinator=ask_coordinator,
+            nursery=nursery,
+        )
+        self._drivers: dict[str, GroupDriver] = {}
+        self._standings: dict[str, Standing] = {}
+        self._is_ending = False
+        self._look_for_room_ms = 0
+
+    # -- beginning and ending --------------------------------------------------------------------
+
+    async def watch_pauses(self) -> None:
+        """Notice pauses of the process until cancelled."""
+        while True:
+            await trio.sleep(PAUSES_LOOK_S)
+            self._rules.pauses.not_before_ms(self._clock.now_ms())
+
+    async def resume(self) -> None:
+        """Load all groups of the log that have members, so that members that died while no gateway
+        ran are fenced. If another gateway takes the log meanwhile, retry: either the log comes
+        back, or this gateway is told to end."""
+        while True:
+            try:
+                return await self._load_all()
+            except StateLogError as error:
+                log.warning("resume_delayed", reason=str(error))
+            await trio.sleep(RESUME_RETRY_S)
+
+    async def _load_all(self) -> None:
+        for group_id in await self._state_log.told_group_ids():
+            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
+            self._journal.take_up(group_id, await self._state_log.last_events(group_id))
+        for group_id, why in (await self._state_log.unreadable_groups()).items():
+            log.error("group_unreadable", group_id=group_id, reason=why)
+        resumed, left_out = 0, 0
+        for group_id in await self._state_log.group_ids():
+            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
+            if not has_members(await self._state_log.read(group_id)):
+                continue
+            try:
+                self._rules.hosted.check(None)
+            except TooManyGroups:
+                left_out += 1
+                continue
+            self._driver(group_id).feed(Resumed())
+            resumed += 1
+        if resumed:
+            log.info("groups_resumed", groups=resumed)
+        if left_out:
+            log.error("groups_left_out", groups=left_out, hosted=resumed)
+
+    def release_waiting(self) -> None:
+        """Answer parked requests and park none from now on: the gateway is shutting down."""
+        self._is_ending = True
+        for driver in tuple(self._drivers.values()):
+            driver.feed(Ending())
+
+    async def leave_all(self) -> None:
+        """Release all groups, with or without members: their state ends with this process."""
+        with trio.move_on_after(LEAVE_TIMEOUT_S) as limit:
+            async with trio.open_nursery() as nursery:
+                for driver in tuple(self._drivers.values()):
+                    nursery.start_soon(driver.leave)
+        if limit.cancelled_caught:
+            held = sum(driver.group.anchor.is_here for driver in self._drivers.values())
+            log.warning("anchors_left_behind", groups=held)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    async def call(
+        self, group_id: str, call: Call, do: Callable[[Errand], Awaitable[Input]]
+    ) -> Answer:
+        """Ask a group; `do` carries out what the group wants done for the call. See
+        `GroupDriver.ask`."""
+        driver = self._driver(group_id)
+        call.arrived_ms = self._clock.now_ms()
+        answer = await driver.ask(call, do)
+        if isinstance(answer, Refused) and answer.situation is Situation.TOO_MANY_GROUPS:
+            self._make_room()
+        return answer
+
+    async def ask(
+        self,
+        group_id: str,
+        make: MakeRequest,
+        topic_names: Iterable[str] = (),
+        *,
+        api: GroupApi = GroupApi.ADMIN,
+        client_host: str | None = None,
+    ) -> Reply:
+        """Ask the engine of a group that is known to be hosted. `topic_names` are the topics that
+        `make` looks up. Raises GroupRefused, GroupFailed."""
+        names = frozenset(topic_names)
+        call = Call(
+            api=api,
+            make=make,
+            client_host=client_host,
+            is_placed=True,
+            knows_topics=self.knows_topics(group_id, names),
+        )
+
+        async def do(_errand: Errand) -> Input:
+            return await self.learn(group_id, call, names)
+
+        return checked(await self.call(group_id, call, do))
+
+    async def release(self, group_id: str) -> None:
+        """Have the anchor leave an empty group. Raises GroupRefused."""
+        call = Call(api=GroupApi.ADMIN, is_placed=True)
+
+        async def do(errand: Errand) -> Input:
+            raise AssertionError(f"{errand} for a call without a request")
+
+        answer = await self.call(group_id, call, do)
+        if not isinstance(answer, Released):
+            checked(answer)
+
+    def knows_topics(self, group_id: str, names: frozenset[str]) -> bool:
+        """Whether the group's image of topics is up to date and has these names."""
+        return self._driver(group_id).topics.covers(names)
+
+    async def learn(self, group_id: str, call: Call, names: frozenset[str]) -> Input:
+        """Carry out `Learn`."""
+        return await self._driver(group_id).learned(call, names)
+
+    def _make_room(self) -> None:
+        """Dissolve stalled groups: a client that only ever joins, under many group ids and with the
+        longest session, must not shut out other clients."""
+        now_ms = self._clock.now_ms()
+        if now_ms < self._look_for_room_ms:
+            return
+        self._look_for_room_ms = now_ms + round(LOOK_FOR_ROOM_S * 1000)
+        for group_id, driver in self._drivers.items():
+            if driver.group.work.has_stalled(now_ms):
+                self._nursery.start_soon(self._dissolve, group_id, driver)
+
+    async def _dissolve(self, group_id: str, driver: GroupDriver) -> None:
+        """Remove all members of a classic group, as if each had left."""
+        log.warning("group_dissolved", group_id=group_id, reason="no member got past joining")
+        group = driver.group.work.engine.state.group
+        if isinstance(group, ClassicGroup):
+            leavers = (
+                *(
+                    Leaver(member_id=each, instance_id=member.instance_id)
+                    for each, member in group.members.items()
+                ),
+                *(Leaver(member_id=each) for each in group.pending_ids),
+            )
+            with contextlib.suppress(GroupRefused, GroupFailed):
+                await self.ask(
+                    group_id, lambda token, _: LeaveGroupReceived(token=token, members=leavers)
+                )
+
+    # -- who answers -----------------------------------------------------------------------------
+
+    def is_live(self, group_id: str) -> bool:
+        """Whether the group has members here."""
+        driver = self._drivers.get(group_id)
+        return driver is not None and driver.group.is_live
+
+    def is_held(self, group_id: str) -> bool:
+        """Whether this gateway has an anchor for the group, Stable or not."""
+        driver = self._drivers.get(group_id)
+        return driver is not None and driver.group.anchor.is_here
+
+    def is_ours(self, told: DescribedGroup) -> bool:
+        """Whether the group's only member in the cluster is an anchor with our state log."""
+        return self._standing(told.group_id).is_ours(told)
+
+    def note_foreign(self, group_id: str, why: str) -> None:
+        """The cluster has admitted a member with another embedded protocol."""
+        self._driver(group_id).feed(SeenForeign(why))
+
+    def note(self, group_id: str, event: Happening) -> None:
+        """Tell the engine of something that is not a request."""
+        self._driver(group_id).feed(Happened(event))
+
+    def belongs_to_cluster(self, group_id: str) -> bool:
+        """Whether the cluster answers for the group, as far as known."""
+        return not self.is_live(group_id) and self._standing(group_id).is_forwarded
+
+    async def verdicts(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
+        """Who answers for each group, for requests that cannot add a member. A group with members
+        here stays here; unknown groups are looked up together."""
+        verdicts: dict[str, Verdict] = {}
+        for some in batches(tuple(dict.fromkeys(group_ids))):
+            unknown = []
+            for group_id in some:
+                verdict = self._verdict_lately(group_id)
+                if verdict is None:
+                    unknown.append(group_id)
+                else:
+                    verdicts[group_id] = verdict
+            for group_id, found in (await self._look.look_at(unknown)).items():
+                verdicts[group_id] = self._verdict_on(group_id, found)
+            await trio.lowlevel.checkpoint()
+        return verdicts
+
+    def _verdict_lately(self, group_id: str) -> Verdict | None:
+        if self.is_live(group_id):
+            return HERE
+        return self._standing(group_id).lately(self._clock.now_ms())
+
+    def _verdict_on(self, group_id: str, found: Found) -> Verdict:
+        if self.is_live(group_id):  # by now
+            return HERE
+        standing = self._standing(group_id)
+        verdict = standing.take(found, self._clock.now_ms())
+        for effect in standing.take_outbox():
+            carry_out_now(effect, group_id, self._journal)
+        return verdict
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether the groups' decisions may be told: false once another gateway may own the log."""
+        return self._state_log.may_answer
+
+    # -- views -----------------------------------------------------------------------------------
+
+    def topic_names(self) -> Set[str]:
+        """The topics that hosted groups have recently referred to."""
+        return frozenset().union(*(driver.topics.names for driver in self._drivers.values()))
+
+    async def view(self, group_id: str) -> tuple[GroupView, Topics] | None:
+        """A hosted group as admin tools see it, with its topics; None if it does not exist.
+
+        Raises StateLogError.
+        """
+        if not await self.knows(group_id):
+            return None
+        if (driver := self._loaded(group_id)) is not None:
+            work = driver.group.work
+            return work.engine.describe(work.topics), work.topics
+        if group_id in self._drivers and self._drivers[group_id].group.work.is_loading:
+            raise StateLogError("the group is still being loaded")
+        return (await self._read(group_id)).describe(Topics()), Topics()
+
+    async def summary(self, group_id: str) -> GroupView | None:
+        """A hosted group without its members, None if it is unknown. Raises StateLogError."""
+        if not await self.knows(group_id):
+            return None
+        if (driver := self._loaded(group_id)) is not None:
+            return driver.group.work.engine.summarize()
+        return (await self._read(group_id)).summarize()
+
+    async def knows(self, group_id: str) -> bool:
+        """Whether the hosted group exists, even if empty. Raises StateLogError."""
+        if (driver := self._loaded(group_id)) is not None:
+            return driver.group.work.engine.state.group is not None
+        return has_group(await self._state_log.read(group_id))
+
+    async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
+        """The group's configs; the group need not exist. Raises StateLogError."""
+        if (driver := self._loaded(group_id)) is not None:
+            return driver.group.work.engine.describe_configs()
+        return describe_configs(overrides_in(await self._state_log.read(group_id)), self._config)
+
+    async def group_ids(self) -> tuple[str, ...]:
+        """All readable groups in memory or in the log. Raises StateLogError."""
+        unreadable = await self._state_log.unreadable_groups()
+        known = dict.fromkeys((*self._drivers, *await self._state_log.group_ids()))
+        return tuple(each for each in known if each not in unreadable)
+
+    async def idle_group_ids(self) -> tuple[str, ...]:
+        """The groups in the log that are not in memory. Raises StateLogError."""
+        group_ids = await self._state_log.group_ids()
+        return tuple(each for each in group_ids if each not in self._drivers)
+
+    async def configs_alone(self) -> Collection[str]:
+        """The groups that do not exist but have configs. Raises StateLogError."""
+        return await self._state_log.configs_alone()
+
+    def quiet_ms(self, group_id: str) -> int:
+        """How long ago the group or its configs changed last, also in an earlier process."""
+        return self._journal.quiet_ms(group_id)
+
+    async def forget_events(self) -> None:
+        """Forget the events of deleted groups that could not do so. Raises StateLogError."""
+        kept = {*await self._state_log.group_ids(), *await self._state_log.unreadable_groups()}
+        for group_id in await self._state_log.told_group_ids():
+            if group_id not in kept and group_id not in self._drivers:
+                await forget_events(group_id, self._journal, self._state_log)
+
+    async def groups_with_configs(self) -> tuple[str, ...]:
+        """The groups that override some config. Raises StateLogError."""
+        found = []
+        for group_id in await self.group_ids():
+            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
+            if any(view.override is not None for view in await self.configs(group_id)):
+                found.append(group_id)
+        return tuple(found)
+
+    def _loaded(self, group_id: str) -> GroupDriver | None:
+        """The group's driver, None if only the log has the group.
+
+        DEV D69: while a group is being loaded, the log describes it, so that one group does not
+        hold up a list of all groups. Raises StateLogError if another gateway may own the log.
+        """
+        if not self.may_answer:
+            raise StateLogError("another gateway may own the state log")
+        driver = self._drivers.get(group_id)
+        return driver if driver is not None and driver.group.work.is_loaded else None
+
+    async def _read(self, group_id: str) -> GroupEngine:
+        engine = GroupEngine(group_id, self._config)
+        engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
+        return engine
+
+    # -- the tables ------------------------------------------------------------------------------
+
+    def _driver(self, group_id: str) -> GroupDriver:
+        """The driver of a group; it is kept as long as anything of the group is in memory."""
+        driver = self._drivers.get(group_id)
+        if driver is None:
+            group = HostedGroup(
+                self._standing(group_id),
+                self._rules,
+                spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
+            )
+            driver = GroupDriver(
+                group, TopicsImage(self._cluster), self._services, changed=self._forget_if_idle
+            )
+            self._drivers[group_id] = driver
+            if self._is_ending:
+                driver.feed(Ending())
+        return driver
+
+    def _forget_if_idle(self, group: HostedGroup) -> None:
+        if group.is_idle and not self._is_ending:
+            self._drivers.pop(group.group_id, None)
+
+    def _standing(self, group_id: str) -> Standing:
+        """What is known of a group in the cluster. Of too many the oldest is forgotten, and asked
+        for again when needed."""
+        if (driver := self._drivers.get(group_id)) is not None:
+            return driver.group.standing
+        standing = self._standings.pop(group_id, None) or Standing(group_id, self._rules.standing)
+        self._standings[group_id] = standing
+        if len(self._standings) > REMEMBERED_MAX:
+            del self._standings[next(iter(self._standings))]
+        return standing
+
+
+def checked(answer: Answer) -> Reply:
+    """The engine's reply. Raises GroupRefused, GroupFailed for anything else."""
+    if isinstance(answer, Refused):
+        raise GroupRefused(answer.situation, answer.why)
+    if isinstance(answer, Failed):
+        raise GroupFailed
+    if isinstance(answer, Reply):
+        return answer
+    raise TypeError(f"{answer} is no reply of the engine")
+
+
+def _tell_pause(length_ms: int, grace_ms: int) -> None:
+    log.warning("gateway_paused", length_ms=length_ms, grace_ms=grace_ms)

@@ -1,0 +1,497 @@
+"""One anchor: joins its group in the cluster, keeps its place, rejoins when lost, and finally
+leaves.
+
+One request to the coordinator is outstanding at a time. The group says at any time that it needs
+the anchor, doubts it, or wants it dropped; `advance` then decides what to send.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from coordinator.interface.volatile_records import Token
+from gateway.events.event import Level
+from gateway.hosting.effects import AskCoordinator, Effect, Log
+from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds, Gateway
+from gateway.hosting.states import ANCHOR, AnchorPhase
+from gateway.moves import moved
+from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode, name_of
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
+
+SESSION_TIMEOUTS_MS = (60_000, 45_000, 30_000, 10_000)
+"""Tried in this order until the cluster accepts one. Long, because the sessions of the group's real
+members expire sooner."""
+HEARTBEAT_INTERVAL_MS = 3_000
+"""As in Kafka's clients. The gateway notices a removed anchor at the next heartbeat, commit or
+grant of partitions."""
+ANXIOUS_INTERVAL_MS = 2_000
+"""The heartbeat interval while the coordinator does not answer."""
+FIRST_BACKOFF_MS, LAST_BACKOFF_MS = 100, 2_000
+NO_MEMBER = ""
+"""The member id of a commit to a group without members."""
+
+ABOUT_THE_ANCHOR = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    }
+)
+"""The anchor is no longer in the group, or no longer its only member. The last three: the cluster
+has no such group any more, or one of the new protocol."""
+SOMEBODY_ELSE = frozenset(
+    {
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    }
+)
+"""Answers to a JoinGroup: the group has consumers, is of another kind, or is full."""
+
+
+class Holder(Enum):
+    """The holder of a group in the cluster."""
+
+    OURS = auto()
+    """This gateway, or no member at all: the anchor may join."""
+    THEIRS = auto()
+    """Another member: the group fences its own members."""
+    UNKNOWN = auto()
+    """The cluster did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why the anchor may no longer hold its group."""
+
+    why: str
+    by_somebody_else: bool = False
+    """Another member is in the group, and has no protocol in common with the anchor."""
+    is_replaced: bool = False
+    """Replaced by a gateway with the same state log, or by a late request of our own."""
+    is_unanswered: bool = False
+    """The coordinator gave no usable answer, or has moved."""
+
+
+class Anchor:
+    """The anchor of one group. Times are milliseconds."""
+
+    def __init__(
+        self,
+        group_id: str,
+        gateway: Gateway,
+        *,
+        linger_ms: int,
+        spread: float,
+        effects: list[Effect],
+    ) -> None:
+        """`spread`: this anchor's factor on the heartbeat interval, so that the heartbeats of many
+        anchors drift apart. `effects` takes what the driver has to do."""
+        self.phase = AnchorPhase.ABSENT
+        self.is_here = False
+        """Whether this gateway wants the anchor, or must still see it leave."""
+        self.why = "the anchor has not joined yet"
+        """While the group is not held, the reason. Clients see it too."""
+        self.has_given_way = False
+        """Whether the anchor ended because another member holds the group."""
+        self.wants_look = False
+        """Whether it waits for a look at the cluster."""
+        self.sent = 0
+        """Counts the requests that confirm the anchor when they are answered."""
+        self.confirmed = 0
+        """The number of the latest such request that was answered."""
+        self.ended: list[Token] = []
+        """Stray commits that the cluster refuses by now. The group takes them out."""
+        self._group_id = group_id
+        self._gateway = gateway
+        self._linger_ms = linger_ms
+        self._spread = spread
+        self._effects = effects
+        self._ids: AnchorIds | None = None
+        self._confirm_after = -1
+        self._is_anxious = False
+        self._asked: Struct | None = None
+        self._asked_ms = 0
+        self._looks_up = True
+        self._heard_ms = 0
+        self._lost_ms = 0
+        self._needed_until_ms = 0
+        self._retry_at_ms = 0
+        self._backoff_ms = 0
+        self._beat_at_ms = 0
+        self._is_dropped = False
+        self._must_look = False
+        self._was_replaced = False
+        self._reported: str | None = None
+        self._strays: dict[Token, str] = {}
+        self._session_timeouts_ms = list(SESSION_TIMEOUTS_MS)
+
+    # -- what the group asks ---------------------------------------------------------------------
+
+    def ids(self, now_ms: int, *, since: int = -1) -> AnchorIds | None:
+        """The ids, if the cluster has confirmed them with a request later than number `since`."""
+        is_held = self.phase is AnchorPhase.STABLE and now_ms < self._held_until_ms
+        return self._ids if is_held and self.confirmed > since else None
+
+    def lost_for_ms(self, now_ms: int) -> int:
+        """How long the anchor has not held the group; 0 while it holds it."""
+        is_stable = self.phase is AnchorPhase.STABLE
+        return max(0, now_ms - (self._held_until_ms if is_stable else self._lost_ms))
+
+    @property
+    def was_replaced(self) -> bool:
+        """Whether another gateway with our state log has replaced the anchor."""
+        return self._was_replaced
+
+    def need(self, now_ms: int, *, is_live: bool = False) -> None:
+        """Keep the anchor for at least the linger time from now on; begin to join if there is none.
+        `is_live`: whether the group has members already, so that the cluster may just have admitted
+        another client."""
+        if not self.is_here:
+            self.is_here = True
+            self.has_given_way = False
+            self._must_look = is_live
+            self._lost_ms = self._retry_at_ms = now_ms
+            self._backoff_ms = 0
+        self._needed_until_ms = now_ms + self._linger_ms
+
+    def confirm(self) -> int:
+        """Have the cluster confirm now that the anchor holds the group. Returns the number of the
+        latest request that does not count."""
+        self._confirm_after = self.sent
+        return self.sent
+
+    def drop(self) -> None:
+        """Leave as soon as possible."""
+        self._is_dropped = True
+
+    def doubt(self, ids: AnchorIds, api: str, code: ErrorCode, now_ms: int) -> None:
+        """The cluster refused these ids."""
+        if self.phase is AnchorPhase.STABLE and ids == self._ids:
+            self._lose(_displaced(api, code), now_ms)
+
+    def renew(self, ids: AnchorIds | None, commit: Token, sent_ms: int, now_ms: int) -> None:
+        """The answer to a commit under these ids, sent at `sent_ms`, was lost.
+
+        The cluster may still store the commit until the anchor has a new member id, or has joined
+        if the commit named no member. Only then has the commit ended.
+        """
+        self._strays[commit] = ids.member_id if ids is not None else NO_MEMBER
+        if self.phase is AnchorPhase.STABLE:
+            self._end_strays(now_ms)
+            # What waits behind this commit has waited since then.
+            self._lost_ms = min(self._lost_ms, sent_ms)
+
+    def coordinator_moved(self, now_ms: int) -> None:
+        """Look the coordinator up before the next request, and send one soon."""
+        self._looks_up = True
+        self._beat_at_ms = now_ms
+
+    # -- what happens to it ----------------------------------------------------------------------
+
+    def answered(self, answer: Struct, now_ms: int) -> None:
+        """The coordinator answered the outstanding request."""
+        asked, self._asked = self._asked, None
+        match asked, answer:
+            case JoinGroupRequest(), JoinGroupResponse():
+                self._joined(asked, answer, now_ms)
+            case SyncGroupRequest(), SyncGroupResponse():
+                if not self._lost_over("SyncGroup", answer.error_code, now_ms):
+                    self._taken(now_ms)
+            case HeartbeatRequest(), HeartbeatResponse():
+                self._beaten(answer, now_ms)
+            case LeaveGroupRequest(), LeaveGroupResponse():
+                self._left(answer, now_ms)
+            case _:
+                raise TypeError(f"{type(answer).__name__} answers no outstanding request")
+
+    def failed(self, why: str, now_ms: int) -> None:
+        """The coordinator did not answer the outstanding request, or is unknown."""
+        asked, self._asked = self._asked, None
+        self._looks_up = True
+        if isinstance(asked, LeaveGroupRequest):
+            self._leave_failed(why, now_ms)
+        elif isinstance(asked, HeartbeatRequest):
+            self._beat_failed(why, now_ms)
+        else:
+            self._lose(Lost(why, is_unanswered=True), now_ms)
+
+    def looked(self, holder: Holder, now_ms: int) -> None:
+        """The look that the anchor asked for has found this holder."""
+        if not self.wants_look:
+            return
+        self.wants_look = False
+        match holder:
+            case Holder.OURS:
+                self._must_look = self._was_replaced = False
+            case Holder.THEIRS:
+                self.has_given_way = True
+                self._end(list(self._strays))
+                self._cease()
+            case Holder.UNKNOWN:
+                self._back_off(now_ms)
+
+    def start_again(self, now_ms: int) -> None:
+        """Join again after a bug."""
+        self._asked, self.wants_look, self._looks_up = None, False, True
+        if self.is_here:
+            self.phase = AnchorPhase.LOST
+            self._lost_ms = self._retry_at_ms = now_ms
+
+    # -- what it does next -----------------------------------------------------------------------
+
+    def advance(self, now_ms: int, *, is_live: bool) -> None:
+        """Send what is due. `is_live`: whether the group has members here."""
+        if not self.is_here or self._asked is not None or self.wants_look:
+            return
+        if is_live:
+            self._needed_until_ms = now_ms + self._linger_ms
+        is_needed = now_ms < self._needed_until_ms
+        if self.phase is AnchorPhase.STABLE:
+            if self._is_dropped or not is_needed:
+                self._leave(now_ms)
+            elif now_ms >= self._beat_at_ms or self._must_confirm:
+                self._beat(now_ms)
+        elif not (self._is_dropped or is_needed or self._strays):
+            self._cease()
+        elif now_ms >= self._retry_at_ms:
+            if self._must_look:
+                self.wants_look = True
+            else:
+                self._move(AnchorPhase.JOINING, now_ms)
+                self._join(NO_MEMBER, now_ms)
+
+    def next_ms(self, *, is_live: bool) -> int | None:
+        """When `advance` has something to do; None while it waits for an answer."""
+        if not self.is_here or self._asked is not None or self.wants_look:
+            return None
+        if self.phase is AnchorPhase.STABLE:
+            if self._is_dropped or self._must_confirm:
+                return 0
+            return self._beat_at_ms if is_live else min(self._beat_at_ms, self._needed_until_ms)
+        return self._retry_at_ms
+
+    @property
+    def _must_confirm(self) -> bool:
+        return self.confirmed <= self._confirm_after and not self._is_anxious
+
+    def _ask(self, message: Struct, now_ms: int) -> None:
+        self._asked, self._asked_ms = message, now_ms
+        self.sent += 1
+        self._effects.append(AskCoordinator(message, self._looks_up))
+        self._looks_up = False
+
+    # -- taking it -------------------------------------------------------------------------------
+
+    def _join(self, member_id: str, now_ms: int) -> None:
+        """Join under a new member id, as leader of a new generation.
+
+        If there was a predecessor, the first JoinGroup only takes its place in its generation,
+        which an old broker does not persist. The second one, under the new id, starts a generation
+        that the coordinator persists.
+        """
+        protocol = JoinGroupProtocol(
+            name=self._gateway.log_id, metadata=self._gateway.run_id.encode()
+        )
+        message = JoinGroupRequest(
+            group_id=self._group_id,
+            session_timeout_ms=self._session_timeout_ms,
+            rebalance_timeout_ms=self._session_timeout_ms,
+            member_id=member_id,
+            group_instance_id=INSTANCE_ID,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=(protocol,),
+            reason="groupferry hosts this group",
+        )
+        self._ask(message, now_ms)
+
+    def _joined(self, asked: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int) -> None:
+        timeouts_ms = self._session_timeouts_ms
+        if answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT and len(timeouts_ms) > 1:
+            del timeouts_ms[0]
+            self._join(asked.member_id, now_ms)
+            return
+        if answer.error_code in SOMEBODY_ELSE:
+            self._lose(Lost("another member is in the group", by_somebody_else=True), now_ms)
+            return
+        if self._lost_over("JoinGroup", answer.error_code, now_ms):
+            return
+        leads = answer.leader == answer.member_id
+        if asked.member_id == NO_MEMBER and (answer.skip_assignment or not leads):
+            self._join(answer.member_id, now_ms)
+            return
+        if not leads:
+            self._lose(Lost(f"{answer.leader} leads the group", by_somebody_else=True), now_ms)
+            return
+        self._ids = AnchorIds(member_id=answer.member_id, generation=answer.generation_id)
+        self._move(AnchorPhase.SYNCING, now_ms)
+        self._ask(
+            SyncGroupRequest(
+                group_id=self._group_id,
+                generation_id=answer.generation_id,
+                member_id=answer.member_id,
+                group_instance_id=INSTANCE_ID,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=self._gateway.log_id,
+                assignments=(SyncGroupAssignment(member_id=answer.member_id, assignment=b""),),
+            ),
+            now_ms,
+        )
+
+    def _taken(self, now_ms: int) -> None:
+        assert self._ids is not None
+        self._confirm(HEARTBEAT_INTERVAL_MS, now_ms)
+        self.need(now_ms)
+        self._reported = None
+        self._backoff_ms = 0
+        self._move(AnchorPhase.STABLE, now_ms)
+        ids = self._ids
+        self._log("anchor_taken", member_id=ids.member_id, generation=ids.generation)
+        self._end_strays(now_ms)
+
+    def _end_strays(self, now_ms: int) -> None:
+        """End commits under earlier member ids, which the cluster refuses by now."""
+        assert self._ids is not None
+        present = self._ids.member_id
+        self._end([commit for commit, under in self._strays.items() if under != present])
+        if self._strays:
+            self._lose(Lost("the answer to a commit was lost"), now_ms)
+
+    def _end(self, commits: Iterable[Token]) -> None:
+        for commit in commits:
+            del self._strays[commit]
+            self.ended.append(commit)
+
+    # -- keeping it ------------------------------------------------------------------------------
+
+    def _beat(self, now_ms: int) -> None:
+        assert self._ids is not None
+        self._ask(
+            HeartbeatRequest(
+                group_id=self._group_id,
+                generation_id=self._ids.generation,
+                member_id=self._ids.member_id,
+                group_instance_id=INSTANCE_ID,
+            ),
+            now_ms,
+        )
+
+    def _beaten(self, answer: HeartbeatResponse, now_ms: int) -> None:
+        if self.phase is not AnchorPhase.STABLE:  # a commit has reported the loss already
+            return
+        if answer.error_code and answer.error_code not in ABOUT_THE_ANCHOR:
+            self._beat_failed(_refused("Heartbeat", answer.error_code), now_ms)
+            return
+        if not self._lost_over("Heartbeat", answer.error_code, now_ms):
+            self._confirm(HEARTBEAT_INTERVAL_MS, now_ms)
+
+    def _beat_failed(self, why: str, now_ms: int) -> None:
+        self._looks_up = self._is_anxious = True
+        if self.phase is not AnchorPhase.STABLE:
+            return
+        self._beat_at_ms = now_ms + round(ANXIOUS_INTERVAL_MS * self._spread)
+        if now_ms >= self._held_until_ms:
+            self._lose(Lost(why, is_unanswered=True), now_ms)
+
+    def _confirm(self, interval_ms: int, now_ms: int) -> None:
+        """The coordinator answered the latest request: the session lasts from its sending on."""
+        self._heard_ms, self.confirmed = self._asked_ms, self.sent
+        self._is_anxious = False
+        self._beat_at_ms = now_ms + round(interval_ms * self._spread)
+
+    @property
+    def _session_timeout_ms(self) -> int:
+        return self._session_timeouts_ms[0]
+
+    @property
+    def _held_until_ms(self) -> int:
+        return self._heard_ms + self._session_timeout_ms
+
+    # -- losing and leaving ----------------------------------------------------------------------
+
+    def _leave(self, now_ms: int) -> None:
+        assert self._ids is not None
+        self._move(AnchorPhase.LEAVING, now_ms)
+        member = MemberIdentity(member_id=self._ids.member_id, group_instance_id=INSTANCE_ID)
+        self._ask(LeaveGroupRequest(group_id=self._group_id, members=(member,)), now_ms)
+
+    def _left(self, answer: LeaveGroupResponse, now_ms: int) -> None:
+        codes = {answer.error_code, *(each.error_code for each in answer.members)} - {0}
+        failures = codes - ABOUT_THE_ANCHOR  # these say that the cluster had removed it already
+        if failures:
+            self._leave_failed(_refused("LeaveGroup", min(failures)), now_ms)
+            return
+        self._end(list(self._strays))
+        self._log("anchor_left")
+        self._cease()
+
+    def _leave_failed(self, why: str, now_ms: int) -> None:
+        self._log("anchor_left_behind", level="warning", reason=why)
+        if self._strays:
+            self._lose(Lost(why, is_unanswered=True), now_ms)
+        else:
+            self._cease()
+
+    def _cease(self) -> None:
+        """The anchor is not in the group, or its absence does not need to be certain."""
+        if self.phase is not AnchorPhase.ABSENT:
+            self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
+        self.is_here = self._is_dropped = self._must_look = self._was_replaced = False
+        self._reported = None
+
+    def _lost_over(self, api: str, error_code: int, now_ms: int) -> bool:
+        """Whether this answer shows that the anchor does not hold the group."""
+        if error_code in ABOUT_THE_ANCHOR:
+            self._lose(_displaced(api, ErrorCode(error_code)), now_ms)
+        elif error_code:
+            self._looks_up = True
+            self._lose(Lost(_refused(api, error_code), is_unanswered=True), now_ms)
+        return bool(error_code)
+
+    def _lose(self, lost: Lost, now_ms: int) -> None:
+        if lost.is_unanswered:
+            self.why = "the anchor rejoins: its coordinator gave no usable answer"
+            self._looks_up = True
+        else:
+            self.why = f"the anchor rejoins: {lost.why}"
+        self._must_look |= lost.by_somebody_else or lost.is_replaced
+        self._was_replaced |= lost.is_replaced
+        if self._reported != lost.why:
+            self._log("anchor_lost", level="warning", reason=lost.why)
+        self._reported = lost.why
+        if self.phase is AnchorPhase.STABLE:
+            self._retry_at_ms = now_ms
+        else:
+            self._back_off(now_ms)
+        self._move(AnchorPhase.LOST, now_ms)
+
+    def _back_off(self, now_ms: int) -> None:
+        self._backoff_ms = min(max(2 * self._backoff_ms, FIRST_BACKOFF_MS), LAST_BACKOFF_MS)
+        self._retry_at_ms = now_ms + self._backoff_ms
+
+    def _move(self, phase: AnchorPhase, now_ms: int) -> None:
+        if self.phase is AnchorPhase.STABLE:
+            self._lost_ms = now_ms
+        self.phase = moved(ANCHOR, self.phase, phase)
+
+    def _log(self, event: str, *, level: Level = "info", **fields: object) -> None:
+        self._effects.append(Log(level, event, {"group_id": self._group_id, **fields}))
+
+
+def _displaced(api: str, code: ErrorCode) -> Lost:
+    return Lost(
+        f"the cluster answered {api} with {code.name}",
+        is_replaced=code is ErrorCode.FENCED_INSTANCE_ID,
+    )
+
+
+def _refused(api: str, error_code: int) -> str:
+    return f"{api} of the anchor was answered with {name_of(error_code)}"

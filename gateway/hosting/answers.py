@@ -1,0 +1,137 @@
+"""The errors that clients get from the gateway itself: one table of situation x api.
+
+What the engine or the cluster refuses has its own code; this table is for everything between them.
+A code is retriable unless the client can no longer go on as a member.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from kafka_codecs.error_codes import ErrorCode
+
+
+class GroupApi(Enum):
+    """An api about groups, as far as its errors differ."""
+
+    JOIN = "JoinGroup"
+    SYNC = "SyncGroup"
+    HEARTBEAT = "Heartbeat"
+    LEAVE = "LeaveGroup"
+    CONSUMER_JOIN = "ConsumerGroupHeartbeat to join"
+    CONSUMER_HEARTBEAT = "ConsumerGroupHeartbeat of a member"
+    CONSUMER_LEAVE = "ConsumerGroupHeartbeat to leave"
+    COMMIT = "OffsetCommit"
+    TXN_COMMIT = "TxnOffsetCommit"
+    FETCH = "OffsetFetch"
+    OFFSET_DELETE = "OffsetDelete"
+    ADMIN = "admin and config requests"
+
+    __hash__ = object.__hash__  # by identity: the hash of an enum is slow
+
+
+JOINS = frozenset({GroupApi.JOIN, GroupApi.CONSUMER_JOIN})
+"""Requests that may add a member."""
+COMMITS = frozenset({GroupApi.COMMIT, GroupApi.TXN_COMMIT})
+BY_MEMBERS = frozenset({GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT})
+"""Requests that only a client sends that considers itself a member."""
+
+
+class Situation(Enum):
+    """Why the gateway can neither answer a request nor pass it on."""
+
+    EMPTY_GROUP_ID = "the group id is empty"
+    OCCUPIED = "the group has members in the cluster itself"
+    ELSEWHERE = "another gateway has the group"
+    HOLDER_UNKNOWN = "only the cluster knows who has the group, and it does not say"
+    NOT_AT_COORDINATOR = "the listener stands for another broker than the group's coordinator"
+    COORDINATOR_UNKNOWN = "the cluster names no coordinator"
+    NOT_ANCHORED = "the anchor does not hold the group"
+    TOO_MANY_GROUPS = "a limit on groups is reached"
+    TOPICS_UNKNOWN = "the cluster does not tell about the topics of the request"
+    LOADING = "the group cannot be read from the state log yet"
+    LOG_FAILED = "the state log cannot store the change"
+    RELOADING = "the group is being loaded again after a failure"
+    ENDING = "the gateway is shutting down"
+    LOG_NOT_OURS = "another gateway may own the state log"
+    BROKER_AWAY = "the client's broker is away"
+    COORDINATOR_MOVED = "the client's broker is away, and the group has another coordinator"
+
+
+_LOAD = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+_AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
+_MOVED = ErrorCode.NOT_COORDINATOR
+
+_LOADS = {
+    # The generation may be lost, and other errors are fatal to some clients: as in Kafka, the
+    # member is asked to rejoin.
+    GroupApi.SYNC: ErrorCode.REBALANCE_IN_PROGRESS,
+    # Some clients treat COORDINATOR_LOAD_IN_PROGRESS as fatal in a Heartbeat, because Kafka answers
+    # NONE while it loads (rule 2.7). Nobody may be keeping the member's session here, so NONE could
+    # keep it alive on the member's side for ever.
+    GroupApi.HEARTBEAT: _AWAY,
+}
+
+_ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]] = {
+    Situation.EMPTY_GROUP_ID: (
+        ErrorCode.INVALID_GROUP_ID,
+        {
+            GroupApi.CONSUMER_JOIN: ErrorCode.INVALID_REQUEST,
+            GroupApi.CONSUMER_HEARTBEAT: ErrorCode.INVALID_REQUEST,
+            GroupApi.CONSUMER_LEAVE: ErrorCode.INVALID_REQUEST,
+            # The empty group id has offsets but never members (rule 2.9).
+            GroupApi.COMMIT: None,
+            GroupApi.FETCH: None,
+        },
+    ),
+    Situation.OCCUPIED: (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        {
+            GroupApi.JOIN: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            GroupApi.CONSUMER_HEARTBEAT: ErrorCode.UNKNOWN_MEMBER_ID,
+            # The group may have classic members that joined through an earlier gateway.
+            **dict.fromkeys(
+                (
+                    *(GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.LEAVE, GroupApi.FETCH),
+                    *(GroupApi.COMMIT, GroupApi.TXN_COMMIT, GroupApi.OFFSET_DELETE, GroupApi.ADMIN),
+                )
+            ),
+        },
+    ),
+    # The member was ours, and its partitions belong to others now.
+    Situation.ELSEWHERE: (
+        _LOAD,
+        {**dict.fromkeys(BY_MEMBERS, ErrorCode.UNKNOWN_MEMBER_ID), GroupApi.ADMIN: None},
+    ),
+    Situation.HOLDER_UNKNOWN: (_LOAD, _LOADS),
+    Situation.NOT_AT_COORDINATOR: (_MOVED, {}),
+    Situation.COORDINATOR_UNKNOWN: (_AWAY, {}),
+    Situation.NOT_ANCHORED: (_LOAD, _LOADS),
+    Situation.TOO_MANY_GROUPS: (_AWAY, {}),
+    Situation.TOPICS_UNKNOWN: (_AWAY, {}),
+    # The loaded group restarts the session, as a broker's does.
+    Situation.LOADING: (_LOAD, {**_LOADS, GroupApi.HEARTBEAT: ErrorCode.NONE}),
+    Situation.LOG_FAILED: (_AWAY, {}),
+    Situation.RELOADING: (_AWAY, {}),
+    Situation.ENDING: (_AWAY, {}),
+    Situation.LOG_NOT_OURS: (_MOVED, {}),
+    Situation.BROKER_AWAY: (_LOAD, _LOADS),
+    Situation.COORDINATOR_MOVED: (_MOVED, {}),
+}
+
+ANSWERS: Mapping[tuple[Situation, GroupApi], ErrorCode | None] = MappingProxyType(
+    {
+        (situation, api): exceptions.get(api, code)
+        for situation, (code, exceptions) in _ROWS.items()
+        for api in GroupApi
+    }
+)
+"""The code for each pair; None where the cluster answers instead."""
+
+
+def code_for(situation: Situation, api: GroupApi) -> ErrorCode:
+    """The code of a refusal. Raises ValueError if the cluster answers in this situation."""
+    code = ANSWERS[situation, api]
+    if code is None:
+        raise ValueError(f"the cluster answers {api.value} where {situation.value}")
+    return code

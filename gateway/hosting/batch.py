@@ -1,0 +1,97 @@
+"""Decides several requests in order, so that their records can become durable together.
+
+Later requests are decided on a copy of the group to which the earlier records are applied.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.engine import GroupEngine, Step
+from coordinator.interface.errors import LongComputation
+from coordinator.interface.events import Event, Request
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
+from gateway.events.event import Told
+from gateway.events.record_translator import tell
+from gateway.events.refusals import refused_conversion
+from gateway.events.statements import statement
+
+BATCH_MAX = 64
+"""Requests in one batch. The rest wait for the next write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of one event. It takes effect once the records of its batch are durable."""
+
+    event: Event
+    step: Step
+    told: Told
+
+
+class Batch:
+    """Leaves the engine unchanged; the caller closes the batch, and applies the records once they
+    are durable."""
+
+    def __init__(self, engine: GroupEngine) -> None:
+        self.decisions: list[Decision] = []
+        self._engine = engine
+        self._copy: GroupEngine | None = None
+        self._copied = 0
+
+    @property
+    def durable(self) -> Sequence[DurableRecord]:
+        """The records to write, in the order of the decisions."""
+        return tuple(record for decision in self.decisions for record in decision.step.durable)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another request may join the batch. A request that changes nothing does not wait
+        for the log, unless an earlier one in the batch has something to write."""
+        return len(self.decisions) < BATCH_MAX and bool(
+            self.decisions and self.decisions[0].step.durable
+        )
+
+    def decide(
+        self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
+    ) -> None:
+        """Decide an event on the group as the earlier decisions leave it; see `GroupEngine.handle`.
+
+        Raises InvariantError or LongComputation."""
+        engine = self._latest()
+        step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
+        events = tell(engine.state, step.records, topics)
+        if (stated := statement(event, step, topics)) is not None:
+            events.insert(0, stated)
+        if (refused := refused_conversion(engine.state, event, step)) is not None:
+            events.append(refused)
+        self.decisions.append(Decision(event, step, Told(events, now_ms)))
+
+    def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:
+        """The engine's refusal of an event after the earlier decisions. None if the event would
+        be accepted, or if it changes the group."""
+        try:
+            step = self._latest().handle(event, now_ms=now_ms, topics=topics, may_take_long=False)
+        except LongComputation:
+            return None  # the engine checks a request before it computes
+        if step.records:
+            return None
+        return next((reply for _token, reply in step.replies if reply.error), None)
+
+    def close(self) -> None:
+        """End the deciding, so that the decisions can be applied to the engine."""
+        if self._copy is not None:
+            self._copy.release()
+            self._copy, self._copied = None, 0
+
+    def _latest(self) -> GroupEngine:
+        if not self.decisions:
+            return self._engine
+        if self._copy is None:
+            self._copy = self._engine.fork()
+        for decision in self.decisions[self._copied :]:
+            for record in decision.step.records:
+                self._copy.apply(record)
+        self._copied = len(self.decisions)
+        return self._copy

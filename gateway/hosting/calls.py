@@ -1,0 +1,187 @@
+"""The calls of clients to one group: what each wants, what it waits for, and its answer."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from coordinator.interface.events import Request
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.states import COMMIT, STAGES, CommitPhase, Stage
+from gateway.moves import moved
+
+MakeRequest = Callable[[Token, Topics], Request]
+"""Makes the engine's event from a token and the image of the topics."""
+
+_tokens = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The gateway refuses the call; `gateway.hosting.answers` has the code."""
+
+    situation: Situation
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """The cluster answers the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A bug: the call could not even be refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The anchor is not in the group: the cluster may change it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one commit: the engine's refusal, the gateway's, or the cluster's answer."""
+
+    verdict: Reply | None = None
+    refused: Refused | None = None
+    is_away: bool = False
+    """Whether the cluster may never have seen the commit."""
+
+
+Answer = Reply | Refused | Forwarded | Failed | Released | Mapping[Token, Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Locate:
+    """Find out whether the client's listener stands for the group's coordinator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learn:
+    """Make the topics of the request known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Find out whether the client's broker can be reached, before a commit waits for the anchor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Send these commits to the cluster, under the anchor's ids if there are any."""
+
+    commits: tuple[Token, ...]
+    ids: AnchorIds | None
+
+
+Errand = Locate | Learn | Probe | Store
+"""What the task of the calling client does for its call. It then reports to the group."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Call:
+    """One request of a client. The group moves it from stage to stage; the client's task waits for
+    `errand` and `answer`."""
+
+    api: GroupApi
+    make: MakeRequest | None = None
+    """Makes the engine's event where that depends on the topics."""
+    token: Token = field(default_factory=lambda: next(_tokens))
+    client_host: str | None = None
+    """The address that a new group counts towards; None for the gateway's own requests."""
+    arrived_ms: int = 0
+    is_foreign: bool = False
+    """Whether it joins with another embedded protocol, so that only the cluster can admit it."""
+    is_rejoin: bool = False
+    """Whether the client joins with a member id that it got here."""
+    is_placed: bool = False
+    """Whether the caller knows already that the group is hosted here."""
+    is_at_coordinator: bool | None = None
+    knows_topics: bool = False
+    on_change: Callable[[], None] = lambda: None
+    """Called when there is an errand or an answer."""
+
+    stage: Stage = Stage.PLACING
+    errand: Errand | None = None
+    answer: Answer | None = None
+    event: Request | None = None
+    """The engine's event. A call without any only releases the group."""
+    reply: Reply | None = None
+    """The engine's reply, while the anchor is being confirmed."""
+    give_up_ms: int | None = None
+    """The end of the client's patience with the anchor."""
+    confirms_since: int = 0
+    """The latest request of the anchor that does not confirm the reply."""
+    is_checked: bool = False
+    """Whether the engine would accept the call."""
+    looks_before: int = 0
+    """The looks at the cluster before the call arrived."""
+    has_dropped: bool = False
+    """Whether the anchor leaves because of the call."""
+    was_held: bool = False
+    """Whether the group's anchor was here before the call."""
+    is_gone: bool = False
+    """Whether the client will not see the answer."""
+
+    def move(self, stage: Stage) -> None:
+        """Enter another stage."""
+        self.stage = moved(STAGES, self.stage, stage)
+
+    def send_on(self, errand: Errand) -> None:
+        """Give the client's task something to do."""
+        self.errand = errand
+        self.on_change()
+
+    def finish(self, answer: Answer) -> None:
+        """Answer the client."""
+        self.move(Stage.ANSWERED)
+        self.errand, self.answer = None, answer
+        self.on_change()
+
+    def refuse(self, situation: Situation, why: str = "") -> None:
+        """Answer the client with the error for this situation."""
+        self.finish(Refused(situation, why or situation.value))
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Commit:
+    """One commit: its event for the engine, and how far it has got."""
+
+    make: MakeRequest
+    topic_names: frozenset[str]
+    has_member: bool
+    token: Token = field(default_factory=lambda: next(_tokens))
+    event: Request | None = None
+    phase: CommitPhase = CommitPhase.RECEIVED
+    ids: AnchorIds | None = None
+    """The anchor's ids under which it was sent."""
+    sent_ms: int = 0
+    outcome: Outcome = Outcome()
+
+    def move(self, phase: CommitPhase) -> None:
+        """Enter another phase."""
+        self.phase = moved(COMMIT, self.phase, phase)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Commits(Call):
+    """Commits of one client that arrived together."""
+
+    commits: dict[Token, Commit] = field(default_factory=dict)
+    is_probed: bool = False
+    """Whether the client's broker is known to be reachable."""
+    has_failed: bool = False
+    """Whether a bug keeps a commit from being checked."""
+
+    @property
+    def outcomes(self) -> Mapping[Token, Outcome]:
+        """What became of each commit."""
+        return {token: commit.outcome for token, commit in self.commits.items()}
+
+    def in_phase(self, phase: CommitPhase) -> list[Commit]:
+        """The commits in this phase, in the client's order."""
+        return [commit for commit in self.commits.values() if commit.phase is phase]

@@ -1,0 +1,87 @@
+"""What a hosted group asks its driver to do."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinator.interface.volatile_records import RegexResolution
+from gateway.events.event import GatewayEvent, Level, Told
+from gateway.hosting.batch import Batch
+from kafka_codecs.declaration import Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Ask the cluster who is in the group. `Looked` must follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Read the group from the state log. `Loaded` or `LoadFailed` must follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write the batch's records and events to the state log. `Written` or `WriteFailed` must
+    follow."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Forget the events of the group, which is deleted. `Forgotten` must follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Run a long computation in a thread. `Computed` must follow."""
+
+    compute: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Match regular expressions in the background. `Happened(RegexesResolved)` must follow, unless
+    the group is loaded again."""
+
+    resolution: RegexResolution
+
+
+@dataclass(frozen=True, slots=True)
+class AskCoordinator:
+    """Send the anchor's request to the group's coordinator. `CoordinatorAnswered` or
+    `CoordinatorFailed` must follow."""
+
+    message: Struct
+    looks_up: bool
+    """Whether the coordinator may have moved, so that it has to be looked up first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Report the events of decisions that have nothing to write."""
+
+    told: Sequence[Told]
+
+
+@dataclass(frozen=True, slots=True)
+class TellNow:
+    """Report an event about the group in the cluster."""
+
+    event: GatewayEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Log a line."""
+
+    level: Level
+    event: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    error: Exception | None = None
+    """The bug behind the line, whose traceback the log shows."""
+
+
+Effect = Look | Load | Write | Forget | Compute | Resolve | AskCoordinator | Tell | TellNow | Log
+"""Calls carry their own answers and errands, see `gateway.hosting.calls`."""

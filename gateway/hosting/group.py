@@ -1,0 +1,849 @@
+"""One group behind the gateway: who answers for it, its engine and log, its anchor, and the calls
+of its clients.
+
+`handle` takes an input and returns the effects for the driver. Check, decide, make durable, apply,
+answer: a call is refused before anything is taken for it, no member joins and no answer with
+partitions leaves unless the anchor holds the group, and an accepted commit holds its partitions
+until it has certainly ended.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import GroupLost, OffsetCommitEnded
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    OffsetVerdict,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.interface.volatile_records import Token
+from gateway.events.group_events import GroupTaken
+from gateway.hosting import inputs
+from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor, Holder
+from gateway.hosting.answers import ANSWERS, JOINS, Situation, code_for
+from gateway.hosting.calls import (
+    Answer,
+    Call,
+    Commit,
+    Commits,
+    Failed,
+    Forwarded,
+    Learn,
+    Locate,
+    Outcome,
+    Probe,
+    Refused,
+    Released,
+    Store,
+)
+from gateway.hosting.effects import Effect, Log, Look, Tell, TellNow
+from gateway.hosting.identity import NO_IDS, AnchorIds
+from gateway.hosting.inputs import LOST, Input
+from gateway.hosting.log_health import LogHealth
+from gateway.hosting.logged_engine import Item, LoggedEngine
+from gateway.hosting.pauses import Pauses
+from gateway.hosting.room import Room, TooManyGroups
+from gateway.hosting.standing import Found, Standing, StandingRules, Verdict
+from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
+from kafka_codecs.error_codes import ErrorCode
+
+JOIN_PATIENCE_MS = 10_000
+"""How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
+MEMBER_PATIENCE_MS = 3_000
+"""How long a member's requests wait for the anchor, counted from the loss of the group. The
+member's next heartbeat queues behind them, and a session may be as short as 6 s."""
+
+HERE = Verdict(Mode.HOSTED)
+"""The verdict on a group with members here."""
+
+_GOES_ON = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
+"""The codes after which a joining client goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostingRules:
+    """What all groups of a gateway share: settings, limits, and what they learn from each other."""
+
+    config: GroupConfig
+    standing: StandingRules
+    can_anchor: bool
+    """Whether the cluster can hold anchors; the embedded one cannot."""
+    linger_ms: int
+    """How long an anchor outlives the group's last member."""
+    hosted: Room
+    """The places for groups in memory."""
+    anchored: Room
+    """The places for anchors."""
+    log_health: LogHealth
+    pauses: Pauses
+
+
+class HostedGroup:
+    """Inputs and answers to effects come in through `handle`; `next_ms` says when `TimePassed` is
+    due."""
+
+    def __init__(self, standing: Standing, rules: HostingRules, *, spread: float = 1.0) -> None:
+        """`spread`: this group's factor on the anchor's heartbeat interval."""
+        self.group_id = group_id = standing.group_id
+        self._rules = rules
+        self._effects: list[Effect] = []
+        self.standing = standing
+        self.work = LoggedEngine(group_id, rules.config, pauses=rules.pauses, effects=self._effects)
+        self.anchor = Anchor(
+            group_id,
+            rules.standing.gateway,
+            linger_ms=rules.linger_ms,
+            spread=spread,
+            effects=self._effects,
+        )
+        self._calls: dict[Token, Call] = {}
+        """The calls without an answer."""
+        self._waiting: dict[Token, Call] = {}
+        """Those of them that wait for a look or the anchor, in the order of arrival: the first one
+        to join leads."""
+        self._impatient: list[tuple[int, Token]] = []
+        """A heap of the times when calls stop waiting."""
+        self._undecided: dict[Token, Commits] = {}
+        """The commits that the engine has to check."""
+        self._strays: dict[Token, Commit] = {}
+        """The commits that the cluster may still store."""
+        self._is_looking = False
+        self._is_look_of_anchor = False
+        """Whether the look began after the anchor had asked for it."""
+        self._looks = 0
+        self._seen: object = None
+        """What the waiting calls were last advanced on."""
+        self._has_place = False
+        self._has_anchor_place = False
+        self._is_ending = False
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the group has members here."""
+        return self.work.is_live
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in memory but what the cluster has said of the group."""
+        return (
+            self.work.phase is LogPhase.UNLOADED
+            and not (self._calls or self._is_looking or self._strays)
+            and not self.anchor.is_here
+        )
+
+    def next_ms(self) -> int | None:
+        """When `TimePassed` is due, in wall-clock milliseconds."""
+        while self._impatient and self._impatient[0][1] not in self._waiting:
+            heapq.heappop(self._impatient)
+        times = (
+            self.work.next_ms(),
+            self.anchor.next_ms(is_live=self.is_live),
+            self._impatient[0][0] if self._impatient else None,
+        )
+        return min((at_ms for at_ms in times if at_ms is not None), default=None)
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    def handle(  # noqa: PLR0912, PLR0915
+        self, event: Input, now_ms: int
+    ) -> Sequence[Effect]:
+        """Take an input. Returns the effects, to be carried out in this order."""
+        match event:
+            case inputs.Asked(call):
+                self._asked(call, now_ms)
+            case inputs.Gone(call):
+                self._gone(call, now_ms)
+            case inputs.TimePassed():
+                self._lose_patience(now_ms)
+            case inputs.TopicsMoved(topics):
+                self.work.topics = topics
+            case inputs.Happened(happening):
+                self.work.note(happening)
+            case inputs.SeenForeign(why):
+                self.standing.forward(why, now_ms)
+            case inputs.Resumed():
+                self._resume()
+            case inputs.Leave():
+                if self.anchor.is_here:
+                    self.anchor.drop()
+            case inputs.Ending():
+                self._end()
+            case inputs.Looked(found):
+                self._looked(found, now_ms)
+            case inputs.Loaded():
+                self.work.loaded(event, now_ms)
+                self._seen = None
+            case inputs.LoadFailed(why):
+                self.work.load_failed(why, now_ms)
+                self._seen = None
+            case inputs.Written():
+                self._rules.log_health.note(is_healthy=True, now_ms=now_ms)
+                self.work.written(now_ms)
+            case inputs.Forgotten():
+                self.work.forgotten()
+            case inputs.WriteFailed(damage):
+                if damage is not inputs.Damage.REFUSED:
+                    self._rules.log_health.note(is_healthy=False, now_ms=now_ms)
+                self.work.write_failed(damage, now_ms)
+            case inputs.Computed(error):
+                self.work.computed(error, now_ms)
+            case inputs.CoordinatorAnswered(answer):
+                self.anchor.answered(answer, now_ms)
+            case inputs.CoordinatorFailed(why):
+                self.anchor.failed(why, now_ms)
+            case inputs.Located(call, is_here):
+                self._located(call, is_here, now_ms)
+            case inputs.Learned(call, topics, failure):
+                self.work.topics = topics
+                self._learned(call, failure)
+            case inputs.Probed(call, is_there):
+                self._probed(call, now_ms, is_there=is_there)
+            case inputs.Stored(call, codes):
+                self._stored(call, codes, now_ms)
+            case _:
+                assert_never(event)
+        return self._settled(now_ms)
+
+    def start_again(self, now_ms: int) -> Sequence[Effect]:
+        """After a bug: answer all calls with Failed, load the group again and rejoin. No answer to
+        an earlier effect may follow."""
+        self._effects[:] = [
+            each for each in self._effects if isinstance(each, Log | Tell | TellNow)
+        ]
+        self._undecided.clear()
+        self._is_looking = False
+        self.anchor.start_again(now_ms)
+        self.work.start_again()
+        for call in tuple(self._calls.values()):
+            if isinstance(call, Commits):
+                for commit in call.in_phase(CommitPhase.RECEIVED):
+                    self._end_commit(commit)  # the engine may have accepted it
+                self._abandon(call, now_ms)
+            self._finish(call, Failed())
+        return self._settled(now_ms)
+
+    def _settled(self, now_ms: int) -> Sequence[Effect]:
+        """Draw all conclusions. Returns the effects."""
+        while True:
+            self.work.work(now_ms)
+            self._take_outcomes(now_ms)
+            self.anchor.advance(now_ms, is_live=self.is_live)
+            self._end_strays()
+            if self.anchor.wants_look:
+                self._look()
+            if not self._advance_waiting(now_ms) and not self.work.has_work:
+                break
+        if not self._calls:
+            self.work.unload_if_quiet()
+        self._give_back_places()
+        if self.standing.outbox:
+            self._effects += self.standing.take_outbox()
+        effects = tuple(self._effects)
+        self._effects.clear()
+        return effects
+
+    def _advance_waiting(self, now_ms: int) -> bool:
+        """Advance the calls that wait if what they wait for has changed."""
+        anchor = self.anchor
+        seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._looks)
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        for call in tuple(self._waiting.values()):
+            self._advance(call, now_ms)
+        return bool(self._calls)
+
+    # -- a call, until the engine has it ---------------------------------------------------------
+
+    def _asked(self, call: Call, now_ms: int) -> None:
+        self._calls[call.token] = call
+        call.was_held = self.anchor.is_here
+        call.looks_before = self._looks
+        self._advance(call, now_ms)
+
+    def _advance(self, call: Call, now_ms: int) -> None:
+        """Move the call on until it waits for something."""
+        self._waiting.pop(call.token, None)
+        before = None
+        while before is not call.stage:
+            before = call.stage
+            match call.stage:
+                case Stage.PLACING:
+                    self._place(call, now_ms)
+                case Stage.CHECKING:
+                    self._check(call, now_ms)
+                case Stage.ADMITTING:
+                    self._admit(call, now_ms)
+                case Stage.STORING:
+                    assert isinstance(call, Commits)
+                    self._store(call, now_ms)
+                case Stage.CONFIRMING:
+                    self._confirm(call, now_ms)
+                case Stage.RELEASING:
+                    self._release(call, now_ms)
+                case Stage.DECIDING | Stage.ANSWERED:
+                    return
+
+    def _place(self, call: Call, now_ms: int) -> None:
+        """Who answers for the group, and is the client at its coordinator?"""
+        if not call.is_placed and not self.is_live:
+            if call.is_foreign:
+                call.move(Stage.RELEASING)
+                return
+            verdict = self._verdict_for(call, now_ms)
+            if verdict is None:
+                self._wait_for_look(call)
+                return
+            if not self._is_ours(call, verdict):
+                return
+        if not call.is_placed:
+            if call.is_at_coordinator is None:
+                if call.errand is None:
+                    call.send_on(Locate())
+                return
+            if not call.is_at_coordinator:
+                self._refuse(call, Situation.NOT_AT_COORDINATOR)
+                return
+        if not _items(call):
+            call.move(Stage.RELEASING)
+        elif call.api not in JOINS or call.is_placed or self._is_held:
+            self._begin(call, now_ms)
+        else:
+            call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
+
+    def _verdict_for(self, call: Call, now_ms: int) -> Verdict | None:
+        """The verdict that is fresh enough for this call; None if the cluster must be asked. A call
+        that may add a member needs a look of its own, but only once the engine has found nothing
+        wrong with it."""
+        if self._looks > call.looks_before:
+            return self.standing.verdict
+        lately = self.standing.lately(now_ms)
+        if call.api in JOINS and not self.standing.is_configured:
+            is_ours = lately is not None and lately.mode is Mode.HOSTED
+            return lately if is_ours and not call.is_checked else None
+        return lately
+
+    def _is_ours(self, call: Call, verdict: Verdict) -> bool:
+        """Whether the gateway hosts the group. Answers the call if not."""
+        match verdict.mode:
+            case Mode.HOSTED:
+                return True
+            case Mode.FORWARDED:
+                self._finish(call, Forwarded())
+                return False
+            case Mode.UNKNOWN:
+                situation = Situation.HOLDER_UNKNOWN
+            case Mode.ELSEWHERE:
+                situation = Situation.ELSEWHERE
+            case Mode.OCCUPIED:
+                situation = Situation.OCCUPIED
+        if ANSWERS[situation, call.api] is None:
+            self._finish(call, Forwarded())
+        else:
+            self._refuse(call, situation, verdict.why)
+        return False
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the group has members and its anchor, so that another member takes nothing."""
+        return self.is_live and (
+            not self._rules.can_anchor or self.anchor.phase is AnchorPhase.STABLE
+        )
+
+    def _check(self, call: Call, now_ms: int) -> None:
+        """Refuse what the engine refuses, before anything is taken for it."""
+        if not self._take_place(call):
+            return
+        if self.work.phase is LogPhase.UNLOADED:
+            self.work.load()
+        if self.work.phase is LogPhase.LOADING:
+            self._waiting[call.token] = call
+            return
+        if self.work.phase is LogPhase.UNREADABLE:
+            self._refuse(call, Situation.LOADING)
+            return
+        refusal = self.work.refusal(call, now_ms)
+        if refusal is not None:
+            self._log_refusal(call, refusal)
+            self._finish(call, refusal)
+            return
+        call.is_checked = True
+        is_seen = self.is_live or self._looks > call.looks_before
+        call.move(Stage.ADMITTING if is_seen else Stage.PLACING)
+
+    def _admit(self, call: Call, now_ms: int) -> None:
+        """Hold the group before a member may join."""
+        is_first = call.give_up_ms is None
+        if is_first and not (self.is_live or self._rules.log_health.may_begin(now_ms)):
+            self._refuse(call, Situation.LOG_FAILED)
+            return
+        patience_ms = MEMBER_PATIENCE_MS if self.is_live else JOIN_PATIENCE_MS
+        if self._ids_for(call, patience_ms, now_ms) is not None:
+            self._begin(call, now_ms)
+
+    def _begin(self, call: Call, now_ms: int) -> None:
+        """Hand the call to the engine, once the topics that it names are known."""
+        if not self._take_place(call):
+            return
+        call.move(Stage.DECIDING)
+        call.give_up_ms = None
+        items = _items(call)
+        if isinstance(call, Commits):
+            self._undecided.update((item.token, call) for item in items)
+        if call.knows_topics:
+            for item in items:
+                self.work.put(item)
+        elif not self._refuse_at_once(items, now_ms):
+            call.send_on(Learn())
+
+    def _refuse_at_once(self, items: Sequence[Item], now_ms: int) -> bool:
+        """Refuse what the engine refuses, before the cluster is asked about topics."""
+        if not self.work.is_loaded:
+            return False
+        refusals = [self.work.refusal(item, now_ms) for item in items]
+        decided = [(item, reply) for item, reply in zip(items, refusals, strict=True) if reply]
+        if len(decided) < len(items):
+            return False
+        self.work.outcomes.extend(decided)
+        return True
+
+    def _located(self, call: Call, is_here: bool | None, now_ms: int) -> None:
+        if call.answer is not None:
+            return
+        call.errand = None
+        if is_here is None:
+            self._refuse(call, Situation.COORDINATOR_UNKNOWN, "no coordinator is known")
+            return
+        call.is_at_coordinator = is_here
+        self._advance(call, now_ms)
+
+    def _learned(self, call: Call, failure: str) -> None:
+        if call.answer is not None:
+            return
+        call.errand = None
+        items = _items(call)
+        if failure:
+            fields = {"group_id": self.group_id, "reason": failure}
+            self._effects.append(Log("warning", "topics_unknown", fields))
+            refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
+            self.work.outcomes.extend((item, refused) for item in items)
+            return
+        call.knows_topics = True
+        for item in items:
+            self.work.put(item)
+
+    # -- the engine's decision -------------------------------------------------------------------
+
+    def _take_outcomes(self, now_ms: int) -> None:
+        while self.work.outcomes:
+            outcomes, self.work.outcomes = self.work.outcomes, []
+            for item, outcome in outcomes:
+                self._log_refusal(item, outcome)
+                if isinstance(item, Commit):
+                    self._checked(item, outcome, now_ms)
+                else:
+                    self._decided(item, outcome, now_ms)
+
+    def _decided(self, call: Call, outcome: Reply | Refused | Failed, now_ms: int) -> None:
+        if isinstance(outcome, Refused | Failed):
+            if call.api in JOINS and not (self.is_live or call.was_held):
+                self._let_go()
+            self._finish(call, outcome)
+            return
+        if call.answer is not None:
+            return
+        if call.is_placed or not self._rules.can_anchor:
+            self._finish(call, outcome)
+        elif not self.is_live:
+            if not call.was_held and _is_for_good(outcome):
+                self._let_go()
+            self._finish(call, outcome)
+        elif self._need_anchor(call, now_ms):
+            if _grants_partitions(outcome):
+                call.reply = outcome
+                call.confirms_since = self.anchor.confirm()
+                call.move(Stage.CONFIRMING)
+                self._advance(call, now_ms)
+            else:
+                self._finish(call, outcome)
+
+    def _confirm(self, call: Call, now_ms: int) -> None:
+        """Before an answer gives partitions away, the cluster confirms the anchor once more: an
+        admin may have just removed it. The engine counts them as granted already, and repeats a
+        withheld answer like a lost one."""
+        since = call.confirms_since
+        if self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
+            assert call.reply is not None
+            self._finish(call, call.reply)
+
+    def _log_refusal(self, item: Item, outcome: Reply | Refused | Failed) -> None:
+        if isinstance(outcome, Failed) or not outcome.why:
+            return
+        if isinstance(outcome, Refused):
+            call = self._undecided[item.token] if isinstance(item, Commit) else item
+            code = code_for(outcome.situation, call.api)
+        else:
+            code = outcome.error
+        fields = {
+            "group_id": self.group_id,
+            "event_type": type(item.event).__name__,
+            "error_code": code.name,
+            "reason": outcome.why,
+        }
+        self._effects.append(Log("info", "request_refused", fields))
+
+    # -- commits ---------------------------------------------------------------------------------
+
+    def _checked(self, commit: Commit, outcome: Reply | Refused | Failed, now_ms: int) -> None:
+        """The engine has checked a commit. The accepted ones are stored once all are checked."""
+        call = self._undecided.pop(commit.token)
+        if isinstance(outcome, Refused | Failed):
+            call.has_failed |= isinstance(outcome, Failed)
+            commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
+            commit.move(CommitPhase.ENDED)
+        else:
+            assert isinstance(outcome, OffsetVerdict)
+            commit.outcome = Outcome(verdict=outcome)
+            if outcome.error:
+                commit.move(CommitPhase.ENDED)
+            else:
+                commit.move(CommitPhase.ACCEPTED)
+                if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
+                    self._end_commit(commit)
+        if call.answer is None and not call.in_phase(CommitPhase.RECEIVED):
+            call.move(Stage.STORING)
+            self._advance(call, now_ms)
+
+    def _store(self, call: Commits, now_ms: int) -> None:
+        """Send the accepted commits on the client's own connection. If the cluster refuses the
+        anchor, the anchor is repaired and the commits are sent again; the client never sees that
+        error."""
+        accepted = call.in_phase(CommitPhase.ACCEPTED)
+        if call.errand is not None or call.in_phase(CommitPhase.SENT):
+            return
+        if not accepted:
+            self._finish(call, Failed() if call.has_failed else call.outcomes)
+            return
+        if not self._rules.can_anchor:
+            self._send(call, accepted, None, now_ms)
+            return
+        is_of_a_member = self.is_live or any(commit.has_member for commit in accepted)
+        needs_ids = is_of_a_member or self.anchor.is_here or self._is_left_behind(call, now_ms)
+        if needs_ids is None:
+            self._wait_for_look(call)
+        elif not needs_ids:
+            self._send(call, accepted, None, now_ms)
+        elif (ids := self._ids_for(call, MEMBER_PATIENCE_MS, now_ms)) is not None:
+            self._send(call, accepted, ids, now_ms)
+        elif call.answer is None and not call.is_probed:
+            call.send_on(Probe())
+
+    def _send(
+        self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
+    ) -> None:
+        for commit in commits:
+            commit.ids, commit.sent_ms = ids, now_ms
+            commit.move(CommitPhase.SENT)
+        call.send_on(Store(tuple(commit.token for commit in commits), ids))
+
+    def _probed(self, call: Commits, now_ms: int, *, is_there: bool) -> None:
+        if call.answer is not None:
+            return
+        call.errand, call.is_probed = None, True
+        if not is_there:
+            for commit in call.in_phase(CommitPhase.ACCEPTED):
+                commit.outcome = replace(commit.outcome, is_away=True)
+                self._end_commit(commit)
+        self._advance(call, now_ms)
+
+    def _stored(
+        self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
+    ) -> None:
+        """Keep the commits that the cluster refused to the anchor. A commit is not sent again once
+        a later one has been answered: its offset would go back."""
+        if call.answer is not None:
+            return
+        call.errand = None
+        is_settled_behind = False
+        for commit in reversed(call.in_phase(CommitPhase.SENT)):
+            told = codes[commit.token]
+            if isinstance(told, str):
+                commit.outcome = replace(commit.outcome, is_away=True)
+                is_settled_behind |= told == LOST
+                if told == LOST:
+                    self._note_stray(commit, now_ms)
+                else:
+                    self._end_commit(commit)
+            elif not self._is_displaced(commit, told, now_ms):
+                self._end_commit(commit)
+                is_settled_behind = True
+            elif is_settled_behind:
+                refused = Refused(Situation.NOT_ANCHORED, self.anchor.why)
+                commit.outcome = replace(commit.outcome, refused=refused)
+                self._end_commit(commit)
+            else:
+                commit.move(CommitPhase.ACCEPTED)
+        self._advance(call, now_ms)
+
+    def _is_displaced(self, commit: Commit, codes: frozenset[int], now_ms: int) -> bool:
+        """Whether the cluster refused the anchor, whose repair begins here."""
+        if ErrorCode.NOT_COORDINATOR in codes:
+            self.anchor.coordinator_moved(now_ms)
+        displaced = codes & ABOUT_THE_ANCHOR
+        if commit.ids is None or not displaced:
+            return False
+        self.anchor.doubt(commit.ids, "a commit", ErrorCode(min(displaced)), now_ms)
+        return True
+
+    def _end_commit(self, commit: Commit) -> None:
+        commit.move(CommitPhase.ENDED)
+        self.work.note(OffsetCommitEnded(commit=commit.token))
+
+    def _note_stray(self, commit: Commit, now_ms: int) -> None:
+        commit.move(CommitPhase.STRAY)
+        self.work.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
+        if self._rules.can_anchor:  # else a timer of the engine ends it
+            self._strays[commit.token] = commit
+            self._start_anchor(None, now_ms)
+            self.anchor.renew(commit.ids, commit.token, commit.sent_ms, now_ms)
+
+    def _end_strays(self) -> None:
+        for token in self.anchor.ended:
+            self._end_commit(self._strays.pop(token))
+        self.anchor.ended.clear()
+
+    # -- the anchor ------------------------------------------------------------------------------
+
+    def _ids_for(
+        self, call: Call, patience_ms: int, now_ms: int, *, since: int = -1
+    ) -> AnchorIds | None:
+        """The anchor's ids, confirmed after request number `since`. None if the call has to wait
+        for them, or was refused.
+
+        In a group with members, all requests stop waiting `patience_ms` after the group was lost,
+        because they queue one behind the other.
+        """
+        has_given_way = call.give_up_ms is not None and self.anchor.has_given_way
+        if not self._rules.can_anchor:
+            return NO_IDS
+        if has_given_way or self._is_ending:
+            why = self.anchor.why if has_given_way else "the gateway is shutting down"
+            self._refuse(call, Situation.NOT_ANCHORED, why)
+            return None
+        if not self._need_anchor(call, now_ms):
+            return None
+        ids = self.anchor.ids(now_ms, since=since)
+        if ids is None:
+            waited_ms = self.anchor.lost_for_ms(now_ms) if self.is_live else 0
+            self._wait_for_anchor(call, now_ms + patience_ms - waited_ms, now_ms)
+        return ids
+
+    def _need_anchor(self, call: Call, now_ms: int) -> bool:
+        """Start the anchor if there is none, and keep it. Refuses the call if there is no room."""
+        if not self.anchor.is_here:
+            try:
+                self._rules.anchored.check(call.client_host)
+            except TooManyGroups as error:
+                self._refuse(call, Situation.NOT_ANCHORED, str(error))
+                return False
+        self._start_anchor(call.client_host, now_ms)
+        return True
+
+    def _start_anchor(self, client_host: str | None, now_ms: int) -> None:
+        if not self._has_anchor_place:
+            self._rules.anchored.take(self.group_id, client_host)
+            self._has_anchor_place = True
+        self.anchor.need(now_ms, is_live=self.is_live)
+
+    def _wait_for_anchor(self, call: Call, give_up_ms: int, now_ms: int) -> None:
+        if call.give_up_ms is None:
+            call.give_up_ms = give_up_ms
+        if call.give_up_ms <= now_ms:
+            self._give_up(call)
+            return
+        self._waiting[call.token] = call
+        heapq.heappush(self._impatient, (call.give_up_ms, call.token))
+
+    def _lose_patience(self, now_ms: int) -> None:
+        while self._impatient and self._impatient[0][0] <= now_ms:
+            _at_ms, token = heapq.heappop(self._impatient)
+            call = self._waiting.get(token)
+            if call is not None and call.give_up_ms is not None and call.give_up_ms <= now_ms:
+                self._give_up(call)
+
+    def _give_up(self, call: Call) -> None:
+        is_releasing = call.stage is Stage.RELEASING
+        why = "the anchor has not left yet" if is_releasing else self.anchor.why
+        self._refuse(call, Situation.NOT_ANCHORED, why)
+
+    def _let_go(self) -> None:
+        """Release the group without lingering, because no member was admitted."""
+        if self.anchor.is_here and not self._is_awaited:
+            self.anchor.drop()
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether a member is about to join."""
+        return any(call.stage is Stage.ADMITTING for call in self._waiting.values())
+
+    def _release(self, call: Call, now_ms: int) -> None:
+        """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
+        process left an anchor, first take its place."""
+        is_there = self._rules.can_anchor and (
+            self.anchor.is_here or (not call.has_dropped and self._is_left_behind(call, now_ms))
+        )
+        if is_there is None:
+            self._wait_for_look(call)
+        elif not is_there:
+            self._finish(call, Forwarded() if call.is_foreign else Released())
+        elif self.is_live or self._is_awaited:
+            self._refuse(call, Situation.NOT_ANCHORED, "a member is about to join")
+        elif call.has_dropped or self._need_anchor(call, now_ms):
+            call.has_dropped = True
+            self.anchor.drop()
+            self._wait_for_anchor(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
+
+    # -- looks at the cluster --------------------------------------------------------------------
+
+    def _is_left_behind(self, call: Call, now_ms: int) -> bool | None:
+        """Whether an anchor with our state log holds a group that has no anchor here: one of an
+        earlier run, or one that failed to leave. None if the cluster must be asked: a recent
+        verdict may have seen an anchor that has left since."""
+        if self._looks > call.looks_before:
+            return self.standing.verdict.has_anchor
+        lately = self.standing.lately(now_ms)
+        return None if lately is None or lately.has_anchor else False
+
+    def _wait_for_look(self, call: Call) -> None:
+        self._waiting[call.token] = call
+        self._look()
+
+    def _look(self) -> None:
+        if self.anchor.was_replaced:
+            self.standing.note_replaced()
+        if not self._is_looking:
+            self._is_looking, self._is_look_of_anchor = True, self.anchor.wants_look
+            self._effects.append(Look())
+
+    def _looked(self, found: Found, now_ms: int) -> None:
+        self._is_looking = False
+        self._looks += 1
+        verdict = self.standing.take(found, now_ms)
+        self._effects += self.standing.take_outbox()
+        if not (self.anchor.wants_look and self._is_look_of_anchor):
+            return  # a look that began before the anchor was lost may have seen the old anchor
+        match verdict.mode:
+            case Mode.HOSTED:
+                holder = Holder.OURS
+            case Mode.UNKNOWN:
+                holder = Holder.UNKNOWN
+            case _:
+                holder = Holder.THEIRS
+        if holder is Holder.THEIRS and self.is_live:
+            self._effects.append(TellNow(GroupTaken(reason=verdict.why)))
+            self.work.note(GroupLost())
+        self.anchor.looked(holder, now_ms)
+
+    # -- beginning and ending --------------------------------------------------------------------
+
+    def _take_place(self, call: Call) -> bool:
+        """Count the group towards the limits. Refuses the call if there is no room."""
+        if self._has_place:
+            return True
+        try:
+            self._rules.hosted.check(call.client_host)
+        except TooManyGroups as error:
+            self._refuse(call, Situation.TOO_MANY_GROUPS, str(error))
+            return False
+        self._rules.hosted.take(self.group_id, call.client_host)
+        self._has_place = True
+        return True
+
+    def _give_back_places(self) -> None:
+        if self._has_place and self.work.phase is LogPhase.UNLOADED and not self._calls:
+            self._rules.hosted.give_back(self.group_id)
+            self._has_place = False
+        if self._has_anchor_place and not self.anchor.is_here:
+            self._rules.anchored.give_back(self.group_id)
+            self._has_anchor_place = False
+
+    def _resume(self) -> None:
+        """Load the group at the start of the gateway."""
+        if self.work.phase is LogPhase.UNLOADED:
+            self._rules.hosted.take(self.group_id, None)
+            self._has_place = True
+            self.work.load()
+
+    def _end(self) -> None:
+        """The gateway is shutting down: nothing waits from now on."""
+        self._is_ending = True
+        self.work.end()
+        for call in tuple(self._waiting.values()):
+            if call.give_up_ms is not None:
+                self._refuse(call, Situation.NOT_ANCHORED, "the gateway is shutting down")
+
+    def _gone(self, call: Call, now_ms: int) -> None:
+        """The client has gone. Its request is still decided, and an accepted commit ends."""
+        if call.answer is not None:
+            return
+        call.is_gone = True
+        if isinstance(call, Commits):
+            if isinstance(call.errand, Learn):
+                for token in call.commits:
+                    del self._undecided[token]
+            self._abandon(call, now_ms)
+        self._finish(call, Failed())
+
+    def _abandon(self, call: Commits, now_ms: int) -> None:
+        """End the accepted commits of a call that is not carried on."""
+        for commit in call.in_phase(CommitPhase.ACCEPTED):
+            self._end_commit(commit)
+        for commit in call.in_phase(CommitPhase.SENT):
+            self._note_stray(commit, now_ms)
+
+    def _refuse(self, call: Call, situation: Situation, why: str = "") -> None:
+        refused = Refused(situation, why or situation.value)
+        if isinstance(call, Commits) and call.stage is Stage.STORING:
+            for commit in call.in_phase(CommitPhase.ACCEPTED):
+                commit.outcome = replace(commit.outcome, refused=refused)
+                self._end_commit(commit)
+            self._finish(call, call.outcomes)
+        else:
+            self._finish(call, refused)
+
+    def _finish(self, call: Call, answer: Answer) -> None:
+        if call.answer is None:
+            self._calls.pop(call.token, None)
+            self._waiting.pop(call.token, None)
+            call.finish(answer)
+
+
+def _items(call: Call) -> Sequence[Item]:
+    """What the engine has to decide for the call."""
+    if isinstance(call, Commits):
+        return tuple(call.commits.values())
+    return () if call.make is None and call.event is None else (call,)
+
+
+def _grants_partitions(reply: Reply) -> bool:
+    """Whether the client may start to consume partitions, or assign them, because of this reply."""
+    match reply:
+        case JoinGroupReply() | SyncGroupReply():
+            return not reply.error
+        case ConsumerHeartbeatReply():
+            return not reply.error and reply.assignment is not None
+        case _:
+            return False
+
+
+def _is_for_good(reply: Reply) -> bool:
+    """Whether a join failed for good. A client that must come back with a member id does so."""
+    joins = isinstance(reply, JoinGroupReply | ConsumerHeartbeatReply)
+    return joins and reply.error not in _GOES_ON

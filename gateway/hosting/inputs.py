@@ -1,0 +1,209 @@
+"""What happens to a hosted group. Each input but the first few answers an effect or an errand."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from coordinator.engine import GroupEngine
+from coordinator.interface.events import Happening
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.calls import Call, Commits
+from gateway.hosting.standing import Found
+from kafka_codecs.declaration import Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client's request has arrived."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The client has gone and will not see the answer."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """`next_ms` is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsMoved:
+    """The cluster's topics have changed, or more of them are known."""
+
+    topics: Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An event of the engine that is not a request."""
+
+    event: Happening
+
+
+@dataclass(frozen=True, slots=True)
+class SeenForeign:
+    """The cluster has admitted a member with another embedded protocol."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The gateway has started, and the group has members in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The anchor leaves even if the group has members: their state ends with the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The gateway is shutting down: no call waits from now on."""
+
+
+# -- answers to effects ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The cluster was asked who is in the group."""
+
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The log was read, and all topics of the group are known."""
+
+    engine: GroupEngine
+    topics: Topics
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The log could not be read, or the topics of the group are unknown."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The log has the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The events of the deleted group are forgotten, as far as the log allows it now."""
+
+
+class Damage(Enum):
+    """What a failed write leaves behind."""
+
+    NONE = auto()
+    """The log does not have the batch; the next one may succeed."""
+    REFUSED = auto()
+    """The log does not have the batch, and never will: a record is too large."""
+    UNSURE = auto()
+    """It is unknown whether the log has the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFailed:
+    """The log did not confirm the batch."""
+
+    damage: Damage
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The long computation has ended."""
+
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorAnswered:
+    """The coordinator answered the anchor."""
+
+    answer: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorFailed:
+    """The coordinator did not answer the anchor, or is unknown."""
+
+    why: str
+
+
+# -- answers to errands of calls -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Whether the client's listener stands for the group's coordinator; None if that is unknown."""
+
+    call: Call
+    is_here: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The topics that a request names are known, or why they are not."""
+
+    call: Call
+    topics: Topics
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Whether the client's broker can be reached."""
+
+    call: Commits
+    is_there: bool
+
+
+AWAY = "away"
+LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The cluster's codes for each commit of the errand; LOST without an answer, AWAY if it was not
+    sent."""
+
+    call: Commits
+    codes: Mapping[Token, frozenset[int] | str]
+
+
+Input = (
+    Asked
+    | Gone
+    | TimePassed
+    | TopicsMoved
+    | Happened
+    | SeenForeign
+    | Resumed
+    | Leave
+    | Ending
+    | Looked
+    | Loaded
+    | LoadFailed
+    | Written
+    | Forgotten
+    | WriteFailed
+    | Computed
+    | CoordinatorAnswered
+    | CoordinatorFailed
+    | Located
+    | Learned
+    | Probed
+    | Stored
+)

@@ -1,0 +1,31 @@
+"""Remembers whether the latest write to the state log succeeded.
+
+The anchor joins a group in the cluster before the first member's records are written. While the log
+rejects everything, as on a full disk, that join would be useless.
+"""
+
+TRY_AGAIN_MS = 1_000
+"""How often a group may begin despite the failure; its write shows whether the log has
+recovered."""
+
+
+class LogHealth:
+    """Learns of each write of each group, and is asked before a group begins."""
+
+    def __init__(self) -> None:
+        self._is_healthy = True
+        self._next_try_ms = 0
+
+    def note(self, *, is_healthy: bool, now_ms: int) -> None:
+        """Note the outcome of a write."""
+        self._is_healthy = is_healthy
+        self._next_try_ms = now_ms + TRY_AGAIN_MS
+
+    def may_begin(self, now_ms: int) -> bool:
+        """Whether the latest write succeeded or a new attempt is due."""
+        if self._is_healthy:
+            return True
+        if now_ms < self._next_try_ms:
+            return False
+        self._next_try_ms = now_ms + TRY_AGAIN_MS
+        return True

@@ -1,0 +1,446 @@
+"""One group's engine and its log: what is decided, in which order, and when it takes effect.
+
+A request is decided, its records become durable and are applied, and then the answer leaves. If the
+records cannot be written, the request has no effect and the client is told to retry.
+"""
+
+from collections import deque
+from functools import partial
+
+from coordinator.engine import GroupEngine
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import LongComputation
+from coordinator.interface.events import Event, Happening, Request
+from coordinator.interface.events import TimePassed as DeadlinePassed
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    HeartbeatReply,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.answers import Situation
+from gateway.hosting.batch import Batch, Decision
+from gateway.hosting.calls import Call, Commit, Failed, Refused
+from gateway.hosting.effects import Compute, Effect, Forget, Load, Log, Resolve, Tell, Write
+from gateway.hosting.inputs import Damage, Loaded
+from gateway.hosting.pauses import Pauses
+from gateway.hosting.states import LOG, LogPhase
+from gateway.moves import moved
+
+LOAD_RETRY_MS, LOAD_RETRY_MS_MAX = 1_000, 8_000
+"""How long until a failed load is retried; doubles with each failure."""
+POSTPONED_MS = 1_000
+"""The delay before an event that cannot be refused is handled again after a failure."""
+STALLED_AFTER_MS = 30_000
+"""How long members may stay silent after joining before another group may take the place."""
+BEFORE_A_DEADLINE_MAX = 64
+"""Waiting requests that are decided before a due deadline."""
+
+SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
+"""Replies that show a member went on after joining."""
+
+Item = Call | Commit
+"""What the engine answers."""
+
+
+class LoggedEngine:
+    """The group puts requests and happenings in, and takes the outcomes out."""
+
+    def __init__(
+        self, group_id: str, config: GroupConfig, *, pauses: Pauses, effects: list[Effect]
+    ) -> None:
+        self.phase = LogPhase.UNLOADED
+        self.engine = GroupEngine(group_id, config)
+        self.topics = Topics()
+        self.outcomes: list[tuple[Item, Reply | Refused | Failed]] = []
+        """What became of requests. The group takes them out."""
+        self._group_id = group_id
+        self._config = config
+        self._pauses = pauses
+        self._effects = effects
+        # Both are bounded by the clients' connections: each has one request, or some commits.
+        self._queue: deque[Item] = deque()
+        self._happened: deque[Happening] = deque()
+        self._waiting: dict[Token, Item] = {}
+        """Decided requests that the engine has not answered yet."""
+        self._batch: Batch | None = None
+        self._computing: Item | Happening | None = None
+        self._one_by_one = 0
+        self._is_broken = False
+        self._is_ending = False
+        self._is_forgotten = False
+        self._asked_since_due = 0
+        self._not_before_ms = 0
+        self._retry_at_ms = 0
+        self._retry_ms = LOAD_RETRY_MS
+        self._told = ""
+        self._has_served = False
+        self._answered_ms = 0
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the group has members."""
+        group = self.engine.state.group
+        return group is not None and bool(group.members)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the group's state is known."""
+        return self.phase not in (LogPhase.UNLOADED, LogPhase.LOADING, LogPhase.UNREADABLE)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether the group's state is about to be known."""
+        return self.phase in (LogPhase.LOADING, LogPhase.UNREADABLE)
+
+    @property
+    def has_regexes(self) -> bool:
+        """Whether a member subscribes to a regular expression, so that new topics matter."""
+        group = self.engine.state.group
+        return isinstance(group, ConsumerGroup) and bool(group.regex_subscribers)
+
+    def has_stalled(self, now_ms: int) -> bool:
+        """Whether no member got past joining, and none was answered within STALLED_AFTER_MS."""
+        return (
+            self.is_loaded
+            and isinstance(self.engine.state.group, ClassicGroup)
+            and not (self._has_served or self._waiting)
+            and now_ms - self._answered_ms >= STALLED_AFTER_MS
+        )
+
+    def refusal(self, item: Item, now_ms: int) -> Reply | None:
+        """The engine's refusal of a request right now; None if it would be accepted, or if it
+        changes the group."""
+        if self.phase is LogPhase.COMPUTING:  # a thread uses the batch
+            return None
+        try:
+            batch = self._batch or Batch(self.engine)
+            return batch.refusal(self._event_of(item), now_ms=now_ms, topics=self.topics)
+        except Exception:  # the boundary of the group: the decision finds the same bug
+            return None
+
+    def next_ms(self) -> int | None:
+        """When `work` has something to do again."""
+        match self.phase:
+            case LogPhase.UNREADABLE:
+                return self._retry_at_ms
+            case LogPhase.READY if self._happened:
+                return self._not_before_ms
+            case LogPhase.READY:
+                at_ms = self.engine.next_deadline_ms()
+                grace_over_ms = self._pauses.grace_over_ms
+                return None if at_ms is None else max(at_ms, grace_over_ms, self._not_before_ms)
+            case _:
+                return None
+
+    # -- what happens ----------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Begin to read the log."""
+        self._move(LogPhase.LOADING)
+        self._effects.append(Load())
+
+    def put(self, item: Item) -> None:
+        """Add a request."""
+        if self.phase is LogPhase.UNREADABLE:
+            self._refuse(item, Situation.LOADING)
+            return
+        if self.phase is LogPhase.UNLOADED:
+            self.load()
+        self._queue.append(item)
+
+    def note(self, event: Happening) -> None:
+        """Add a happening. A group that is not in memory has no open commits and no members."""
+        if self.phase is not LogPhase.UNLOADED:
+            self._happened.append(event)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` or its caller has something to do now."""
+        is_ready = self.phase is LogPhase.READY
+        return bool(self.outcomes or (is_ready and self._queue))
+
+    def start_again(self) -> None:
+        """Forget the requests that were under way and load again, after a bug of the caller. What
+        has happened is decided again, because nobody repeats it."""
+        if self._batch is not None:
+            self._batch.close()
+            events = [decision.event for decision in self._batch.decisions]
+            self._happened.extendleft(reversed([e for e in events if isinstance(e, Happening)]))
+        if isinstance(self._computing, Happening):
+            self._happened.append(self._computing)
+        self._batch = self._computing = None
+        self._is_broken = False
+        self._queue.clear()
+        self._waiting.clear()
+        self.outcomes.clear()
+        if self.phase is not LogPhase.UNLOADED:
+            self.phase = LogPhase.LOADING
+            self._effects.append(Load())
+
+    def end(self) -> None:
+        """Park no request from now on: the gateway is shutting down."""
+        self._is_ending = True
+
+    def loaded(self, loaded: Loaded, now_ms: int) -> None:
+        """The log was read."""
+        loaded.engine.keep_commits(self.engine)
+        self.engine, self.topics = loaded.engine, loaded.topics
+        self._has_served |= self.is_live
+        self._answered_ms = now_ms
+        self._retry_ms, self._told = LOAD_RETRY_MS, ""
+        self._move(LogPhase.READY)
+
+    def load_failed(self, why: str, now_ms: int) -> None:
+        """The log could not be read: refuse what waits, as a coordinator does while it loads."""
+        if why != self._told:
+            fields = {
+                "group_id": self._group_id,
+                "reason": " ".join(why.split()),
+                "next_retry_s": self._retry_ms / 1000,
+            }
+            self._effects.append(Log("error", "group_load_failed", fields))
+        self._told = why
+        self._retry_at_ms = now_ms + self._retry_ms
+        self._retry_ms = min(2 * self._retry_ms, LOAD_RETRY_MS_MAX)
+        self._move(LogPhase.UNREADABLE)
+        while self._queue:
+            self._refuse(self._queue.popleft(), Situation.LOADING)
+
+    def written(self, now_ms: int) -> None:
+        """The log has the batch."""
+        assert self._batch is not None
+        self._move(LogPhase.READY)
+        self._carry_out(self._batch, now_ms)
+
+    def forgotten(self) -> None:
+        """The events of the deleted group are forgotten, or a daily look will do it."""
+        self._move(LogPhase.READY)
+        self._is_forgotten = True
+
+    def write_failed(self, damage: Damage, now_ms: int) -> None:
+        """The log did not confirm the batch: nothing of it has happened."""
+        self._move(LogPhase.READY)
+        batch, self._batch = self._batch, None
+        assert batch is not None
+        batch.close()
+        if damage is Damage.REFUSED and len(batch.decisions) > 1:
+            # A record that cannot be written then fails only its own request.
+            self._one_by_one = len(batch.decisions)
+            for decision in reversed(batch.decisions):
+                self._put_back(decision.event)
+            return
+        for decision in batch.decisions:
+            if isinstance(decision.event, Happening):
+                self._postpone(decision.event, now_ms)
+            else:
+                item = self._waiting.pop(decision.event.token)
+                self._refuse(item, Situation.LOG_FAILED, "the state log failed")
+        if self._is_broken or damage is Damage.UNSURE:
+            self._reload()
+
+    def computed(self, error: Exception | None, now_ms: int) -> None:
+        """The long computation has ended."""
+        self._move(LogPhase.READY)
+        item, self._computing = self._computing, None
+        assert item is not None
+        if error is None:
+            self._note_decided(item)
+        else:
+            self._break(item, error, now_ms)
+
+    # -- deciding --------------------------------------------------------------------------------
+
+    def work(self, now_ms: int) -> None:
+        """Decide all that can be decided now. If a decision has records to write, waiting requests
+        join its batch."""
+        if self.phase is LogPhase.UNREADABLE and now_ms >= self._retry_at_ms:
+            self.load()
+        while self.phase is LogPhase.READY:
+            if self._batch is None:
+                if self._is_ending:
+                    self._refuse_waiting(Situation.ENDING)
+                item = self._next(now_ms)
+                if item is None:
+                    return
+                self._batch = Batch(self.engine)
+            else:
+                item = self._next_of_batch(self._batch)
+                if item is None:
+                    self._close(self._batch, now_ms)
+                    continue
+            self._decide(item, self._batch, now_ms)
+
+    def _next(self, now_ms: int) -> Item | Happening | None:
+        """The next item: happenings first, then requests, then a due deadline.
+
+        Waiting requests come before a due deadline: if the driver itself is late, a member that
+        spoke in time must not be fenced. At most BEFORE_A_DEADLINE_MAX requests do so, since time
+        must pass. For members that could not even send during a pause of the process see `Pauses`.
+        """
+        if self._one_by_one and self._queue and not self._happened:
+            return self._queue.popleft()
+        if now_ms >= self._not_before_ms:
+            if self._happened:
+                return self._happened.popleft()
+            if self._is_deadline_due(now_ms):
+                if self._queue and self._asked_since_due < BEFORE_A_DEADLINE_MAX:
+                    self._asked_since_due += 1
+                    return self._queue.popleft()
+                self._asked_since_due = 0
+                return DeadlinePassed()
+        self._asked_since_due = 0
+        return self._queue.popleft() if self._queue else None
+
+    def _is_deadline_due(self, now_ms: int) -> bool:
+        at_ms = self.engine.next_deadline_ms()
+        return (
+            at_ms is not None and at_ms <= now_ms and self._pauses.not_before_ms(now_ms) <= now_ms
+        )
+
+    def _next_of_batch(self, batch: Batch) -> Item | None:
+        if self._is_broken or self._one_by_one or not (batch.has_room and self._queue):
+            return None
+        self._asked_since_due += 1
+        return self._queue.popleft()
+
+    def _decide(self, item: Item | Happening, batch: Batch, now_ms: int) -> None:
+        """Add a decision to the batch. A long computation holds up this group only."""
+        try:
+            event = item if isinstance(item, Happening) else self._event_of(item)
+            decide = partial(batch.decide, event, now_ms=now_ms, topics=self.topics)
+            decide(may_take_long=False)
+        except LongComputation:
+            self._computing = item
+            self._move(LogPhase.COMPUTING)
+            self._effects.append(Compute(decide))
+        except Exception as error:  # the boundary of the group: InvariantError included
+            self._break(item, error, now_ms)
+        else:
+            self._note_decided(item)
+
+    def _event_of(self, item: Item) -> Request:
+        if item.make is not None:
+            item.event = item.make(item.token, self.topics)
+        assert item.event is not None
+        return item.event
+
+    def _note_decided(self, item: Item | Happening) -> None:
+        self._one_by_one = max(0, self._one_by_one - 1)
+        if not isinstance(item, Happening):
+            self._waiting[item.token] = item
+
+    def _close(self, batch: Batch, now_ms: int) -> None:
+        """Write the batch, or carry it out at once if there is nothing to write."""
+        if batch.durable:
+            self._move(LogPhase.WRITING)
+            self._effects.append(Write(batch))
+            return
+        told = [decision.told for decision in batch.decisions if decision.told.events]
+        if told:
+            self._effects.append(Tell(told))
+        self._carry_out(batch, now_ms)
+
+    def _carry_out(self, batch: Batch, now_ms: int) -> None:
+        """Apply the records, now durable, and answer."""
+        self._batch = None
+        batch.close()
+        for decision in batch.decisions:
+            try:
+                self._apply(decision, now_ms)
+            except Exception as error:  # the boundary, as above
+                self._log_bug(decision.event, error)
+                if isinstance(decision.event, Happening):
+                    self._postpone(decision.event, now_ms)
+                self._is_broken = True
+                break
+        if self._is_broken:
+            self._reload()
+
+    def _apply(self, decision: Decision, now_ms: int) -> None:
+        step = decision.step
+        for record in step.records:
+            self.engine.apply(record)
+        for token, reply in step.replies:
+            if (item := self._waiting.pop(token, None)) is not None:
+                self._answered_ms = now_ms
+                self._has_served |= isinstance(reply, SERVED) and not reply.error
+                self.outcomes.append((item, reply))
+        if step.resolution is not None:
+            self._effects.append(Resolve(step.resolution))
+
+    # -- failures --------------------------------------------------------------------------------
+
+    def _break(self, item: Item | Happening, error: Exception, now_ms: int) -> None:
+        """A bug: the group is loaded again once the batch is settled. Other groups continue."""
+        self._one_by_one = max(0, self._one_by_one - 1)
+        self._is_broken = True
+        if isinstance(item, Happening):
+            self._log_bug(item, error)
+            self._postpone(item, now_ms)
+            return
+        self._log_bug(item.event, error)
+        if item.event is None:
+            self.outcomes.append((item, Failed()))
+        else:
+            self._waiting[item.token] = item
+
+    def _reload(self) -> None:
+        self._is_broken = False
+        self._one_by_one = 0
+        self._refuse_waiting(Situation.RELOADING)
+        self.load()
+
+    def _put_back(self, event: Event) -> None:
+        if isinstance(event, Happening):
+            self._happened.appendleft(event)
+        else:
+            self._queue.appendleft(self._waiting.pop(event.token))
+
+    def _postpone(self, event: Happening, now_ms: int) -> None:
+        """Put back a happening that could not be handled. Nobody will repeat it, so it must not be
+        lost. Meanwhile only requests are decided."""
+        if not isinstance(event, DeadlinePassed):
+            self._happened.appendleft(event)
+        self._not_before_ms = now_ms + POSTPONED_MS
+
+    def _refuse_waiting(self, situation: Situation) -> None:
+        while self._waiting:
+            _token, item = self._waiting.popitem()
+            self._refuse(item, situation)
+
+    def _refuse(self, item: Item, situation: Situation, why: str = "") -> None:
+        self.outcomes.append((item, Refused(situation, why or situation.value)))
+
+    def _log_bug(self, event: Event | None, error: Exception) -> None:
+        # The event's name only: the event itself may hold a client's data.
+        fields = {"group_id": self._group_id, "event_type": type(event).__name__}
+        self._effects.append(Log("error", "group_failed", fields, error))
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    def unload_if_quiet(self) -> None:
+        """Drop the engine if the group has no members and nothing is under way."""
+        state = self.engine.state
+        if self.phase is not LogPhase.READY:
+            return
+        if self._happened or self._queue or not state.is_quiet:
+            self._is_forgotten = False
+            return
+        if state.group is None and not state.config_overrides and not self._is_forgotten:
+            self._move(LogPhase.WRITING)
+            self._effects.append(Forget())
+            return
+        self._is_forgotten = False
+        self._has_served = False
+        self.engine = GroupEngine(self._group_id, self._config)
+        self._move(LogPhase.UNLOADED)
+
+    def _move(self, phase: LogPhase) -> None:
+        self.phase = moved(LOG, self.phase, phase)

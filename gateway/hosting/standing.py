@@ -1,0 +1,269 @@
+"""Who answers for one group, as far as the cluster says.
+
+A group with live members in the cluster is not hosted: its partitions would have two owners. While
+the cluster does not say who is in a group, clients are told to retry. This look only avoids
+hopeless attempts; the anchor's own join decides in the end. A group that is live here is looked at
+only after its anchor was refused or replaced.
+"""
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from gateway.events.event import Level
+from gateway.events.group_events import GroupForwarded
+from gateway.hosting.effects import Log, TellNow
+from gateway.hosting.identity import PROTOCOL_TYPE, Gateway
+from gateway.hosting.states import Mode
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.describe_groups import DescribedGroup
+
+FOUND_FREE_FOR_MS = 5_000
+"""How long a group counts as free after a look, for requests that cannot add a member."""
+FORWARDED_FOR_MS = 60_000
+"""How long a group counts as the cluster's after a look, for the same requests."""
+NAMED_OCCUPANTS_MAX = 5
+"""Clients named in a reason; the others are only counted."""
+
+# Kafka Streams uses the consumer protocol type, with an assignor that keeps data of its own.
+STREAMS_PROTOCOL = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Occupants:
+    """Live members of a group in the cluster itself."""
+
+    protocol_type: str
+    client_ids: tuple[str, ...]
+    protocol: str = ""
+    """The protocol in force, if the group is classic and has one."""
+    anchored: DescribedGroup | None = None
+    """The cluster's description of the group if its members are anchors; it says whose."""
+
+    def __str__(self) -> str:
+        named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]
+        return f"{len(self.client_ids)} members ({', '.join(named)})"
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKind:
+    """A live group of a kind that no consumer can join."""
+
+    kind: str
+    protocol_type: str = ""
+
+    def __str__(self) -> str:
+        return f"the members of a {self.kind} group of the same name"
+
+
+@dataclass(frozen=True, slots=True)
+class Nobody:
+    """The group has no members in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The cluster does not say who is in the group."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TooOld:
+    """The group's coordinator fences no static members, so no anchor can hold the group."""
+
+
+Found = Occupants | OtherKind | Nobody | NoAnswer | TooOld
+"""What a look at the cluster has found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The mode and the reason for it, which clients may see."""
+
+    mode: Mode
+    why: str = ""
+    has_anchor: bool = False
+    """Whether an anchor with our state log holds the group: of this process or of an earlier
+    one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingRules:
+    """What the standings of all groups depend on."""
+
+    gateway: Gateway
+    longest_session_ms: int
+    """How long a member may believe that it owns partitions without hearing from its
+    coordinator."""
+    forward_patterns: tuple[str, ...] = ()
+    """Patterns (* and ?) of group ids that stay with the cluster."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """The latest verdict on a group, and what it rests on. `outbox` collects lines and events for
+    operators; whoever looks takes it."""
+
+    group_id: str
+    rules: StandingRules
+    verdict: Verdict = Verdict(Mode.UNKNOWN, "the gateway has not asked the cluster yet")
+    seen_ms: int | None = None
+    """When the cluster last said who is in the group."""
+    outbox: list[Log | TellNow] = field(default_factory=list)
+    _was_replaced: bool = False
+    _others_gone_ms: int = 0
+    _reported: str = ""
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether the operator leaves the group to the cluster."""
+        return any(fnmatchcase(self.group_id, each) for each in self.rules.forward_patterns)
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether the group belongs to the cluster, as far as known."""
+        return self.verdict.mode is Mode.FORWARDED or self.is_configured
+
+    def take_outbox(self) -> list[Log | TellNow]:
+        """What operators are to learn, once."""
+        outbox, self.outbox = self.outbox, []
+        return outbox
+
+    def lately(self, now_ms: int) -> Verdict | None:
+        """A recent verdict, for requests that cannot add a member, such as every commit of a
+        consumer that assigns itself. None if the cluster must be asked."""
+        if self.is_configured:
+            return self.take(Nobody(), now_ms)
+        if self.seen_ms is None:
+            return None
+        age_ms = now_ms - self.seen_ms
+        match self.verdict.mode:
+            case Mode.FORWARDED if age_ms < FORWARDED_FOR_MS:
+                return self.verdict
+            case Mode.HOSTED if age_ms < FOUND_FREE_FOR_MS:
+                return self.verdict
+            case _:
+                return None
+
+    def forward(self, why: str, now_ms: int) -> Verdict:
+        """Leave the group to the cluster's coordinator until it is seen to be free again."""
+        if self.verdict.mode is not Mode.FORWARDED:
+            self.outbox.append(TellNow(GroupForwarded(reason=why)))
+        return self._move(Verdict(Mode.FORWARDED, why), now_ms)
+
+    def note_replaced(self) -> None:
+        """Note that another gateway with our state log has replaced our anchor.
+
+        Until the group is free again, an anchor with our state log belongs to that gateway, not to
+        an earlier run of this one.
+        """
+        self._was_replaced = True
+
+    def is_ours(self, group: DescribedGroup) -> bool:
+        """Whether the group's only member in the cluster is an anchor with our state log."""
+        return (
+            group.protocol_type == PROTOCOL_TYPE
+            and group.protocol_data == self.rules.gateway.log_id
+            and len(group.members) == 1
+            and not self._was_replaced
+        )
+
+    def take(self, found: Found, now_ms: int) -> Verdict:
+        """The verdict on what a look has found."""
+        if self.is_configured:
+            return self.forward("as configured (groups.forward)", now_ms)
+        match found:
+            case TooOld():
+                why = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
+                return self.forward(why, now_ms)
+            case NoAnswer(why):
+                return self._unknown(why, now_ms)
+            case Nobody():
+                self._was_replaced = False
+                return self._left_alone(now_ms)
+            case Occupants(anchored=DescribedGroup() as group):
+                return self._anchored(group, now_ms)
+            case _:
+                return self._taken(found, now_ms)
+
+    def _unknown(self, error: str, now_ms: int) -> Verdict:
+        if self.verdict.mode is Mode.FORWARDED:
+            return self.verdict
+        why = "the cluster does not say who is in the group"
+        self._report("group_state_unknown", f"{why}: {error}")
+        return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
+
+    def _taken(self, found: Occupants | OtherKind, now_ms: int) -> Verdict:
+        if found.protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
+            return self.forward(f"its protocol type is {found.protocol_type}", now_ms)
+        if isinstance(found, Occupants) and found.protocol == STREAMS_PROTOCOL:
+            return self.forward(f"its protocol is {STREAMS_PROTOCOL}", now_ms)
+        why = (
+            f"{found} are in the group in the cluster itself: stop all of them, or point them at"
+            " the gateway, and the gateway hosts the group from the next join on"
+        )
+        self._report("group_occupied", why)
+        return self._move(Verdict(Mode.OCCUPIED, why), now_ms)
+
+    def _left_alone(self, now_ms: int) -> Verdict:
+        """Decide for a group without members in the cluster. After an anchor with a foreign state
+        log has gone, its members may still believe that they own partitions, until their sessions
+        are over."""
+        if now_ms >= self._others_gone_ms:
+            return self._free(now_ms)
+        why = (
+            "its members are in another state log, or in one that was lost: the gateway grants"
+            " nothing until their longest possible session has ended,"
+            f" {self.rules.longest_session_ms / 1000:.0f} s after the other gateway's anchor was"
+            " last seen (group.max.session.timeout.ms)"
+        )
+        self._report("group_waits_for_sessions", why, level="error")
+        return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
+
+    def _anchored(self, group: DescribedGroup, now_ms: int) -> Verdict:
+        """Decide for a group that an anchor holds: ours, one of an earlier run, or another
+        gateway's.
+
+        While an anchor rejoins, the group does not show its state log. Our own join then finds out.
+        """
+        gateway = self.rules.gateway
+        has_our_log = group.protocol_data in ("", gateway.log_id)
+        if len(group.members) > 1:
+            why = f"more than one gateway is in the group: {_whereabouts(group)}"
+        elif group.members[0].member_metadata == gateway.run_id.encode():
+            self._was_replaced = False
+            return self._free(now_ms, has_anchor=True)
+        elif has_our_log and not self._was_replaced:
+            return self._free(now_ms, has_anchor=True)
+        elif not group.protocol_data:
+            why = "another gateway is about to take the group"
+            return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
+        elif has_our_log:
+            why = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
+        else:
+            why = (
+                f"another gateway has the group, {_whereabouts(group)}, with the state log"
+                f" {group.protocol_data}; ours is {gateway.log_id}"
+            )
+        self._others_gone_ms = now_ms + self.rules.longest_session_ms
+        self._report("group_hosted_elsewhere", why, level="error")
+        return self._move(Verdict(Mode.ELSEWHERE, why), now_ms)
+
+    def _free(self, now_ms: int, *, has_anchor: bool = False) -> Verdict:
+        self._reported = ""
+        return self._move(Verdict(Mode.HOSTED, has_anchor=has_anchor), now_ms)
+
+    def _move(self, verdict: Verdict, now_ms: int) -> Verdict:
+        self.verdict, self.seen_ms = verdict, now_ms
+        return verdict
+
+    def _report(self, event: str, why: str, *, level: Level = "warning") -> None:
+        """Log one line per reason, however often the group's clients ask."""
+        if self._reported != why:
+            fields = {"group_id": self.group_id, "reason": why}
+            self.outbox.append(Log(level, event, fields))
+        self._reported = why
+
+
+def _whereabouts(group: DescribedGroup) -> str:
+    return ", ".join(f"{each.client_id} at {each.client_host}" for each in group.members)

@@ -1,0 +1,145 @@
+"""The states of a group behind the gateway, and their legal moves.
+
+Five machines describe a group: who answers for it (mode), the anchor that holds it in the cluster,
+its engine and log, each commit in flight, and each call of a client.
+"""
+
+from enum import StrEnum
+from types import MappingProxyType
+
+from gateway.moves import Moves
+
+
+class Mode(StrEnum):
+    """Who answers for a group."""
+
+    HOSTED = "Hosted"
+    """The gateway's engine."""
+    FORWARDED = "Forwarded"
+    """The cluster's coordinator: the group uses another protocol, or the operator configured it."""
+    OCCUPIED = "Occupied"
+    """The cluster's coordinator, because the group has members there."""
+    ELSEWHERE = "Elsewhere"
+    """Another gateway, whose anchor holds the group."""
+    UNKNOWN = "Unknown"
+    """No answer for now: the cluster does not say who is in the group."""
+
+
+class AnchorPhase(StrEnum):
+    """The phase of an anchor. Only a Stable anchor holds its group."""
+
+    ABSENT = "Absent"
+    """Not in the group: it is not needed, or another member holds the group."""
+    JOINING = "Joining"
+    """Sending its JoinGroup, or the second one that follows a take-over."""
+    SYNCING = "Syncing"
+    """Sending its SyncGroup, upon which the coordinator persists the generation."""
+    STABLE = "Stable"
+    """Holds the group. Commits carry its ids."""
+    LOST = "Lost"
+    """Needed, but not certainly in the group: it rejoins."""
+    LEAVING = "Leaving"
+    """Sending its LeaveGroup."""
+
+
+class LogPhase(StrEnum):
+    """Where a group's engine stands with its log."""
+
+    UNLOADED = "Unloaded"
+    """No engine in memory."""
+    LOADING = "Loading"
+    """The log is being read; calls wait."""
+    UNREADABLE = "Unreadable"
+    """The last read failed; calls are refused until the next attempt."""
+    READY = "Ready"
+    """The next event can be decided at once."""
+    COMPUTING = "Computing"
+    """A long decision runs in a thread."""
+    WRITING = "Writing"
+    """A batch of decisions is on its way to the log."""
+
+
+class CommitPhase(StrEnum):
+    """The phase of an OffsetCommit that the engine has to check and the cluster has to store."""
+
+    RECEIVED = "Received"
+    """Not checked yet."""
+    ACCEPTED = "Accepted"
+    """The committer holds its partitions until the commit has ended (DEV D34)."""
+    SENT = "Sent"
+    """On its way to the cluster, under the anchor's ids."""
+    STRAY = "Stray"
+    """Its answer was lost, so the cluster may store it until the anchor has a new member id."""
+    ENDED = "Ended"
+    """Refused, stored, or certainly never stored."""
+
+
+class Stage(StrEnum):
+    """What a call of a client waits for."""
+
+    PLACING = "Placing"
+    """Who answers for the group, and at which listener."""
+    CHECKING = "Checking"
+    """The engine's refusal, before anything is taken for the call."""
+    ADMITTING = "Admitting"
+    """The anchor, without which no member may join."""
+    DECIDING = "Deciding"
+    """The engine's reply, which may take a whole rebalance."""
+    STORING = "Storing"
+    """The cluster, which stores the commit."""
+    CONFIRMING = "Confirming"
+    """The anchor's next heartbeat, before an answer gives partitions away."""
+    RELEASING = "Releasing"
+    """The anchor's leave, before the cluster may change the empty group."""
+    ANSWERED = "Answered"
+    """Nothing: the client has its answer."""
+
+
+ANCHOR: Moves[AnchorPhase] = MappingProxyType(
+    {
+        AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING}),
+        AnchorPhase.JOINING: frozenset({AnchorPhase.SYNCING, AnchorPhase.LOST}),
+        AnchorPhase.SYNCING: frozenset({AnchorPhase.STABLE, AnchorPhase.LOST}),
+        AnchorPhase.STABLE: frozenset({AnchorPhase.LOST, AnchorPhase.LEAVING}),
+        AnchorPhase.LOST: frozenset({AnchorPhase.JOINING, AnchorPhase.ABSENT}),
+        AnchorPhase.LEAVING: frozenset({AnchorPhase.ABSENT, AnchorPhase.LOST}),
+    }
+)
+
+LOG: Moves[LogPhase] = MappingProxyType(
+    {
+        LogPhase.UNLOADED: frozenset({LogPhase.LOADING}),
+        LogPhase.LOADING: frozenset({LogPhase.READY, LogPhase.UNREADABLE}),
+        LogPhase.UNREADABLE: frozenset({LogPhase.LOADING}),
+        LogPhase.READY: frozenset(
+            {LogPhase.COMPUTING, LogPhase.WRITING, LogPhase.LOADING, LogPhase.UNLOADED}
+        ),
+        LogPhase.COMPUTING: frozenset({LogPhase.READY}),
+        LogPhase.WRITING: frozenset({LogPhase.READY}),
+    }
+)
+
+COMMIT: Moves[CommitPhase] = MappingProxyType(
+    {
+        CommitPhase.RECEIVED: frozenset({CommitPhase.ACCEPTED, CommitPhase.ENDED}),
+        CommitPhase.ACCEPTED: frozenset({CommitPhase.SENT, CommitPhase.ENDED}),
+        # Back to Accepted: the cluster refused the anchor, and the commit is sent again.
+        CommitPhase.SENT: frozenset({CommitPhase.ACCEPTED, CommitPhase.STRAY, CommitPhase.ENDED}),
+        CommitPhase.STRAY: frozenset({CommitPhase.ENDED}),
+        CommitPhase.ENDED: frozenset(),
+    }
+)
+
+STAGES: Moves[Stage] = MappingProxyType(
+    {
+        Stage.PLACING: frozenset(Stage) - {Stage.PLACING, Stage.STORING, Stage.CONFIRMING},
+        # Only a call that the engine would accept is worth a fresh look at the cluster.
+        Stage.CHECKING: frozenset({Stage.PLACING, Stage.ADMITTING, Stage.ANSWERED}),
+        Stage.ADMITTING: frozenset({Stage.DECIDING, Stage.ANSWERED}),
+        Stage.DECIDING: frozenset({Stage.STORING, Stage.CONFIRMING, Stage.ANSWERED}),
+        Stage.STORING: frozenset({Stage.ANSWERED}),
+        Stage.CONFIRMING: frozenset({Stage.ANSWERED}),
+        Stage.RELEASING: frozenset({Stage.ANSWERED}),
+        Stage.ANSWERED: frozenset(),
+    }
+)

@@ -1,0 +1,1 @@
+"""Group requests: each module answers some apis, with the groups, the cluster or both."""

@@ -1,0 +1,522 @@
+"""The admin apis: DescribeGroups, ConsumerGroupDescribe, ListGroups, DeleteGroups.
+
+The engines answer for hosted groups, classic or consumer. The cluster answers for all other groups,
+on the client's own connection.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+import trio
+
+from coordinator.interface.events import DeleteGroupReceived
+from coordinator.interface.replies import GroupView, MemberView
+from coordinator.interface.topics import Topics
+from gateway.batches import batches
+from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.groups import GroupRefused, Groups
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE
+from gateway.hosting.standing import Verdict
+from gateway.hosting.states import Mode
+from gateway.requests.answer_room import TOO_LONG, AnswerRoom
+from gateway.requests.coordinators import Coordinators
+from gateway.requests.forwarding import forward, highest_version
+from gateway.state_log.log import StateLogError
+from kafka_codecs import consumer_group_describe as described
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    MemberType,
+)
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from kafka_codecs.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+AdminMessage = (
+    DescribeGroupsRequest | ConsumerGroupDescribeRequest | ListGroupsRequest | DeleteGroupsRequest
+)
+
+# Before v6, DescribeGroups reports an unknown group as Dead, without an error.
+FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
+
+FIRST_DESCRIBE_VERSION_WITH_OPERATIONS = 3
+
+# The states of a consumer group, translated for tools that know only classic states.
+_CLASSIC_STATES = {
+    "Assigning": "PreparingRebalance",
+    "Reconciling": "PreparingRebalance",
+}
+
+
+UNREAD = (
+    code_for(Situation.LOADING, GroupApi.ADMIN),
+    "the group cannot be read from the state log",
+)
+
+_G = TypeVar("_G", DescribedGroup, described.DescribedGroup)
+
+
+@dataclass(slots=True)
+class _Shown(Generic[_G]):
+    """The gateway's own knowledge of the requested groups."""
+
+    known: dict[str, _G] = field(default_factory=dict)
+    """Groups in the state log or in memory, empty ones included."""
+    live: set[str] = field(default_factory=set)
+    """Groups with members in this gateway."""
+    refused: dict[str, tuple[ErrorCode, str]] = field(default_factory=dict)
+
+    def not_live(self, group_ids: Iterable[str]) -> tuple[str, ...]:
+        """Groups without members here; they may have members in the cluster."""
+        return tuple(
+            each for each in group_ids if each not in self.live and each not in self.refused
+        )
+
+
+class AdminApis:
+    """Views over all groups, hosted and not."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        coordinators: Coordinators,
+        *,
+        shows_members: bool,
+    ) -> None:
+        """`shows_members`: whether DescribeGroups lists the members of consumer groups."""
+        self._groups = groups
+        self._coordinators = coordinators
+        self._shows_members = shows_members
+
+    async def answer(self, request: GroupRequest, message: AdminMessage) -> Struct:
+        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+        match message:
+            case DescribeGroupsRequest():
+                return await self._describe_groups(request, message)
+            case ConsumerGroupDescribeRequest():
+                return await self._describe_consumer_groups(request, message)
+            case ListGroupsRequest():
+                return await self._list_groups(request, message)
+            case DeleteGroupsRequest():
+                return await self._delete_groups(request, message)
+
+    async def _describe_groups(
+        self, request: GroupRequest, message: DescribeGroupsRequest
+    ) -> DescribeGroupsResponse:
+        """Describe groups of either kind as classic groups.
+
+        DEV D44: the members of a consumer group are listed too, so that older dashboards keep
+        working.
+        """
+        room = AnswerRoom()
+        groups: list[DescribedGroup] = []
+        for wanted in batches(tuple(dict.fromkeys(message.groups))):
+            groups += await self._described_groups(request, message, wanted, room)
+        return DescribeGroupsResponse(groups=tuple(groups))
+
+    async def _described_groups(
+        self,
+        request: GroupRequest,
+        message: DescribeGroupsRequest,
+        wanted: Sequence[str],
+        room: AnswerRoom,
+    ) -> list[DescribedGroup]:
+        version = request.header.api_version
+        shown = await self._show(wanted, lambda view, _: self._classic_view(view, version), room)
+        others = shown.not_live(wanted)
+        groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
+        if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
+            asked = DescribeGroupsRequest(
+                groups=others, include_authorized_operations=message.include_authorized_operations
+            )
+            answer: DescribeGroupsResponse = await forward(request, asked)
+            # A broker older than v6 reports an unknown group as Dead instead of an error.
+            groups |= {
+                group.group_id: self._without_anchor(group)
+                for group in answer.groups
+                if group.error_code or not _is_dead(group)
+            }
+        if message.include_authorized_operations:
+            await _add_operations(request, shown.known)
+        for group_id, group in shown.known.items():
+            if group_id not in groups or not groups[group_id].members:
+                groups[group_id] = group
+        for group_id, (code, why) in shown.refused.items():
+            groups[group_id] = DescribedGroup(
+                group_id=group_id,
+                error_code=code,
+                error_message=why if version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND else None,
+            )
+        return [groups[each] for each in wanted]
+
+    def _classic_view(self, view: GroupView, version: int) -> DescribedGroup:
+        if view.group_type == "consumer" and not self._shows_members:
+            return _unknown_classic(
+                view.group_id, version, f"Group {view.group_id} is not a classic group."
+            )
+        return _classic_view(view)
+
+    async def _describe_consumer_groups(
+        self, request: GroupRequest, message: ConsumerGroupDescribeRequest
+    ) -> ConsumerGroupDescribeResponse:
+        """Describe consumer groups."""
+        room = AnswerRoom()
+        groups: list[described.DescribedGroup] = []
+        for wanted in batches(tuple(dict.fromkeys(message.group_ids))):
+            groups += await self._described_consumer_groups(request, message, wanted, room)
+        return ConsumerGroupDescribeResponse(groups=tuple(groups))
+
+    async def _described_consumer_groups(
+        self,
+        request: GroupRequest,
+        message: ConsumerGroupDescribeRequest,
+        wanted: Sequence[str],
+        room: AnswerRoom,
+    ) -> list[described.DescribedGroup]:
+        shown = await self._show(wanted, _consumer_view, room)
+        others = shown.not_live(wanted)
+        groups = {group_id: _no_consumer_group(group_id) for group_id in others}
+        if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
+            asked = ConsumerGroupDescribeRequest(
+                group_ids=others,
+                include_authorized_operations=message.include_authorized_operations,
+            )
+            answer: ConsumerGroupDescribeResponse = await forward(request, asked)
+            groups |= {group.group_id: group for group in answer.groups}
+        if message.include_authorized_operations:
+            await _add_operations(request, shown.known)
+        for group_id, group in shown.known.items():
+            if group_id not in groups or not groups[group_id].members:
+                groups[group_id] = group
+        for group_id, (code, why) in shown.refused.items():
+            groups[group_id] = described.DescribedGroup(
+                group_id=group_id, error_code=code, error_message=why
+            )
+        return [groups[each] for each in wanted]
+
+    async def _list_groups(
+        self, request: GroupRequest, message: ListGroupsRequest
+    ) -> ListGroupsResponse:
+        """List the cluster's groups on this broker, and hosted groups in place of theirs."""
+        listed: dict[str, ListedGroup] = {}
+        error = int(ErrorCode.NONE)
+        if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
+            answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
+            listed = await self._listed_without_anchors(request, answer.groups)
+            error = answer.error_code
+        try:
+            ours = await self._groups.group_ids()
+            unlisted = [each for each in ours if each not in listed]
+            only_here = await self._only_here(unlisted, request.node_id)
+            for group_id in ours:
+                await trio.lowlevel.checkpoint()  # the list may have thousands of groups
+                theirs = listed.get(group_id)
+                if theirs is None and group_id not in only_here:
+                    continue
+                listing = await self._listed(group_id)
+                if listing is not None and not _is_live(theirs, beside=listing):
+                    listed[group_id] = listing
+        except StateLogError:
+            error = code_for(Situation.LOADING, GroupApi.ADMIN)
+        passed = tuple(group for group in listed.values() if _passes(group, message))
+        return ListGroupsResponse(error_code=error, groups=passed)
+
+    async def _listed(self, group_id: str) -> ListedGroup | None:
+        view = await self._groups.summary(group_id)
+        if view is None:
+            return None
+        return ListedGroup(
+            group_id=group_id,
+            protocol_type=view.protocol_type,
+            group_state=view.state,
+            group_type=view.group_type or "",
+        )
+
+    async def _delete_groups(
+        self, request: GroupRequest, message: DeleteGroupsRequest
+    ) -> DeleteGroupsResponse:
+        """Delete empty groups, first here and then in the cluster."""
+        results: list[DeletableGroupResult] = []
+        for wanted in batches(tuple(dict.fromkeys(message.groups_names))):
+            results += await self._deleted_groups(request, wanted)
+        return DeleteGroupsResponse(results=tuple(results))
+
+    async def _deleted_groups(
+        self, request: GroupRequest, wanted: Sequence[str]
+    ) -> list[DeletableGroupResult]:
+        verdicts = await self._groups.verdicts(wanted)
+        results: dict[str, DeletableGroupResult] = {}
+        known = set()
+        for group_id in wanted:
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
+            try:
+                is_known = await self._groups.knows(group_id)
+            except StateLogError:
+                code, why = UNREAD
+            else:
+                if is_known:
+                    known.add(group_id)
+                verdict = verdicts[group_id]
+                code, why = await self._delete_here(group_id, verdict, is_known=is_known)
+            if code:
+                results[group_id] = DeletableGroupResult(
+                    group_id=group_id, error_code=code, error_message=why
+                )
+        deletable = tuple(each for each in wanted if each not in results)
+        if deletable:
+            asked = DeleteGroupsRequest(groups_names=deletable)
+            answer: DeleteGroupsResponse = await forward(request, asked)
+            results |= {result.group_id: result for result in answer.results}
+        for group_id in known.intersection(deletable):
+            # A group that never committed an offset is unknown to the cluster.
+            if results[group_id].error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                results[group_id] = DeletableGroupResult(group_id=group_id)
+        return [results[each] for each in wanted]
+
+    async def _delete_here(
+        self, group_id: str, verdict: Verdict, *, is_known: bool
+    ) -> tuple[ErrorCode, str]:
+        """Delete the group here. Returns the error, or NONE if the cluster may delete it too."""
+        if verdict.mode is Mode.UNKNOWN:
+            return code_for(Situation.HOLDER_UNKNOWN, GroupApi.ADMIN), verdict.why
+        if verdict.mode is not Mode.HOSTED:
+            return ErrorCode.NONE, ""
+        try:
+            if is_known:
+                reply = await self._groups.ask(
+                    group_id, lambda token, _topics: DeleteGroupReceived(token=token)
+                )
+                if reply.error:
+                    return reply.error, reply.why
+            if verdict.has_anchor or self._groups.is_held(group_id):
+                await self._groups.release(group_id)
+        except GroupRefused as error:
+            return code_for(error.situation, GroupApi.ADMIN), error.why
+        return ErrorCode.NONE, ""
+
+    def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
+        """Hide our anchor: the group is shown as an empty consumer group. Another gateway's anchor
+        is shown as the cluster reports it."""
+        if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not self._is_empty(group):
+            return group
+        return DescribedGroup(
+            group_id=group.group_id,
+            group_state="Empty",
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            authorized_operations=group.authorized_operations,
+        )
+
+    def _is_empty(self, group: DescribedGroup) -> bool:
+        return (
+            not group.members or self._groups.is_held(group.group_id) or self._groups.is_ours(group)
+        )
+
+    async def _listed_without_anchors(
+        self, request: GroupRequest, groups: Iterable[ListedGroup]
+    ) -> dict[str, ListedGroup]:
+        """Hide our anchors in a list. ListGroups does not say whose anchor holds a group, so the
+        cluster describes the groups that are not anchored here."""
+        listed = {group.group_id: group for group in groups}
+        held = [each for each in listed.values() if each.protocol_type == ANCHOR_PROTOCOL_TYPE]
+        empty = {
+            each.group_id
+            for each in held
+            if each.group_state == "Empty" or self._groups.is_held(each.group_id)
+        }
+        unsure = tuple(each.group_id for each in held if each.group_id not in empty)
+        if unsure:
+            version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+            answer: DescribeGroupsResponse = await request.upstream.ask(
+                DescribeGroupsRequest(groups=unsure), version
+            )
+            empty |= {
+                group.group_id
+                for group in answer.groups
+                if not group.error_code and self._is_empty(group)
+            }
+        for group_id in empty:
+            listed[group_id] = replace(
+                listed[group_id], protocol_type=CONSUMER_PROTOCOL_TYPE, group_state="Empty"
+            )
+        return listed
+
+    async def _show(
+        self, group_ids: Iterable[str], show: Callable[[GroupView, Topics], _G], room: AnswerRoom
+    ) -> _Shown[_G]:
+        shown = _Shown[_G]()
+        for group_id in group_ids:
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
+            if room.is_full:
+                shown.refused[group_id] = ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG
+                continue
+            try:
+                viewed = await self._groups.view(group_id)
+            except StateLogError:
+                shown.refused[group_id] = UNREAD
+                continue
+            if viewed is None:
+                continue
+            group = show(*viewed)
+            if not room.takes(group):
+                shown.refused[group_id] = ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG
+                continue
+            shown.known[group_id] = group
+            if viewed[0].members:
+                shown.live.add(group_id)
+        return shown
+
+    async def _only_here(self, unlisted: Iterable[str], node_id: int) -> frozenset[str]:
+        """Choose the groups to add to this broker's list, out of those that the cluster leaves out
+        because it has never heard of them.
+
+        A group belongs in the list of its coordinator; an unknown coordinator puts it in every
+        broker's list, because twice is better than never. The listener that holds a group's anchor
+        lists it already, so anchored groups are skipped.
+        """
+        homeless = [each for each in unlisted if not self._groups.is_held(each)]
+        nodes = await self._coordinators.nodes_of(homeless)
+        return frozenset(each for each in homeless if nodes.get(each, node_id) == node_id)
+
+
+def _is_dead(group: DescribedGroup) -> bool:
+    return group.group_state == "Dead"
+
+
+def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:
+    """Whether the group went on in the cluster after it became empty here. Only a group with
+    members has a protocol type there; a group with offsets alone has none. Old brokers do not list
+    states, hence the second check."""
+    return (
+        theirs is not None
+        and beside.group_state == "Empty"
+        and theirs.group_state not in ("Empty", "Dead")
+        and bool(theirs.protocol_type)
+    )
+
+
+def _passes(group: ListedGroup, message: ListGroupsRequest) -> bool:
+    """Filters ignore case, and an unknown value matches no group (rule 3.14)."""
+    states = {state.lower() for state in message.states_filter}
+    types = {type_.lower() for type_ in message.types_filter}
+    return (not states or group.group_state.lower() in states) and (
+        not types or (group.group_type or "classic").lower() in types
+    )
+
+
+def _classic_view(view: GroupView) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=view.group_id,
+        group_state=_CLASSIC_STATES.get(view.state, view.state),
+        protocol_type=view.protocol_type,
+        protocol_data=view.protocol or view.assignor,
+        members=tuple(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment_bytes,
+            )
+            for member in view.members
+        ),
+    )
+
+
+def _unknown_classic(group_id: str, version: int, why: str = "") -> DescribedGroup:
+    """An unknown group: Dead as in Kafka, from v6 on with GROUP_ID_NOT_FOUND."""
+    if version < FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
+        return DescribedGroup(group_id=group_id, group_state="Dead")
+    return DescribedGroup(
+        group_id=group_id,
+        group_state="Dead",
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=why or f"Group {group_id} not found.",
+    )
+
+
+def _consumer_view(view: GroupView, topics: Topics) -> described.DescribedGroup:
+    if view.group_type != "consumer":
+        return _no_consumer_group(view.group_id, f"Group {view.group_id} is not a consumer group.")
+    return described.DescribedGroup(
+        group_id=view.group_id,
+        group_state=view.state,
+        group_epoch=view.group_epoch,
+        assignment_epoch=view.assignment_epoch,
+        assignor_name=view.assignor,
+        members=tuple(_consumer_member(member, topics) for member in view.members),
+    )
+
+
+def _no_consumer_group(group_id: str, why: str = "") -> described.DescribedGroup:
+    if not group_id:
+        return described.DescribedGroup(group_id="", error_code=ErrorCode.INVALID_GROUP_ID)
+    return described.DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=why or f"Group {group_id} not found.",
+    )
+
+
+def _consumer_member(member: MemberView, topics: Topics) -> described.Member:
+    return described.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topic_names,
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(member.assignment, topics),
+        target_assignment=_assignment(member.target, topics),
+        member_type=MemberType.CLASSIC if member.is_classic else MemberType.CONSUMER,
+    )
+
+
+def _assignment(named: Mapping[str, tuple[int, ...]], topics: Topics) -> described.Assignment:
+    return described.Assignment(
+        topic_partitions=tuple(
+            described.TopicPartitions(
+                topic_id=topics.by_name[name].topic_id, topic_name=name, partitions=numbers
+            )
+            for name, numbers in named.items()
+        )
+    )
+
+
+async def _add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
+    """Add the client's authorized operations to hosted groups. The cluster knows them, and is asked
+    on the client's own connection; without its answer they stay omitted."""
+    wanted = tuple(group_id for group_id, group in groups.items() if not group.error_code)
+    version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+    if not wanted or version < FIRST_DESCRIBE_VERSION_WITH_OPERATIONS:
+        return
+    asked = DescribeGroupsRequest(groups=wanted, include_authorized_operations=True)
+    # From v6 on, the error for an unknown group leaves no room for operations.
+    version = min(version, FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND - 1)
+    try:
+        answer: DescribeGroupsResponse = await request.upstream.ask(asked, version)
+    except UpstreamLost:
+        return
+    for told in answer.groups:
+        if told.group_id in groups and not told.error_code:
+            groups[told.group_id] = replace(
+                groups[told.group_id], authorized_operations=told.authorized_operations
+            )

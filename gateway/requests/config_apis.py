@@ -1,0 +1,373 @@
+"""The config apis: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
+
+The engines answer for the configs of hosted groups. The cluster answers for all other resources and
+for its own groups, on the client's own connection. One request may name both.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, TypeVar
+
+import structlog
+import trio
+
+from coordinator.handlers.group_configs import KEYS
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
+from coordinator.interface.replies import ConfigView
+from gateway.batches import batches
+from gateway.data_path.config_addresses import (
+    altered_without_addresses,
+    described_without_addresses,
+)
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.groups import GroupRefused, Groups
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.states import Mode
+from gateway.requests.admin_apis import UNREAD
+from gateway.requests.answer_room import TOO_LONG, AnswerRoom
+from gateway.requests.forwarding import forward, highest_version
+from gateway.state_log.log import StateLogError
+from kafka_codecs import alter_configs
+from kafka_codecs import incremental_alter_configs as incremental
+from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    ConfigSource,
+    ConfigType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kafka_codecs.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+log = structlog.get_logger()
+
+ConfigMessage = (
+    DescribeConfigsRequest
+    | AlterConfigsRequest
+    | IncrementalAlterConfigsRequest
+    | ListConfigResourcesRequest
+)
+
+FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION = 3
+# Before v1 a request names no types, and the answer lists client metrics only.
+FIRST_LIST_VERSION_WITH_TYPES = 1
+
+CONFIGS_ALONE_MAX = 1_000
+"""Groups that do not exist yet but whose configs are stored; see also `forgetting`."""
+
+_OPERATIONS = {
+    incremental.ConfigOperation.SET: ConfigOperation.SET,
+    incremental.ConfigOperation.DELETE: ConfigOperation.DELETE,
+    incremental.ConfigOperation.APPEND: ConfigOperation.APPEND,
+    incremental.ConfigOperation.SUBTRACT: ConfigOperation.SUBTRACT,
+}
+
+_Resource = (
+    DescribeConfigsResource | alter_configs.AlterConfigsResource | incremental.AlterConfigsResource
+)
+_Key = tuple[int, str]
+_R = TypeVar("_R", DescribeConfigsResource, incremental.AlterConfigsResource)
+_T = TypeVar("_T", DescribeConfigsResult, AlterConfigsResourceResponse)
+
+
+class ConfigApis:
+    """Configs of groups and, through the cluster, of all other resources."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    async def answer(self, request: GroupRequest, message: ConfigMessage) -> Struct:
+        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+        match message:
+            case DescribeConfigsRequest():
+                return await self._describe(request, message)
+            case AlterConfigsRequest():
+                groups = [_as_incremental(each) for each in message.resources if _is_group(each)]
+                altered = await self._alter(request, message, groups)
+                return AlterConfigsResponse(responses=altered)
+            case IncrementalAlterConfigsRequest():
+                altered = await self._alter(request, message, message.resources)
+                return IncrementalAlterConfigsResponse(responses=altered)
+            case ListConfigResourcesRequest():
+                return await self._list(request, message)
+
+    async def _describe(
+        self, request: GroupRequest, message: DescribeConfigsRequest
+    ) -> DescribeConfigsResponse:
+        room = AnswerRoom()
+        results: list[DescribeConfigsResult] = []
+        each_once = {_key(each): each for each in message.resources}.values()
+        for some in batches(tuple(each_once)):
+            results += await self._described(request, replace(message, resources=some), room)
+        return DescribeConfigsResponse(results=tuple(results))
+
+    async def _described(
+        self, request: GroupRequest, message: DescribeConfigsRequest, room: AnswerRoom
+    ) -> tuple[DescribeConfigsResult, ...]:
+        entries = cache(partial(_entry, message=message))  # most groups have the same configs
+
+        async def describe(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+            if room.is_full:
+                raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
+            views = await self._groups.configs(resource.resource_name)
+            wanted = resource.configuration_keys or KEYS
+            result = DescribeConfigsResult(
+                error_message="",  # not null, as in Kafka
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=tuple(entries(view) for view in views if view.name in wanted),
+            )
+            if not room.takes(result):
+                raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
+            return result
+
+        why_nameless = "Group name must not be empty"
+        ours = await self._answer_hosted(message.resources, describe, _not_described, why_nameless)
+        others = tuple(each for each in message.resources if _key(each) not in ours)
+        version = highest_version(request.upstream, ApiKey.DESCRIBE_CONFIGS)
+        theirs: dict[_Key, DescribeConfigsResult] = {}
+        if others and version >= 0:
+            documented = version >= FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION
+            asked = replace(
+                message,
+                resources=others,
+                include_documentation=message.include_documentation and documented,
+            )
+            answer: DescribeConfigsResponse = await forward(request, asked)
+            theirs = {_key(each): described_without_addresses(each) for each in answer.results}
+        return _in_order(message.resources, theirs | ours, _not_described)
+
+    async def _alter(
+        self,
+        request: GroupRequest,
+        message: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+        groups: Sequence[incremental.AlterConfigsResource],
+    ) -> tuple[AlterConfigsResourceResponse, ...]:
+        counts = Counter(map(_key, message.resources))
+
+        async def alter(resource: incremental.AlterConfigsResource) -> AlterConfigsResourceResponse:
+            if counts[_key(resource)] > 1:
+                why = "Each resource must appear at most once."
+                raise GroupError(ErrorCode.INVALID_REQUEST, why)
+            changes = _changes(resource)
+            await self._check_room(resource.resource_name)
+            reply = await self._groups.ask(
+                resource.resource_name,
+                lambda token, _topics: ConfigsReceived(
+                    token=token, changes=changes, validate_only=message.validate_only
+                ),
+            )
+            return _altered(resource, reply.error, reply.why)
+
+        why_nameless = "Default group resources are not allowed."
+        ours = await self._answer_hosted(groups, alter, _altered, why_nameless)
+        others = tuple(each for each in message.resources if _key(each) not in ours)
+        theirs: dict[_Key, AlterConfigsResourceResponse] = {}
+        if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
+            plain: Any = message  # the resources are of the same api as the message
+            answer: AlterConfigsResponse | IncrementalAlterConfigsResponse = await forward(
+                request, replace(plain, resources=others)
+            )
+            theirs = {_key(each): altered_without_addresses(each) for each in answer.responses}
+        return _in_order(message.resources, theirs | ours, _altered)
+
+    async def _check_room(self, group_id: str) -> None:
+        """Raises GroupError with INVALID_REQUEST if configs of too many groups that do not exist
+        are stored. DEV D58: Kafka has no such limit and keeps the configs for good."""
+        alone = await self._groups.configs_alone()
+        has_room = len(alone) < CONFIGS_ALONE_MAX or group_id in alone
+        if not has_room and not await self._groups.knows(group_id):
+            why = f"configs of {CONFIGS_ALONE_MAX} groups that do not exist are stored already"
+            raise GroupError(ErrorCode.INVALID_REQUEST, why)
+
+    async def _answer_hosted(
+        self,
+        resources: Iterable[_R],
+        answer: Callable[[_R], Awaitable[_T]],
+        refused: Callable[[_R, ErrorCode, str], _T],
+        why_nameless: str,
+    ) -> dict[_Key, _T]:
+        """Answer for hosted groups. The caller asks the cluster about all resources left out."""
+        answered: dict[_Key, _T] = {}
+        groups = {each.resource_name: each for each in resources if _is_group(each)}
+        verdicts = await self._groups.verdicts(filter(None, groups))
+        for group_id, resource in groups.items():
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
+            try:
+                if not group_id:
+                    raise GroupError(ErrorCode.INVALID_REQUEST, why_nameless)  # noqa: TRY301
+                verdict = verdicts[group_id]
+                if verdict.mode is Mode.UNKNOWN:
+                    raise GroupRefused(Situation.HOLDER_UNKNOWN, verdict.why)  # noqa: TRY301
+                if verdict.mode is not Mode.HOSTED:
+                    continue
+                result = await answer(resource)
+            except GroupError as refusal:
+                result = refused(resource, refusal.code, refusal.why)
+            except StateLogError as error:
+                log.warning("configs_unknown", group_id=resource.resource_name, reason=str(error))
+                result = refused(resource, *UNREAD)
+            except GroupRefused as error:
+                result = refused(resource, code_for(error.situation, GroupApi.ADMIN), error.why)
+            answered[_key(resource)] = result
+        return answered
+
+    async def _list(
+        self, request: GroupRequest, message: ListConfigResourcesRequest
+    ) -> ListConfigResourcesResponse:
+        wanted = frozenset(message.resource_types)
+        if request.header.api_version < FIRST_LIST_VERSION_WITH_TYPES:
+            wanted = frozenset({ConfigResourceType.CLIENT_METRICS})
+        ours: Iterable[str] = ()
+        if not wanted or ConfigResourceType.GROUP in wanted:
+            try:
+                ours = await self._groups.groups_with_configs()
+            except StateLogError:
+                code, _why = UNREAD
+                return ListConfigResourcesResponse(error_code=code)
+        theirs = await _listed_by_cluster(request, message, wanted)
+        of_groups = tuple(
+            ConfigResource(resource_name=group_id, resource_type=ConfigResourceType.GROUP)
+            for group_id in ours
+        )
+        merged = dict.fromkeys((*theirs.config_resources, *of_groups))
+        return replace(theirs, config_resources=() if theirs.error_code else tuple(merged))
+
+
+async def _listed_by_cluster(
+    request: GroupRequest, message: ListConfigResourcesRequest, wanted: frozenset[int]
+) -> ListConfigResourcesResponse:
+    """The cluster's part of the list. A broker without v1 lists client metrics or nothing at all,
+    so a request for every type gets UNSUPPORTED_VERSION from it."""
+    version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
+    known = {ConfigResourceType.GROUP}
+    if version >= 0:
+        known.add(ConfigResourceType.CLIENT_METRICS)
+    answer = ListConfigResourcesResponse()
+    if version >= FIRST_LIST_VERSION_WITH_TYPES:
+        answer = await forward(request, message)
+    elif not wanted or not wanted <= known:
+        answer = replace(answer, error_code=ErrorCode.UNSUPPORTED_VERSION)
+    elif ConfigResourceType.CLIENT_METRICS in wanted:
+        answer = await request.upstream.ask(ListConfigResourcesRequest(), version)
+    return answer
+
+
+def _key(resource: _Resource | DescribeConfigsResult | AlterConfigsResourceResponse) -> _Key:
+    return resource.resource_type, resource.resource_name
+
+
+def _is_group(resource: _Resource) -> bool:
+    return resource.resource_type == ConfigResourceType.GROUP
+
+
+def _in_order(
+    resources: Iterable[_Resource],
+    answers: Mapping[_Key, _T],
+    refused: Callable[[_Resource, ErrorCode, str], _T],
+) -> tuple[_T, ...]:
+    """One answer per resource, in the order of the request."""
+    why = "the cluster does not answer for this resource"
+    return tuple(
+        answers.get(_key(each)) or refused(each, ErrorCode.UNSUPPORTED_VERSION, why)
+        for each in resources
+    )
+
+
+def _not_described(resource: _Resource, code: ErrorCode, why: str) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=why,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _altered(resource: _Resource, code: ErrorCode, why: str) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=why or None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _as_incremental(
+    resource: alter_configs.AlterConfigsResource,
+) -> incremental.AlterConfigsResource:
+    """AlterConfigs replaces all overrides of a group: a config that is not named is deleted."""
+    named = [
+        incremental.AlterableConfig(
+            name=each.name, config_operation=incremental.ConfigOperation.SET, value=each.value
+        )
+        for each in resource.configs
+    ]
+    others = [
+        incremental.AlterableConfig(
+            name=name, config_operation=incremental.ConfigOperation.DELETE, value=None
+        )
+        for name in KEYS.keys() - {each.name for each in resource.configs}
+    ]
+    return incremental.AlterConfigsResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=(*named, *others),
+    )
+
+
+def _changes(resource: incremental.AlterConfigsResource) -> tuple[ConfigChange, ...]:
+    """The engine's changes. Raises GroupError for an operation that Kafka does not have."""
+    for each in resource.configs:
+        if each.config_operation not in _OPERATIONS:
+            why = f"Unknown operation {each.config_operation}"
+            raise GroupError(ErrorCode.INVALID_REQUEST, why)
+    return tuple(
+        ConfigChange(
+            name=each.name,
+            operation=_OPERATIONS[incremental.ConfigOperation(each.config_operation)],
+            value=each.value,
+        )
+        for each in resource.configs
+    )
+
+
+def _entry(view: ConfigView, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    """One config; the first of its synonyms is the effective value (KIP-226)."""
+    synonyms = [(view.broker_name, view.default, ConfigSource.DEFAULT)]
+    if view.broker_value != view.default:
+        synonyms.insert(0, (view.broker_name, view.broker_value, ConfigSource.STATIC_BROKER))
+    if view.override is not None:
+        synonyms.insert(0, (view.name, view.override, ConfigSource.DYNAMIC_GROUP))
+    _name, value, source = synonyms[0]
+    return DescribeConfigsResourceResult(
+        name=view.name,
+        value=str(value),
+        read_only=False,
+        config_source=source,
+        is_sensitive=False,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=name, value=str(value), source=source)
+            for name, value, source in (synonyms if message.include_synonyms else ())
+        ),
+        config_type=ConfigType.INT,
+        documentation=view.documentation if message.include_documentation else None,
+    )

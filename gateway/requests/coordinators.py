@@ -1,0 +1,146 @@
+"""Remembers the upstream coordinator of each group, whose listener serves the group.
+
+Commits travel on the client's own upstream connection, so the client must connect to that listener.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+import trio
+
+from gateway.batches import batches
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
+from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.group_apis import GroupRequest
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.find_coordinator import (
+    Coordinator,
+    CoordinatorType,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+ASK_AGAIN_S = 1.0
+"""The shortest interval between two lookups for one group, however many clients ask."""
+LOOK_PATIENCE_S = 1.0
+"""The limit for finding a new coordinator: the member has already waited for the old one."""
+FIRST_FIND_VERSION_WITH_BATCHES = 4
+REMEMBERED_MAX = 10_000
+"""Groups whose coordinator is remembered. Beyond that the oldest lookup is forgotten."""
+
+
+class Coordinators:
+    """Looks up coordinators in the cluster, and remembers them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._nodes: dict[str, tuple[int, float]] = {}
+        self._silent_s = -math.inf  # when the other brokers last failed to answer in time
+
+    def is_at_lately(self, group_id: str, node_id: int) -> bool | None:
+        """Whether the group's coordinator is this broker, by the latest lookup; None if the cluster
+        should be asked."""
+        known = self._nodes.get(group_id)
+        if known is not None and known[0] == node_id:
+            return True
+        if known is not None and trio.current_time() - known[1] < ASK_AGAIN_S:
+            return False
+        return None
+
+    def last_known(self, group_id: str) -> int | None:
+        """The group's coordinator at the latest lookup, None before the first one."""
+        known = self._nodes.get(group_id)
+        return known[0] if known is not None else None
+
+    async def find(
+        self, request: GroupRequest, message: FindCoordinatorRequest
+    ) -> FindCoordinatorResponse:
+        """The cluster's answer. A group without an available coordinator keeps the last known one,
+        because the engine answers its members without the cluster too."""
+        version = request.header.api_version
+        is_batch = version >= FIRST_FIND_VERSION_WITH_BATCHES
+        keys = message.coordinator_keys if is_batch else (message.key,)
+        try:
+            answer = await ask_for_coordinators(message, request.upstream, version)
+        except UpstreamLost:
+            answer = _nobody(keys, is_batch=is_batch)
+            if message.key_type == CoordinatorType.GROUP:
+                await self._nodes_instead(keys, request.node_id)
+        if message.key_type != CoordinatorType.GROUP:
+            return answer
+        if is_batch:
+            found: list[Coordinator] = []
+            for some in batches(answer.coordinators):
+                found += [self._as_before(each.key, each.error_code) or each for each in some]
+                await trio.lowlevel.checkpoint()
+            return replace(answer, coordinators=tuple(found))
+        if (one := self._as_before(message.key, answer.error_code)) is None:
+            return answer
+        return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)
+
+    def _as_before(self, group_id: str, error_code: int) -> Coordinator | None:
+        if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return None
+        node_id = self.last_known(group_id)
+        if node_id is None:
+            return None
+        address = self._cluster.addresses.get(node_id)
+        if address is None:  # the broker joined after the latest look at the cluster
+            return None
+        host, port = address
+        return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
+
+    async def where_instead(self, group_id: str, away: int) -> int | None:
+        """The group's coordinator while the broker `away` is unreachable; None if unknown."""
+        return (await self._nodes_instead((group_id,), away)).get(group_id)
+
+    async def _nodes_instead(self, group_ids: Collection[str], away: int) -> Mapping[str, int]:
+        """The same for many groups, in one batch.
+
+        After a lookup that took too long, none is started for a while: otherwise every request of a
+        member would wait for its own, and its heartbeats behind them.
+        """
+        if trio.current_time() - self._silent_s < ASK_AGAIN_S:
+            return {}
+        with trio.move_on_after(LOOK_PATIENCE_S):
+            return await self._look_up(group_ids, doubtful=away)
+        self._silent_s = trio.current_time()
+        return {}
+
+    async def node_of(self, group_id: str, *, doubtful: int | None = None) -> int:
+        """Ask the cluster; `doubtful` is a broker that may not answer. Raises UpstreamError."""
+        node_id = await self._cluster.coordinator_of(group_id, doubtful=doubtful)
+        self._remember(group_id, node_id)
+        return node_id
+
+    async def nodes_of(self, group_ids: Collection[str]) -> Mapping[str, int]:
+        """The last known coordinator of each group. Unknown ones are looked up in one batch; groups
+        whose lookup fails are left out."""
+        known = {each: self._nodes[each][0] for each in group_ids if each in self._nodes}
+        others = [each for each in group_ids if each not in known]
+        return {**known, **await self._look_up(others)} if others else known
+
+    async def _look_up(
+        self, group_ids: Collection[str], *, doubtful: int | None = None
+    ) -> Mapping[str, int]:
+        told = await self._cluster.coordinators_of(group_ids, doubtful=doubtful)
+        found = {each: node for each, node in told.items() if not isinstance(node, UpstreamError)}
+        for group_id, node_id in found.items():
+            self._remember(group_id, node_id)
+        return found
+
+    def _remember(self, group_id: str, node_id: int) -> None:
+        self._nodes.pop(group_id, None)  # so that the latest lookup comes last
+        self._nodes[group_id] = (node_id, trio.current_time())
+        if len(self._nodes) > REMEMBERED_MAX:
+            del self._nodes[next(iter(self._nodes))]
+
+
+def _nobody(keys: Iterable[str], *, is_batch: bool) -> FindCoordinatorResponse:
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not is_batch:
+        return FindCoordinatorResponse(error_code=code, node_id=-1, port=-1)
+    return without_coordinator(keys, code)

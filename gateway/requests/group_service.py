@@ -1,0 +1,207 @@
+"""Answers group requests, with the hosted groups, the cluster, or both.
+
+This is the data path's `GroupApis`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.conversions import TopicNames
+from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.group_apis import GroupRequest
+from gateway.events.event import Tell
+from gateway.events.log_lines import write_to_log
+from gateway.groups.groups import Groups
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.observers.clients_seen import ClientsSeen
+from gateway.observers.connection_members import ConnectionMembers
+from gateway.observers.offset_reporter import OffsetReporter
+from gateway.requests.admin_apis import AdminApis
+from gateway.requests.commit_parts import joined
+from gateway.requests.commit_topic_ids import FIRST_VERSION_WITH_TOPIC_IDS, completed, named
+from gateway.requests.commits import CommitApis
+from gateway.requests.config_apis import ConfigApis
+from gateway.requests.coordinators import Coordinators
+from gateway.requests.group_calls import GroupCalls, is_foreign
+from gateway.requests.messages import MemberMessage
+from gateway.requests.offset_delete import OffsetDeleteApi
+from gateway.requests.offset_fetch import OffsetFetchApi
+from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
+from gateway.requests.refusals import GroupMessage, refusal, refused
+from kafka_codecs.alter_configs import AlterConfigsRequest
+from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_configs import DescribeConfigsRequest
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.list_config_resources import ListConfigResourcesRequest
+from kafka_codecs.list_groups import ListGroupsRequest
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_delete import OffsetDeleteRequest
+from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+
+class GroupService:
+    """Answers group requests; see `gateway.data_path.group_apis.GroupApis`."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        coordinators: Coordinators,
+        *,
+        topic_names: TopicNames,
+        offsets: OffsetReporter,
+        shows_members: bool,
+        tell: Tell = write_to_log,
+    ) -> None:
+        """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
+        lists the members of consumer groups."""
+        self._groups = groups
+        self._coordinators = coordinators
+        self._topic_names = topic_names
+        self._calls = GroupCalls(groups, coordinators)
+        self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
+        self._configs = ConfigApis(groups)
+        self._commits = CommitApis(groups, self._calls)
+        self._deletes = OffsetDeleteApi(groups, self._calls)
+        self._connection_members = ConnectionMembers()
+        self._fetch = OffsetFetchApi(groups, offsets, self._connection_members)
+        self._clients = ClientsSeen(tell)
+        self._offset_reporter = offsets
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        """The answer to one request.
+
+        Raises UpstreamLost if the broker is away and the api has no error to say so, or GroupFailed
+        after a bug in the gateway; either closes the connection.
+        """
+        try:
+            answer = await self._answer(request)
+        except UpstreamLost:
+            return await self._answer_alone(request)
+        return self._noted(request, answer)
+
+    async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
+        """The answers to OffsetCommits that arrived together. If all belong to one group, the
+        cluster gets them without a wait in between."""
+        if len({cast(OffsetCommitRequest, each.message).group_id for each in requests}) > 1:
+            return [await self.answer(request) for request in requests]
+        try:
+            answers = await self._commits.answer(requests)
+        except UpstreamLost:
+            answers = [None] * len(requests)
+        return [
+            await self._answer_alone(request) if answer is None else self._noted(request, answer)
+            for request, answer in zip(requests, answers, strict=True)
+        ]
+
+    def last_word(self, request: GroupRequest, response: Struct) -> Struct:
+        """Replace an answer that members rely on if the state log is no longer surely ours: another
+        gateway may have fenced the member while this one was paused or cut off."""
+        message = request.message
+        if (
+            isinstance(message, MemberMessage)
+            and not self._groups.may_answer
+            and not self._belongs_to_cluster(message)
+        ):
+            why = "another gateway may own the state log"
+            return refused(message, request.header.api_version, Situation.LOG_NOT_OURS, why)
+        return response
+
+    def _belongs_to_cluster(self, message: MemberMessage) -> bool:
+        if self._groups.is_live(message.group_id):
+            return False
+        joins_another = isinstance(message, JoinGroupRequest) and is_foreign(message)
+        return joins_another or self._groups.belongs_to_cluster(message.group_id)
+
+    async def _answer(self, request: GroupRequest) -> Struct:
+        match request.message:
+            case FindCoordinatorRequest() as message:
+                return await self._coordinators.find(request, message)
+            case OffsetFetchRequest() as message:
+                return await self._fetch.fetch(request, message)
+            case (
+                DescribeGroupsRequest()
+                | ConsumerGroupDescribeRequest()
+                | ListGroupsRequest()
+                | DeleteGroupsRequest()
+            ) as message:
+                return await self._admin.answer(request, message)
+            case (
+                DescribeConfigsRequest()
+                | AlterConfigsRequest()
+                | IncrementalAlterConfigsRequest()
+                | ListConfigResourcesRequest()
+            ) as message:
+                return await self._configs.answer(request, message)
+            case OffsetCommitRequest():
+                return await self._commit(request)
+            case TxnOffsetCommitRequest() as message:
+                return await self._commit_in_transaction(request, message)
+            case OffsetDeleteRequest() as message:
+                return await self._deletes.answer(request, message)
+            case _:
+                return await self._calls.answer(request, cast(MemberMessage, request.message))
+
+    async def _commit(self, request: GroupRequest) -> Struct:
+        (answer,) = await self._commits.answer((request,))
+        if answer is None:
+            raise UpstreamLost
+        return answer
+
+    async def _commit_in_transaction(
+        self, request: GroupRequest, message: TxnOffsetCommitRequest
+    ) -> Struct:
+        """Since v6 a commit names topics by id. As in Kafka, unknown ones get UNKNOWN_TOPIC_ID."""
+        version = request.header.api_version
+        if version < FIRST_VERSION_WITH_TOPIC_IDS:
+            return await self._commit(request)
+        try:
+            names = await self._topic_names({topic.topic_id for topic in message.topics})
+        except UpstreamError as error:
+            return refused(message, version, Situation.HOLDER_UNKNOWN, str(error))
+        known, unknown = named(message, names)
+        rest = refusal(unknown, version, ErrorCode.UNKNOWN_TOPIC_ID, "")
+        if not known.topics:
+            return rest
+        stored = await self._commit(replace(request, message=known))
+        return joined(completed(cast(TxnOffsetCommitResponse, stored), known), rest)
+
+    def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
+        self._clients.note(request, answer)
+        self._connection_members.note(request, answer)
+        self._offset_reporter.note_commit(request, answer)
+        self._offset_reporter.note_delete(request, answer)
+        return answer
+
+    async def _answer_alone(self, request: GroupRequest) -> Struct:
+        """Answer while the broker is away: the client retries here or at the new coordinator.
+
+        Raises UpstreamLost.
+        """
+        message, version = request.message, request.header.api_version
+        if isinstance(message, OffsetFetchRequest):
+            answers = []
+            for each in groups_of(message, version):
+                situation = await self._when_away(request, each.group_id)
+                answers.append(failed(each, code_for(situation, GroupApi.FETCH), version))
+            return response_of(tuple(answers), version)
+        if isinstance(message, GroupMessage):
+            situation = await self._when_away(request, message.group_id)
+            return refused(message, version, situation, "the broker is away")
+        raise UpstreamLost
+
+    async def _when_away(self, request: GroupRequest, group_id: str) -> Situation:
+        """NOT_COORDINATOR only if there is another coordinator: while a client looks for one, it
+        sends no heartbeats."""
+        node_id = await self._coordinators.where_instead(group_id, request.node_id)
+        if node_id in (None, request.node_id):
+            return Situation.BROKER_AWAY
+        return Situation.COORDINATOR_MOVED

@@ -1,0 +1,251 @@
+"""Translates Kafka's group messages to the engine's events, and the engine's replies to messages.
+
+Versions matter only where a field changes its meaning.
+"""
+
+from uuid import UUID, uuid4
+
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    Leaver,
+    Request,
+    SyncGroupReceived,
+)
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    HeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.interface.topics import Partition, by_topic
+from coordinator.interface.volatile_records import Token
+from kafka_codecs import consumer_group_heartbeat
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import (
+    FIRST_LEAVE_VERSION_WITH_MEMBERS,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+
+MemberMessage = (
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
+    | ConsumerGroupHeartbeatRequest
+)
+"""Requests whose answers the engine decides. The outcome of a commit is the cluster's."""
+
+# A JoinGroup before v1 has no rebalance timeout; the session timeout takes its place (rule 1.2).
+FIRST_JOIN_VERSION_WITH_REBALANCE_TIMEOUT = 1
+# From v7 on a missing protocol name is null instead of empty (KIP-559).
+FIRST_JOIN_VERSION_WITH_NULL_PROTOCOL = 7
+
+
+def join_event(
+    token: int,
+    header: RequestHeader,
+    message: JoinGroupRequest,
+    client_host: str,
+    fresh_id: UUID,
+) -> JoinGroupReceived:
+    has_timeout = header.api_version >= FIRST_JOIN_VERSION_WITH_REBALANCE_TIMEOUT
+    return JoinGroupReceived(
+        token=token,
+        version=header.api_version,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        client_id=header.client_id or "",
+        client_host=f"/{client_host}",
+        protocol_type=message.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in message.protocols),
+        session_timeout_ms=message.session_timeout_ms,
+        rebalance_timeout_ms=(
+            message.rebalance_timeout_ms if has_timeout else message.session_timeout_ms
+        ),
+        fresh_id=fresh_id,
+    )
+
+
+def join_response(reply: JoinGroupReply, version: int) -> JoinGroupResponse:
+    no_name = None if version >= FIRST_JOIN_VERSION_WITH_NULL_PROTOCOL else ""
+    return JoinGroupResponse(
+        error_code=reply.error,
+        generation_id=reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol_name or no_name,
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=tuple(
+            JoinGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata,
+            )
+            for member in reply.members
+        ),
+    )
+
+
+def sync_event(token: int, header: RequestHeader, message: SyncGroupRequest) -> SyncGroupReceived:
+    return SyncGroupReceived(
+        token=token,
+        version=header.api_version,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        generation=message.generation_id,
+        protocol_type=message.protocol_type,
+        protocol_name=message.protocol_name,
+        assignments=tuple((each.member_id, each.assignment) for each in message.assignments),
+    )
+
+
+def sync_response(reply: SyncGroupReply) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=reply.error,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol_name,
+        assignment=reply.assignment,
+    )
+
+
+def heartbeat_event(token: int, message: HeartbeatRequest) -> HeartbeatReceived:
+    return HeartbeatReceived(
+        token=token,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        generation=message.generation_id,
+    )
+
+
+def heartbeat_response(reply: HeartbeatReply) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=reply.error)
+
+
+def leave_event(
+    token: int, header: RequestHeader, message: LeaveGroupRequest
+) -> LeaveGroupReceived:
+    if header.api_version < FIRST_LEAVE_VERSION_WITH_MEMBERS:
+        return LeaveGroupReceived(token=token, members=(Leaver(member_id=message.member_id),))
+    return LeaveGroupReceived(
+        token=token,
+        members=tuple(
+            Leaver(member_id=each.member_id, instance_id=each.group_instance_id)
+            for each in message.members
+        ),
+    )
+
+
+def leave_response(reply: LeaveGroupReply, version: int) -> LeaveGroupResponse:
+    if version < FIRST_LEAVE_VERSION_WITH_MEMBERS:
+        error = reply.error or (reply.members[0].error if reply.members else 0)
+        return LeaveGroupResponse(error_code=error)
+    return LeaveGroupResponse(
+        error_code=reply.error,
+        members=tuple(
+            MemberResponse(
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                error_code=each.error,
+            )
+            for each in reply.members
+        ),
+    )
+
+
+def consumer_heartbeat_event(
+    token: int,
+    header: RequestHeader,
+    message: ConsumerGroupHeartbeatRequest,
+    client_host: str,
+    fresh_id: UUID,
+) -> ConsumerHeartbeatReceived:
+    owned = message.topic_partitions
+    return ConsumerHeartbeatReceived(
+        token=token,
+        version=header.api_version,
+        member_id=message.member_id,
+        member_epoch=message.member_epoch,
+        client_id=header.client_id or "",
+        client_host=f"/{client_host}",
+        instance_id=message.instance_id,
+        rack_id=message.rack_id,
+        rebalance_timeout_ms=message.rebalance_timeout_ms,
+        topic_names=message.subscribed_topic_names,
+        topic_regex=message.subscribed_topic_regex,
+        server_assignor=message.server_assignor,
+        owned=(
+            None
+            if owned is None
+            else frozenset(Partition(each.topic_id, n) for each in owned for n in each.partitions)
+        ),
+        lists_owned_topics=bool(owned),
+        fresh_id=fresh_id,
+    )
+
+
+def event(token: Token, header: RequestHeader, message: MemberMessage, client_host: str) -> Request:
+    """The engine's event for a member's message."""
+    match message:
+        case JoinGroupRequest():
+            return join_event(token, header, message, client_host, uuid4())
+        case SyncGroupRequest():
+            return sync_event(token, header, message)
+        case HeartbeatRequest():
+            return heartbeat_event(token, message)
+        case LeaveGroupRequest():
+            return leave_event(token, header, message)
+        case ConsumerGroupHeartbeatRequest():
+            return consumer_heartbeat_event(token, header, message, client_host, uuid4())
+
+
+def response(reply: Reply, version: int) -> Struct:
+    """The message for a reply of the engine. Raises TypeError for a verdict on offsets, configs or
+    a deletion."""
+    match reply:
+        case JoinGroupReply():
+            return join_response(reply, version)
+        case SyncGroupReply():
+            return sync_response(reply)
+        case HeartbeatReply():
+            return heartbeat_response(reply)
+        case LeaveGroupReply():
+            return leave_response(reply, version)
+        case ConsumerHeartbeatReply():
+            return consumer_heartbeat_response(reply)
+        case _:
+            raise TypeError(f"{type(reply).__name__} answers no member")
+
+
+def consumer_heartbeat_response(reply: ConsumerHeartbeatReply) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if reply.assignment is not None:
+        assignment = consumer_group_heartbeat.Assignment(
+            topic_partitions=tuple(
+                consumer_group_heartbeat.TopicPartitions(topic_id=topic_id, partitions=numbers)
+                for topic_id, numbers in by_topic(reply.assignment).items()
+            )
+        )
+    return ConsumerGroupHeartbeatResponse(
+        error_code=reply.error,
+        error_message=reply.why or None,
+        member_id=reply.member_id,
+        member_epoch=reply.member_epoch,
+        heartbeat_interval_ms=reply.heartbeat_interval_ms,
+        assignment=assignment,
+    )

@@ -1,0 +1,161 @@
+"""OffsetDelete of a hosted group: offsets of subscribed topics stay, the cluster deletes the others
+after the anchor has left the group.
+
+The image of the topics says what exists, the engine's verdict which topics are subscribed.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+import trio
+
+from coordinator.interface.events import OffsetDeleteReceived
+from coordinator.interface.replies import OffsetDeleteVerdict
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.groups import GroupRefused, Groups, checked
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Forwarded, Refused
+from gateway.requests.forwarding import forward
+from gateway.requests.group_calls import GroupCalls, ask_cluster
+from gateway.requests.refusals import refused
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+Topic = OffsetDeleteRequestTopic
+Wanted = Callable[[str, int], bool]
+
+
+class OffsetDeleteApi:
+    """Answers OffsetDelete."""
+
+    def __init__(self, groups: Groups, calls: GroupCalls) -> None:
+        self._groups = groups
+        self._calls = calls
+
+    async def answer(
+        self, request: GroupRequest, message: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse:
+        """Delete offsets of topics without subscribers. Raises UpstreamLost, GroupFailed."""
+        group_id, version = message.group_id, request.header.api_version
+        if not group_id:
+            return _refused(message, version, Situation.EMPTY_GROUP_ID)
+        names = tuple(topic.name for topic in message.topics)
+        image = Topics()
+
+        def event(token: Token, topics: Topics) -> OffsetDeleteReceived:
+            nonlocal image
+            image = topics
+            return OffsetDeleteReceived(token=token, topic_names=names)
+
+        call = self._calls.call_for(request, message)
+        call.make = event
+        answer = await self._calls.ask(request, group_id, call, frozenset(names))
+        if isinstance(answer, Refused):
+            return _refused(message, version, answer.situation)
+        if isinstance(answer, Forwarded):
+            return cast(OffsetDeleteResponse, await ask_cluster(request, message))
+        verdict = cast(OffsetDeleteVerdict, checked(answer))
+        if verdict.error and not self._groups.may_answer:
+            return _refused(message, version, Situation.LOG_NOT_OURS)
+        if verdict.error:
+            return OffsetDeleteResponse(error_code=verdict.error)
+        return await self._delete(request, message, image, verdict)
+
+    async def _delete(
+        self,
+        request: GroupRequest,
+        message: OffsetDeleteRequest,
+        image: Topics,
+        verdict: OffsetDeleteVerdict,
+    ) -> OffsetDeleteResponse:
+        def stays(name: str, index: int) -> bool:
+            return name in verdict.subscribed and exists(image, name, index)
+
+        group_id = message.group_id
+        staying = kept(message, stays)
+        await trio.lowlevel.checkpoint()  # the request may name thousands of topics
+        others = deletable(message, stays)
+        if not others:
+            return OffsetDeleteResponse(topics=staying)
+        if self._groups.is_live(group_id) and self._groups.is_held(group_id):
+            # DEV D37: the cluster would refuse, because the anchor is in the group.
+            held = answered_here(others, image, ErrorCode.NON_EMPTY_GROUP)
+            return OffsetDeleteResponse(topics=(*held, *staying))
+        try:
+            await self._groups.release(group_id)
+        except GroupRefused as error:
+            return _refused(message, request.header.api_version, error.situation)
+        answer: OffsetDeleteResponse = await forward(request, replace(message, topics=others))
+        if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and verdict.group_exists:
+            never_committed = answered_here(others, image, ErrorCode.NONE)
+            answer = OffsetDeleteResponse(topics=never_committed)
+        return replace(answer, topics=(*answer.topics, *staying))
+
+
+def _refused(
+    message: OffsetDeleteRequest, version: int, situation: Situation
+) -> OffsetDeleteResponse:
+    return cast(OffsetDeleteResponse, refused(message, version, situation, ""))
+
+
+def deletable(request: OffsetDeleteRequest, stays: Wanted) -> tuple[Topic, ...]:
+    """The part of a request that the cluster decides."""
+    return _filtered(request.topics, lambda name, index: not stays(name, index))
+
+
+def kept(request: OffsetDeleteRequest, stays: Wanted) -> tuple[OffsetDeleteResponseTopic, ...]:
+    """The answers for partitions that stay because their topic is subscribed."""
+    return tuple(
+        _with_code(topic, lambda _: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+        for topic in _filtered(request.topics, stays)
+    )
+
+
+def answered_here(
+    topics: tuple[Topic, ...], image: Topics, code: ErrorCode
+) -> tuple[OffsetDeleteResponseTopic, ...]:
+    """The answers for partitions that the cluster is not asked about: `code` for existing ones."""
+
+    def answered(topic: Topic) -> OffsetDeleteResponseTopic:
+        return _with_code(
+            topic,
+            lambda index: (
+                code if exists(image, topic.name, index) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ),
+        )
+
+    return tuple(answered(topic) for topic in topics)
+
+
+def exists(image: Topics, name: str, index: int) -> bool:
+    """Whether the partition exists."""
+    topic = image.by_name.get(name)
+    return topic is not None and 0 <= index < topic.partition_count
+
+
+def _filtered(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ...]:
+    chosen = (
+        (topic, tuple(p for p in topic.partitions if wanted(topic.name, p.partition_index)))
+        for topic in topics
+    )
+    return tuple(replace(topic, partitions=some) for topic, some in chosen if some)
+
+
+def _with_code(topic: Topic, code: Callable[[int], int]) -> OffsetDeleteResponseTopic:
+    def partition(asked: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
+        index = asked.partition_index
+        return OffsetDeleteResponsePartition(partition_index=index, error_code=code(index))
+
+    return OffsetDeleteResponseTopic(
+        name=topic.name, partitions=tuple(partition(asked) for asked in topic.partitions)
+    )

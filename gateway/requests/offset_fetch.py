@@ -1,0 +1,257 @@
+"""OffsetFetch: the engines check each group of a request, the cluster answers for those that pass.
+
+Requests here always name a list of groups; `offset_fetch_shapes` converts the older shape.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import trio
+
+from coordinator.interface.events import OffsetFetchReceived
+from coordinator.interface.topics import Topics
+from gateway.batches import batches
+from gateway.cluster.embedded import is_embedded
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
+from gateway.events.offset_events import NO_MEMBER
+from gateway.groups.groups import GroupRefused, Groups
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.standing import Verdict
+from gateway.hosting.states import Mode
+from gateway.observers.connection_members import ConnectionMembers
+from gateway.observers.offset_reporter import OffsetReporter
+from gateway.requests.forwarding import highest_version
+from gateway.requests.offset_fetch_shapes import (
+    FIRST_VERSION_WITH_BATCHES,
+    FIRST_VERSION_WITH_GROUP_ERROR,
+    answer_about,
+    failed,
+    groups_of,
+    request_about,
+    response_of,
+    told_apart,
+)
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+
+FIRST_VERSION_WITH_REQUIRE_STABLE = 7
+EMBEDDED_METADATA_VERSION = 1
+
+GROUPS_ONE_BY_ONE_MAX = 1_000
+"""Groups of one request that are looked up one by one at a broker without batches. For the others
+the client gets a retriable error."""
+
+Asked = tuple[OffsetFetchRequestGroup, ...]
+
+
+class OffsetFetchApi:
+    """Answers OffsetFetch for hosted and forwarded groups alike."""
+
+    def __init__(
+        self, groups: Groups, reporter: OffsetReporter, connection_members: ConnectionMembers
+    ) -> None:
+        self._groups = groups
+        self._offset_reporter = reporter
+        self._connection_members = connection_members
+
+    async def fetch(
+        self, request: GroupRequest, message: OffsetFetchRequest
+    ) -> OffsetFetchResponse:
+        """Check each group, then fetch those that pass. Raises UpstreamLost."""
+        version = request.header.api_version
+        groups, contradictory = _distinct(groups_of(message, version))
+        asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
+        answers: list[OffsetFetchResponseGroup] = []
+        for some in batches(asked):
+            answers += await self._fetch_some(request, message, some, contradictory)
+        code = code_for(Situation.HOLDER_UNKNOWN, GroupApi.FETCH)
+        answers += [failed(group, code, version) for group in groups[len(asked) :]]
+        return response_of(tuple(answers), version)
+
+    async def _fetch_some(
+        self,
+        request: GroupRequest,
+        message: OffsetFetchRequest,
+        groups: Sequence[OffsetFetchRequestGroup],
+        contradictory: frozenset[str],
+    ) -> list[OffsetFetchResponseGroup]:
+        version = request.header.api_version
+        unstable = _stability_error(request, message)
+        verdicts = await self._groups.verdicts(each.group_id for each in groups if each.group_id)
+        vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
+        for group in groups:
+            await trio.lowlevel.checkpoint()  # the request may name thousands of groups
+            if group.group_id in contradictory:
+                vetted.append(ErrorCode.INVALID_REQUEST)
+            else:
+                verdict = verdicts.get(group.group_id)
+                vetted.append(unstable or await self._vetted(group, verdict))
+        passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
+        fetched = await _fetch(request, passed, require_stable=message.require_stable)
+        answers = {answer.group_id: answer for answer in fetched}
+        for group in groups:
+            if group.group_id in answers:
+                self._note(request, group, answers[group.group_id])
+        return [
+            failed(group, verdict, version)
+            if isinstance(verdict, ErrorCode)
+            else told_apart(group, answers[group.group_id], version)
+            for group, verdict in zip(groups, vetted, strict=True)
+        ]
+
+    def _note(
+        self,
+        request: GroupRequest,
+        group: OffsetFetchRequestGroup,
+        answer: OffsetFetchResponseGroup,
+    ) -> None:
+        """Report the fetch as a member's start, if the group has members."""
+        if self._groups.is_live(group.group_id):
+            member_id = group.member_id or self._connection_members.member_of(
+                request, group.group_id
+            )
+            self._offset_reporter.note_fetch(group.group_id, member_id or NO_MEMBER, answer.topics)
+
+    async def _vetted(
+        self, group: OffsetFetchRequestGroup, verdict: Verdict | None
+    ) -> OffsetFetchRequestGroup | ErrorCode:
+        """The group to ask the cluster about, or the error."""
+        if verdict is None:  # the empty group id is the cluster's alone (rule 2.9)
+            return group
+        match verdict.mode:
+            case Mode.UNKNOWN:
+                return code_for(Situation.HOLDER_UNKNOWN, GroupApi.FETCH)
+            case Mode.ELSEWHERE:
+                return code_for(Situation.ELSEWHERE, GroupApi.FETCH)
+            case Mode.OCCUPIED | Mode.FORWARDED:
+                return group
+            case Mode.HOSTED:
+                return await self._vetted_here(group)
+
+    async def _vetted_here(
+        self, group: OffsetFetchRequestGroup
+    ) -> OffsetFetchRequestGroup | ErrorCode:
+        """The same for a hosted group."""
+        topics = group.topics
+
+        def event(token: int, image: Topics) -> OffsetFetchReceived:
+            return OffsetFetchReceived(
+                token=token,
+                member_id=group.member_id,
+                epoch=group.member_epoch,
+                partitions=(
+                    None
+                    if topics is None
+                    else image.partitions((topic.name, topic.partition_indexes) for topic in topics)
+                ),
+            )
+
+        names = [topic.name for topic in topics or ()]
+        try:
+            reply = await self._groups.ask(group.group_id, event, names, api=GroupApi.FETCH)
+        except GroupRefused as error:
+            return code_for(error.situation, GroupApi.FETCH)
+        if reply.error:
+            may_answer = self._groups.may_answer
+            return reply.error if may_answer else code_for(Situation.LOG_NOT_OURS, GroupApi.FETCH)
+        return replace(group, member_id=None, member_epoch=-1)
+
+
+def _distinct(groups: Asked) -> tuple[Asked, frozenset[str]]:
+    """Each group once, and the ids of groups named more than once with different contents."""
+    distinct = dict.fromkeys(groups)
+    one_each = {each.group_id: each for each in distinct}
+    counts = Counter(each.group_id for each in distinct)
+    return tuple(one_each.values()), frozenset(each for each, n in counts.items() if n > 1)
+
+
+def _stability_error(request: GroupRequest, message: OffsetFetchRequest) -> ErrorCode | None:
+    """UNSUPPORTED_VERSION if the request needs RequireStable and the cluster lacks it.
+
+    The embedded cluster stores no transactional offsets, so all of its offsets are stable.
+    """
+    knows_it = (
+        highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_REQUIRE_STABLE
+    )
+    if message.require_stable and not knows_it and not is_embedded(request.upstream.versions):
+        return ErrorCode.UNSUPPORTED_VERSION
+    return None
+
+
+def _takes_batches(request: GroupRequest) -> bool:
+    return highest_version(request.upstream, ApiKey.OFFSET_FETCH) >= FIRST_VERSION_WITH_BATCHES
+
+
+async def _fetch(
+    request: GroupRequest, groups: Asked, *, require_stable: bool
+) -> tuple[OffsetFetchResponseGroup, ...]:
+    """Ask the cluster in one batch, or group by group before v8."""
+    if not groups:
+        return ()
+    version = highest_version(request.upstream, ApiKey.OFFSET_FETCH)
+    if _takes_batches(request):
+        spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_BATCHES))
+        batch: OffsetFetchResponse = await request.upstream.ask(
+            OffsetFetchRequest(groups=groups, require_stable=require_stable), spoken
+        )
+        return batch.groups
+    spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
+    stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
+    ask = _ask_embedded if is_embedded(request.upstream.versions) else _ask_one_by_one
+    return await ask(request, groups, spoken, stable)
+
+
+async def _ask_one_by_one(
+    request: GroupRequest, groups: Asked, version: int, require_stable: bool
+) -> tuple[OffsetFetchResponseGroup, ...]:
+    asked = [request_about(group, require_stable=require_stable) for group in groups]
+    answers: Sequence[OffsetFetchResponse] = await request.upstream.ask_all(asked, version)
+    return tuple(
+        answer_about(group.group_id, answer) for group, answer in zip(groups, answers, strict=True)
+    )
+
+
+async def _ask_embedded(
+    request: GroupRequest, groups: Asked, version: int, require_stable: bool
+) -> tuple[OffsetFetchResponseGroup, ...]:
+    """The mock cluster cannot list committed offsets, so ask about every partition."""
+    unnamed = {group.group_id for group in groups if group.topics is None}
+    every = await _every_partition(request.upstream) if unnamed else ()
+    named = tuple(
+        replace(group, topics=every) if group.group_id in unnamed else group for group in groups
+    )
+    answers = await _ask_one_by_one(request, named, version, require_stable)
+    return tuple(
+        _only_committed(answer) if answer.group_id in unnamed else answer for answer in answers
+    )
+
+
+def _only_committed(answer: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+    committed = [
+        replace(topic, partitions=tuple(p for p in topic.partitions if p.committed_offset >= 0))
+        for topic in answer.topics
+    ]
+    return replace(answer, topics=tuple(topic for topic in committed if topic.partitions))
+
+
+async def _every_partition(upstream: Upstream) -> tuple[OffsetFetchRequestTopic, ...]:
+    """All partitions of the embedded cluster, which cannot answer for "all topics" (null)."""
+    asked = MetadataRequest(topics=None)
+    answer: MetadataResponse = await upstream.ask(asked, EMBEDDED_METADATA_VERSION)
+    return tuple(
+        OffsetFetchRequestTopic(
+            name=topic.name or "",
+            partition_indexes=tuple(partition.partition_index for partition in topic.partitions),
+        )
+        for topic in answer.topics
+    )

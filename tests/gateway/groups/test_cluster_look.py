@@ -1,0 +1,291 @@
+"""What the cluster says of its groups. test_standing.py tests what follows from it,
+test_hosting_with_kafka.py asks real brokers."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from gateway.cluster.errors import UpstreamError
+from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX, ClusterLook
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind, TooOld
+from kafka_codecs import consumer_group_describe, describe_groups
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from tests.support.hosted_groups import ScriptedCluster
+
+KAFKA_2_3: dict[int, tuple[int, int]] = {
+    ApiKey.DESCRIBE_GROUPS: (0, 3),
+    ApiKey.JOIN_GROUP: (0, 5),
+    ApiKey.SYNC_GROUP: (0, 3),
+    ApiKey.HEARTBEAT: (0, 3),
+    ApiKey.LEAVE_GROUP: (0, 2),
+    ApiKey.OFFSET_COMMIT: (0, 7),
+}
+
+
+def classic(
+    *client_ids: str, protocol_type: str = "consumer", protocol: str = "", error_code: int = 0
+) -> DescribeGroupsResponse:
+    """An answer of DescribeGroups."""
+    members = tuple(
+        describe_groups.DescribedGroupMember(
+            member_id=f"{client_id}-1",
+            client_id=client_id,
+            client_host="/",
+            member_metadata=b"",
+            member_assignment=b"",
+        )
+        for client_id in client_ids
+    )
+    group = describe_groups.DescribedGroup(
+        group_id="g",
+        error_code=error_code,
+        protocol_type=protocol_type,
+        protocol_data=protocol,
+        members=members,
+    )
+    return DescribeGroupsResponse(groups=(group,))
+
+
+def native(*client_ids: str, error_code: int = 0) -> ConsumerGroupDescribeResponse:
+    """An answer of ConsumerGroupDescribe."""
+    members = tuple(
+        consumer_group_describe.Member(
+            member_id=f"{client_id}-1",
+            client_id=client_id,
+            client_host="/",
+            member_epoch=1,
+            subscribed_topic_names=(),
+            assignment=consumer_group_describe.Assignment(topic_partitions=()),
+            target_assignment=consumer_group_describe.Assignment(topic_partitions=()),
+        )
+        for client_id in client_ids
+    )
+    group = consumer_group_describe.DescribedGroup(
+        group_id="g", error_code=error_code, members=members
+    )
+    return ConsumerGroupDescribeResponse(groups=(group,))
+
+
+def cluster_that_says(
+    to_classic: DescribeGroupsResponse, to_native: ConsumerGroupDescribeResponse | None = None
+) -> ScriptedCluster:
+    """A cluster with these answers for any group. It supports the native protocol if it has such an
+    answer."""
+    cluster = ScriptedCluster()
+    cluster.spoken = {**KAFKA_2_3}
+
+    def describe(asked: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        (group,) = to_classic.groups
+        return DescribeGroupsResponse(
+            groups=tuple(replace(group, group_id=each) for each in asked.groups)
+        )
+
+    cluster.answers = {DescribeGroupsRequest: describe}
+    if to_native is not None:
+        (group,) = to_native.groups
+
+        def describe_native(asked: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+            return ConsumerGroupDescribeResponse(
+                groups=tuple(replace(group, group_id=each) for each in asked.group_ids)
+            )
+
+        cluster.spoken[ApiKey.CONSUMER_GROUP_DESCRIBE] = (0, 1)
+        cluster.answers[ConsumerGroupDescribeRequest] = describe_native
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("to_classic", "to_native", "found"),
+    [
+        (classic(), None, Nobody()),
+        (classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND), None, Nobody()),
+        (classic(), native(), Nobody()),
+        (classic(), native(error_code=ErrorCode.UNSUPPORTED_VERSION), Nobody()),
+        (
+            classic("c"),
+            native(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+            Occupants("consumer", ("c",)),
+        ),
+        (classic("c", protocol_type=""), None, Occupants("", ("c",))),
+        (
+            classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+            native("n", "m"),
+            Occupants("consumer", ("n", "m")),
+        ),
+        (classic("c", protocol="range"), None, Occupants("consumer", ("c",), "range")),
+        (classic("w", protocol_type="connect"), None, Occupants("connect", ("w",))),
+    ],
+)
+async def test_a_look_finds_the_members_of_a_group(
+    to_classic: DescribeGroupsResponse,
+    to_native: ConsumerGroupDescribeResponse | None,
+    found: Found,
+) -> None:
+    """Of either protocol: DescribeGroups shows a live group of the new protocol as Dead."""
+    assert await ClusterLook(cluster_that_says(to_classic, to_native)).look("g") == found
+
+
+@pytest.mark.parametrize(
+    ("to_classic", "to_native"),
+    [
+        (classic(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), None),
+        (classic(error_code=ErrorCode.NOT_COORDINATOR), native()),
+        (classic(), native(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)),
+    ],
+)
+async def test_a_refused_question_is_no_empty_group(
+    to_classic: DescribeGroupsResponse, to_native: ConsumerGroupDescribeResponse | None
+) -> None:
+    """The group may have members."""
+    found = await ClusterLook(cluster_that_says(to_classic, to_native)).look("g")
+    assert isinstance(found, NoAnswer)
+    assert "failed with error" in found.why
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "found"),
+    [
+        ("Share", "Stable", OtherKind("share")),
+        ("streams", "Reconciling", OtherKind("streams")),
+        ("Streams", "Empty", Nobody()),
+        ("Streams", "Dead", Nobody()),
+    ],
+)
+async def test_a_look_finds_groups_of_other_kinds(kind: str, state: str, found: Found) -> None:
+    """They share the namespace, but neither description shows them."""
+    cluster = cluster_that_says(
+        classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+        native(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
+    )
+    cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
+    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(
+        groups=(
+            ListedGroup(group_id="other", protocol_type="", group_state="Stable", group_type=kind),
+            ListedGroup(group_id="g", protocol_type="", group_state=state, group_type=kind),
+        )
+    )
+    assert await ClusterLook(cluster).look("g") == found
+
+
+async def test_a_cluster_that_does_not_list_groups_is_not_empty() -> None:
+    """It may have a group of another kind."""
+    cluster = cluster_that_says(classic(), native())
+    cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
+    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse(
+        error_code=ErrorCode.NOT_COORDINATOR
+    )
+    assert isinstance(await ClusterLook(cluster).look("g"), NoAnswer)
+
+
+async def test_an_unreachable_cluster_is_not_an_empty_group() -> None:
+    """The reason is for operators."""
+    cluster = cluster_that_says(classic())
+    cluster.failure = UpstreamError("nobody listens")
+    assert await ClusterLook(cluster).look("g") == NoAnswer("nobody listens")
+
+
+async def test_many_groups_need_few_look_ups() -> None:
+    """Each coordinator receives one request for all its groups."""
+    cluster = cluster_that_says(classic(), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+    cluster.spoken[ApiKey.LIST_GROUPS] = (0, 5)
+    cluster.answers[ListGroupsRequest] = lambda _: ListGroupsResponse()
+    names = [f"g{number}" for number in range(LOOKED_AT_ONCE_MAX)]
+    cluster.coordinators = dict.fromkeys(names[::2], 2)
+    assert await ClusterLook(cluster).look_at(names) == dict.fromkeys(names, Nobody())
+    assert Counter((node, type(asked)) for node, asked in cluster.asked) == {
+        (node, kind): 1
+        for node in (1, 2)
+        for kind in (DescribeGroupsRequest, ConsumerGroupDescribeRequest, ListGroupsRequest)
+    }
+
+
+async def test_no_question_is_about_too_many_groups() -> None:
+    """The answer grows with their members."""
+    cluster = cluster_that_says(classic())
+    names = [f"g{number}" for number in range(LOOKED_AT_ONCE_MAX + 1)]
+    await ClusterLook(cluster).look_at(names)
+    sizes = [len(asked.groups) for _, asked in cluster.asked]  # type: ignore[attr-defined]
+    assert sizes == [LOOKED_AT_ONCE_MAX, 1]
+
+
+async def test_each_of_many_groups_has_its_own_answer() -> None:
+    """A group without an answer is unknown, and no other is."""
+    cluster = cluster_that_says(classic(), native(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+    (free,), (taken,) = classic().groups, classic("payments").groups
+    (foreign,) = classic("w", protocol_type="connect").groups
+    cluster.answers[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(
+        groups=(
+            replace(free, group_id="free"),
+            replace(taken, group_id="taken"),
+            replace(foreign, group_id="foreign"),
+            replace(free, group_id="loading", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        )
+    )
+    found = await ClusterLook(cluster).look_at(["free", "taken", "foreign", "loading", "left-out"])
+    assert {group_id: type(each) for group_id, each in found.items()} == {
+        "free": Nobody,
+        "taken": Occupants,
+        "foreign": Occupants,
+        "loading": NoAnswer,
+        "left-out": NoAnswer,
+    }
+
+
+async def test_a_cluster_without_descriptions_is_the_embedded_one() -> None:
+    """Every Kafka since 0.9 describes groups. The embedded cluster has no other clients."""
+    assert await ClusterLook(ScriptedCluster()).look("g") == Nobody()
+
+
+@pytest.mark.parametrize(
+    ("key", "versions"),
+    [(ApiKey.JOIN_GROUP, (0, 4)), (ApiKey.OFFSET_COMMIT, (0, 6)), (ApiKey.HEARTBEAT, (0, 2))],
+)
+async def test_a_cluster_without_static_members_is_too_old(
+    key: ApiKey, versions: tuple[int, int]
+) -> None:
+    """Before Kafka 2.3 the coordinator fences no earlier incarnation."""
+    cluster = cluster_that_says(classic())
+    cluster.spoken[key] = versions
+    assert await ClusterLook(cluster).look("g") == TooOld()
+
+
+async def test_a_look_describes_the_anchors_of_a_group() -> None:
+    """The description says whose they are."""
+    described = classic("groupferry", protocol_type="groupferry", protocol="log-1")
+    found = await ClusterLook(cluster_that_says(described)).look("g")
+    (group,) = described.groups
+    assert found == Occupants("groupferry", ("groupferry",), "log-1", group)
+
+
+async def test_a_cluster_forgets_groups_without_offsets() -> None:
+    """A group with offsets is Empty. One whose coordinator does not answer is not forgotten."""
+    cluster = cluster_that_says(classic())
+    (group,) = classic().groups
+    cluster.answers[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(
+        groups=(
+            replace(group, group_id="dead", group_state="Dead"),
+            replace(
+                group,
+                group_id="unknown",
+                group_state="Dead",
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            ),
+            replace(group, group_id="empty", group_state="Empty"),
+            replace(
+                group, group_id="loading", group_state="Dead", error_code=ErrorCode.NOT_COORDINATOR
+            ),
+        )
+    )
+    looking = ClusterLook(cluster)
+    names = ("dead", "unknown", "empty", "loading")
+    assert await looking.forgotten(names) == {"dead", "unknown"}
+    cluster.failure = UpstreamError("nobody listens")
+    assert await looking.forgotten(names) == frozenset()

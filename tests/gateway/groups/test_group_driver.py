@@ -1,0 +1,239 @@
+"""The task of one group: its order, its start and its end."""
+
+import pytest
+import structlog
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    OffsetVerdict,
+    SyncGroupReply,
+)
+from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_script import read_assignment
+from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
+from tests.support.pending import Pending
+
+# -- answers -------------------------------------------------------------------------------------
+
+
+async def joined_together(groups: HostedGroups, *member_ids: str) -> dict[str, JoinGroupReply]:
+    """The answers to JoinGroups that wait for each other."""
+    answers: dict[str, JoinGroupReply] = {}
+
+    async def join(member_id: str) -> None:
+        answers[member_id] = await groups.join(member_id)
+
+    async with trio.open_nursery() as nursery:
+        for member_id in member_ids:
+            nursery.start_soon(join, member_id)
+    return answers
+
+
+async def test_a_parked_join_is_answered_by_a_later_step(autojump_clock: MockClock) -> None:
+    """The first member's answer waits for the initial delay."""
+    async with hosted_groups() as groups:
+        member_id = (await groups.join()).member_id
+        pending = await Pending.start(groups, lambda: groups.join(member_id))
+        assert not pending.done.is_set()
+        await pending.done.wait()
+        assert trio.current_time() >= 3
+        assert isinstance(pending.reply, JoinGroupReply)
+        assert (pending.reply.generation, pending.reply.leader) == (1, member_id)
+
+
+async def test_members_that_wait_for_each_other_are_answered_in_one_step(
+    autojump_clock: MockClock,
+) -> None:
+    """The leader's SyncGroup answers those of its followers."""
+    async with hosted_groups() as groups:
+        ids = [(await groups.join()).member_id for _ in range(2)]
+        answers = await joined_together(groups, *ids)
+        leader = answers[ids[0]].leader
+        follower = next(id_ for id_ in ids if id_ != leader)
+        pending = await Pending.start(groups, lambda: groups.sync(follower, 1))
+        assert not pending.done.is_set()
+        await groups.sync(leader, 1, assignments={follower: {"foo": [2]}})
+        await pending.done.wait()
+        assert isinstance(pending.reply, SyncGroupReply)
+        assert read_assignment(pending.reply.assignment) == {"foo": (2,)}
+
+
+async def test_the_answer_leaves_after_the_records_are_durable(autojump_clock: MockClock) -> None:
+    """An answer must survive the end of the gateway."""
+    async with hosted_groups() as groups:
+        groups.log.gate = trio.Event()
+        pending = await Pending.start(groups, lambda: groups.native("n"))
+        assert groups.log.writing.is_set()
+        assert not pending.done.is_set()
+        assert groups.log.batches == []
+        assert not groups.events
+        groups.log.gate.set()
+        await pending.done.wait()
+        assert len(groups.log.batches) == 1
+
+
+async def test_a_token_is_unique_among_all_groups(autojump_clock: MockClock) -> None:
+    """Commits in flight keep their tokens when a group's task ends and another begins."""
+    async with hosted_groups() as groups:
+        tokens = {(await groups.commit("", -1, {"foo": [0]}, group=g))[0] for g in ("a", "b", "a")}
+        assert len(tokens) == 3
+
+
+async def test_a_request_of_a_disconnected_client_is_handled(autojump_clock: MockClock) -> None:
+    """Closing consumers send LeaveGroup and disconnect."""
+    async with hosted_groups() as groups:
+        joined = await groups.lone_classic_member()
+        groups.log.gate = trio.Event()
+        pending = await Pending.start(groups, lambda: groups.leave(joined.member_id))
+        pending.scope.cancel()
+        groups.log.gate.set()
+        await wait_all_tasks_blocked()
+        assert [each["member_id"] for each in groups.told("member_left")] == [joined.member_id]
+
+
+async def test_refusals_are_logged_with_their_reason(autojump_clock: MockClock) -> None:
+    """Classic answers carry no message."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        with capture_logs() as lines:
+            await groups.beat("stranger", 1)
+        (line,) = [line for line in lines if line["event"] == "request_refused"]
+        assert line["error_code"] == "UNKNOWN_MEMBER_ID"
+        assert line["group_id"] == GROUP
+        assert "stranger" in line["reason"]
+
+
+# -- start and end ---------------------------------------------------------------------------------
+
+
+async def test_the_task_ends_when_the_group_is_quiet(autojump_clock: MockClock) -> None:
+    """Without members, parked requests and deadlines, its state is only in the log."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        assert groups.view() is not None
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.running == ()
+
+
+async def test_no_request_is_lost_between_two_tasks(autojump_clock: MockClock) -> None:
+    """A request that arrives while one task ends is answered by the next."""
+    async with hosted_groups() as groups:
+        verdicts: list[OffsetVerdict] = []
+
+        async def fetch_for_ever() -> None:
+            verdicts.extend([await groups.fetch({"foo": [0]}) for _ in range(50)])
+
+        with trio.fail_after(1):
+            async with trio.open_nursery() as nursery:
+                for _ in range(2 * BEFORE_A_DEADLINE_MAX):
+                    nursery.start_soon(fetch_for_ever)
+        assert verdicts == [OffsetVerdict()] * (2 * BEFORE_A_DEADLINE_MAX * 50)
+        await wait_all_tasks_blocked()
+        assert groups.running == ()
+
+
+async def test_a_task_without_a_request_ends(autojump_clock: MockClock) -> None:
+    """The client disconnected before its request reached the inbox."""
+    async with hosted_groups() as groups:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await groups.native("n")
+        await wait_all_tasks_blocked()
+        assert groups.running == ()
+
+
+async def test_a_group_is_restored_from_its_log(autojump_clock: MockClock) -> None:
+    """The next task continues where the last one ended."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n")
+        await groups.native("n", -1)
+        await trio.sleep(QUIET_S)
+        assert groups.running == ()
+        again = await groups.native("n")
+        assert again.member_epoch > joined.member_epoch
+
+
+async def test_the_task_has_no_log_context_of_its_first_connection(
+    autojump_clock: MockClock,
+) -> None:
+    """Later work of the group is independent of that client."""
+    async with hosted_groups() as groups:
+        with structlog.contextvars.bound_contextvars(connection_id="c1"):
+            await groups.native("n")
+        merge = structlog.contextvars.merge_contextvars
+        with capture_logs(processors=[merge]) as lines:
+            await groups.native("other")
+        assert lines
+        assert all("connection_id" not in line for line in lines)
+
+
+# -- pauses --------------------------------------------------------------------------------------
+
+
+async def test_no_member_times_out_because_of_a_pause(mock_clock: MockClock) -> None:
+    """After a pause longer than a session, the group runs before the members' requests are read
+    from their sockets. Members that are really gone time out a little later."""
+    config = GroupConfig()
+    pause_ms = config.consumer_session_timeout_ms + config.consumer_heartbeat_interval_ms
+    async with hosted_groups(config=config) as groups:
+        joined = await groups.native("alive")
+        await groups.native("dead")
+        mock_clock.jump(pause_ms / 1000)
+        await wait_all_tasks_blocked()
+        assert (await groups.native("alive", joined.member_epoch)).error is ErrorCode.NONE
+        assert groups.told("member_fenced") == []
+        mock_clock.autojump_threshold = 0
+        await trio.sleep(config.reconnect_timeout_ms / 1000 + 1)
+        assert [each["member_id"] for each in groups.told("member_fenced")] == ["dead"]
+
+
+# -- draining ------------------------------------------------------------------------------------
+
+
+async def test_draining_answers_parked_requests(autojump_clock: MockClock) -> None:
+    """A rebalance must not delay the end of the gateway."""
+    async with hosted_groups() as groups:
+        member_id = (await groups.join()).member_id
+        pending = await Pending.start(groups, lambda: groups.join(member_id))
+        started = trio.current_time()
+        groups.table.release_waiting()
+        await pending.done.wait()
+        assert trio.current_time() == started
+        assert isinstance(pending.reply, JoinGroupReply)
+        assert pending.reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("is_new_group", [False, True])
+async def test_draining_parks_no_request(autojump_clock: MockClock, is_new_group: bool) -> None:
+    """These requests arrive after the gateway was told to stop."""
+    async with hosted_groups() as groups:
+        if not is_new_group:
+            await groups.join()
+        groups.table.release_waiting()
+        with trio.fail_after(1):
+            reply = await groups.join(version=3)  # this version needs no id first
+        assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_draining_decides_a_pending_request(
+    autojump_clock: MockClock,
+) -> None:
+    """A request whose records become durable is answered."""
+    async with hosted_groups() as groups:
+        groups.log.gate = trio.Event()
+        pending = await Pending.start(groups, lambda: groups.native("n"))
+        groups.table.release_waiting()
+        await wait_all_tasks_blocked()
+        assert not pending.done.is_set()
+        groups.log.gate.set()
+        await pending.done.wait()
+        assert groups.told("member_joined")
+        assert isinstance(pending.reply, ConsumerHeartbeatReply)
+        assert pending.reply.error is ErrorCode.NONE

@@ -1,0 +1,240 @@
+"""The groups in memory, their limits, and answers for other groups."""
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
+from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
+from gateway.hosting.states import Mode
+from gateway.state_log.log import StateLogUnreadable
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.hosted_groups import GROUP, hosted_groups
+
+
+async def test_the_number_of_groups_is_limited(autojump_clock: MockClock) -> None:
+    """Existing groups continue. A group that ends makes room for another."""
+    async with hosted_groups(max_groups=2) as groups:
+        joined = await groups.native("n", group="a")
+        await groups.native("n", group="b")
+        with pytest.raises(GroupRefused, match="the limit of 2 hosted groups is reached"):
+            await groups.native("n", group="c")
+        beaten = await groups.native("n", joined.member_epoch, group="a")
+        assert beaten.error is ErrorCode.NONE
+        await groups.native("n", -1, group="b")
+        await trio.sleep(2)
+        assert (await groups.native("n", group="c")).error is ErrorCode.NONE
+
+
+async def test_one_address_leaves_room_for_others(autojump_clock: MockClock) -> None:
+    """A group counts for the address that began it, wherever its members are, and for none if it
+    existed before the gateway. The log reports it once."""
+    async with hosted_groups(max_groups=8, max_groups_per_address=2) as groups:
+        await groups.native("n", group="resumed")
+        await groups.native("n", group="a", begun_by="greedy")
+        await groups.native("n", group="b", begun_by="greedy")
+        with capture_logs() as lines:
+            for group in ("c", "d", "e"):
+                with pytest.raises(
+                    GroupRefused, match="the limit of 2 hosted groups per client address"
+                ):
+                    await groups.native("n", group=group, begun_by="greedy")
+        assert {line["event"] for line in lines} >= {"groups_refused"}
+        await groups.native("n", group="c", begun_by="modest")
+        for group in ("resumed", "a", "c"):
+            assert not (await groups.native("m", group=group, begun_by="greedy")).error
+        await groups.native("n", -1, group="a")
+        await groups.native("m", -1, group="a")
+        await trio.sleep(2)
+        assert not (await groups.native("n", group="d", begun_by="greedy")).error
+
+
+async def test_groups_with_only_joins_make_room(
+    autojump_clock: MockClock,
+) -> None:
+    """A client that joins many groups with the longest sessions, and never continues, blocks no
+    other, with its members or with unused ids."""
+    half_an_hour_ms = 1_800_000
+    async with hosted_groups(max_groups=3) as groups:
+        served = await groups.join(group="served", version=3, session_timeout_ms=half_an_hour_ms)
+        await groups.sync(served.member_id, served.generation, group="served")
+        await groups.join(group="joined", version=3, session_timeout_ms=half_an_hour_ms)
+        await groups.join(group="handed-out", session_timeout_ms=half_an_hour_ms)
+        with pytest.raises(GroupRefused):
+            await groups.native("n", group="late")
+        await trio.sleep(STALLED_AFTER_MS / 1000)
+        with capture_logs() as lines:
+            with pytest.raises(GroupRefused):
+                await groups.native("n", group="late")
+            await trio.sleep(1)
+        assert list(groups.running) == ["served"]
+        dissolved = {line["group_id"] for line in lines if line["event"] == "group_dissolved"}
+        assert dissolved == {"joined", "handed-out"}
+        assert (await groups.native("n", group="late")).error is ErrorCode.NONE
+        beaten = await groups.beat(served.member_id, served.generation, group="served")
+        assert beaten.error is ErrorCode.NONE
+
+
+async def test_the_search_for_room_is_rate_limited(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many joins are refused, all groups are scanned at most once per second."""
+    looks = 0
+
+    def has_stalled(_work: LoggedEngine, _now_ms: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    monkeypatch.setattr(LoggedEngine, "has_stalled", has_stalled)
+    async with hosted_groups(max_groups=1) as groups:
+        await groups.native("n")
+        for _ in range(10):
+            with pytest.raises(GroupRefused):
+                await groups.native("n", group="late")
+        assert looks == 1
+
+
+async def test_a_group_with_hosted_members_stays_hosted(autojump_clock: MockClock) -> None:
+    """The cluster is not even asked."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        groups.table.note_foreign(GROUP, "somebody said so")
+        groups.cluster.coordinator_questions.clear()
+        assert (await groups.table.verdicts((GROUP,)))[GROUP].mode is Mode.HOSTED
+        assert groups.table.is_live(GROUP)
+        assert groups.cluster.coordinator_questions == []
+        await groups.native("n", -1)
+        assert not groups.table.is_live(GROUP)
+        assert (await groups.table.verdicts((GROUP,)))[GROUP].mode is Mode.FORWARDED
+
+
+async def test_an_unused_id_makes_no_member(autojump_clock: MockClock) -> None:
+    """The second JoinGroup looks at the cluster again."""
+    async with hosted_groups() as groups:
+        await groups.join()
+        assert not groups.table.is_live(GROUP)
+
+
+async def test_a_group_outside_memory_is_seen_from_its_log(
+    autojump_clock: MockClock,
+) -> None:
+    """An empty group exists, but a group without a log does not."""
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        await trio.sleep(2)
+        assert groups.running == ()
+        view = await groups.table.view(GROUP)
+        assert view is not None
+        assert (view[0].group_type, view[0].state, view[0].members) == ("consumer", "Empty", ())
+        assert await groups.table.view("never") is None
+
+
+async def test_groups_do_not_wait_for_each_other(autojump_clock: MockClock) -> None:
+    """A slow log delays only its own group."""
+    async with hosted_groups() as groups:
+        joined = await groups.native("n", group="quick")
+        groups.log.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: groups.native("m", group="slow"))
+            await wait_all_tasks_blocked()
+            quick = groups.view("quick")
+            assert quick is not None
+            assert quick.members
+            groups.log.gate.set()
+        again = await groups.native("n", joined.member_epoch, group="quick")
+        assert again.error is ErrorCode.NONE
+
+
+async def test_groups_with_members_are_loaded_at_the_start(
+    autojump_clock: MockClock,
+) -> None:
+    """After a restart, members that died time out a full session later, and the others remain
+    members. Quiet groups stay in the log."""
+    async with hosted_groups() as before:
+        joined = await before.native("alive")
+        await before.native("dead")
+        await before.native("gone", group="quiet")
+        await before.native("gone", -1, group="quiet")
+        log = before.log
+    async with hosted_groups(log=log) as groups:
+        await groups.table.resume()
+        await wait_all_tasks_blocked()
+        assert list(groups.running) == [GROUP]
+        assert groups.table.is_live(GROUP)
+        session_s = groups.config.consumer_session_timeout_ms / 1000
+        await trio.sleep(session_s - 1)
+        view = await groups.table.view(GROUP)
+        assert view is not None
+        assert {member.member_id for member in view[0].members} == {"alive", "dead"}
+        beaten = await groups.native("alive", joined.member_epoch)
+        # DEV D67: it must revoke partitions, and has not yet stated what it owns.
+        assert beaten.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await trio.sleep(2)
+        view = await groups.table.view(GROUP)
+        assert view is not None
+        assert [member.member_id for member in view[0].members] == ["alive"]
+
+
+async def test_a_log_that_is_lost_during_the_start_is_waited_for(
+    autojump_clock: MockClock,
+) -> None:
+    """Two gateways start at once. The later one fences the other, which regains the log a moment
+    later, so neither has to end."""
+    async with hosted_groups() as before:
+        await before.native("n")
+        log = before.log
+    log.is_unreadable = True
+    async with hosted_groups(log=log) as groups:
+        with capture_logs() as lines:
+            groups.nursery.start_soon(groups.table.resume)
+            await trio.sleep(10 * RESUME_RETRY_S)
+            assert groups.running == ()
+            log.is_unreadable = False
+            await trio.sleep(RESUME_RETRY_S)
+        await wait_all_tasks_blocked()
+        assert groups.table.is_live(GROUP)
+    assert {line["event"] for line in lines} >= {"resume_delayed", "groups_resumed"}
+
+
+async def test_an_unreadable_group_is_refused_and_others_are_served(
+    autojump_clock: MockClock,
+) -> None:
+    """One log line names its unreadable record."""
+    async with hosted_groups() as before:
+        await before.native("m", group="damaged")
+        await before.native("n")
+        log = before.log
+    log.records.unreadable["damaged"] = "the record at offset 7 cannot be read"
+    async with hosted_groups(log=log) as groups:
+        with capture_logs() as lines:
+            await groups.table.resume()
+        await wait_all_tasks_blocked()
+        assert groups.table.is_live(GROUP)
+        (line,) = [each for each in lines if each["event"] == "group_unreadable"]
+        assert (line["group_id"], line["reason"]) == (
+            "damaged",
+            "the record at offset 7 cannot be read",
+        )
+        refused = await groups.native("m", group="damaged")
+        assert refused.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await groups.table.group_ids() == (GROUP,)
+        assert await groups.table.groups_with_configs() == ()
+        with pytest.raises(StateLogUnreadable):
+            await log.read("damaged")
+
+
+async def test_groups_beyond_the_limit_are_not_loaded(autojump_clock: MockClock) -> None:
+    """The limit was lowered. The others are served, and the log has the number of those left
+    out."""
+    async with hosted_groups() as before:
+        for number in range(3):
+            await before.native("n", group=f"g{number}")
+        log = before.log
+    async with hosted_groups(log=log, max_groups=2) as groups:
+        with capture_logs() as lines:
+            await groups.table.resume()
+        assert len(groups.running) == 2
+        assert [line["groups"] for line in lines if line["event"] == "groups_left_out"] == [1]

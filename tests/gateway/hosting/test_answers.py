@@ -1,0 +1,144 @@
+"""Every pair of situation and api has the code that the protocol asks for.
+
+The expectations come from the protocol (`gateway/docs/protocol/`, `moving-clusters.md` and
+`anchor.md`), not from the table.
+"""
+
+from itertools import product
+
+import pytest
+
+from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for
+from kafka_codecs.error_codes import ErrorCode
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The client asks again, and keeps what it has."""
+NATIVE = (GroupApi.CONSUMER_JOIN, GroupApi.CONSUMER_HEARTBEAT, GroupApi.CONSUMER_LEAVE)
+BY_ID = (*NATIVE, GroupApi.JOIN, GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.LEAVE)
+"""Requests of members, and of clients that want to be one."""
+PAIRS = list(product(Situation, GroupApi))
+
+FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
+    # No retry makes an empty group id valid (errors-and-versions.md).
+    **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_GROUP_ID for api in GroupApi},
+    **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_REQUEST for api in NATIVE},
+    # What the cluster itself answers to a client of the other kind (anchor.md).
+    (Situation.OCCUPIED, GroupApi.JOIN): ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    (Situation.OCCUPIED, GroupApi.CONSUMER_JOIN): ErrorCode.GROUP_ID_NOT_FOUND,
+    (Situation.OCCUPIED, GroupApi.CONSUMER_LEAVE): ErrorCode.GROUP_ID_NOT_FOUND,
+    # Its partitions belong to others now: it must stop.
+    (Situation.OCCUPIED, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+    (Situation.ELSEWHERE, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
+    (Situation.ELSEWHERE, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+    (Situation.ELSEWHERE, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+}
+
+BY_THE_CLUSTER = frozenset(
+    {
+        # The empty group id has offsets but never members (rule 2.9).
+        (Situation.EMPTY_GROUP_ID, GroupApi.COMMIT),
+        (Situation.EMPTY_GROUP_ID, GroupApi.FETCH),
+        # The group may have classic members that joined through an earlier gateway.
+        (Situation.OCCUPIED, GroupApi.SYNC),
+        (Situation.OCCUPIED, GroupApi.HEARTBEAT),
+        (Situation.OCCUPIED, GroupApi.LEAVE),
+        # Offsets and descriptions of a group with members in the cluster are the cluster's.
+        (Situation.OCCUPIED, GroupApi.COMMIT),
+        (Situation.OCCUPIED, GroupApi.TXN_COMMIT),
+        (Situation.OCCUPIED, GroupApi.FETCH),
+        (Situation.OCCUPIED, GroupApi.OFFSET_DELETE),
+        (Situation.OCCUPIED, GroupApi.ADMIN),
+        (Situation.ELSEWHERE, GroupApi.ADMIN),
+    }
+)
+
+LOADING = (
+    Situation.ELSEWHERE,
+    Situation.HOLDER_UNKNOWN,
+    Situation.NOT_ANCHORED,
+    Situation.LOADING,
+    Situation.BROKER_AWAY,
+)
+"""The group, or whoever knows it, will be here again: the client asks the same broker."""
+ELSEWHERE = (Situation.NOT_AT_COORDINATOR, Situation.LOG_NOT_OURS, Situation.COORDINATOR_MOVED)
+"""The client looks for the coordinator."""
+
+
+def expected(situation: Situation, api: GroupApi) -> ErrorCode | None:
+    """What the protocol asks for."""
+    if (situation, api) in BY_THE_CLUSTER:
+        return None
+    if (situation, api) in FOR_CLIENTS_THAT_CANNOT_GO_ON:
+        return FOR_CLIENTS_THAT_CANNOT_GO_ON[situation, api]
+    if situation in ELSEWHERE:
+        return ErrorCode.NOT_COORDINATOR
+    if situation not in LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if api is GroupApi.SYNC:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    if api is GroupApi.HEARTBEAT:
+        is_loading = situation is Situation.LOADING
+        return ErrorCode.NONE if is_loading else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.mark.parametrize(("situation", "api"), PAIRS)
+def test_every_pair_has_the_code_of_the_protocol(situation: Situation, api: GroupApi) -> None:
+    """Or the cluster answers, and the table has no code."""
+    code = expected(situation, api)
+    assert ANSWERS[situation, api] is code
+    if code is None:
+        with pytest.raises(ValueError, match="the cluster answers"):
+            code_for(situation, api)
+    else:
+        assert code_for(situation, api) is code
+
+
+@pytest.mark.parametrize(("situation", "api"), PAIRS)
+def test_a_code_is_retriable_unless_the_client_cannot_go_on(
+    situation: Situation, api: GroupApi
+) -> None:
+    """A fatal code for a passing trouble would stop a consumer for good."""
+    code = ANSWERS[situation, api]
+    if code is None or (situation, api) in FOR_CLIENTS_THAT_CANNOT_GO_ON:
+        return
+    rejoins = {ErrorCode.REBALANCE_IN_PROGRESS} if api is GroupApi.SYNC else set()
+    assert code in RETRIABLE | rejoins | (
+        {ErrorCode.NONE} if (situation, api) == (Situation.LOADING, GroupApi.HEARTBEAT) else set()
+    )
+
+
+@pytest.mark.parametrize("situation", Situation)
+def test_codes_that_clients_would_not_survive_are_not_sent(situation: Situation) -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS is fatal to some clients in a Heartbeat (rule 2.7), and to some
+    in a SyncGroup. GROUP_ID_NOT_FOUND is fatal to a member of librdkafka (clients.md)."""
+    for api in (GroupApi.HEARTBEAT, GroupApi.SYNC):
+        assert ANSWERS[situation, api] is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert ANSWERS[situation, GroupApi.CONSUMER_HEARTBEAT] is not ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("situation", [each for each in Situation if each is not Situation.LOADING])
+def test_only_a_loading_group_keeps_a_silent_members_session(situation: Situation) -> None:
+    """It restarts the session once it is loaded. Elsewhere nobody keeps the session, and NONE could
+    keep the member alive on its own side for ever."""
+    assert ANSWERS[situation, GroupApi.HEARTBEAT] is not ErrorCode.NONE
+
+
+def test_only_a_heartbeat_can_succeed_without_the_engine() -> None:
+    """Everything else would be a lie."""
+    assert [pair for pair in PAIRS if ANSWERS[pair] is ErrorCode.NONE] == [
+        (Situation.LOADING, GroupApi.HEARTBEAT)
+    ]
+
+
+def test_a_member_stops_where_another_gateway_has_its_group() -> None:
+    """Otherwise its partitions have two owners. A client that is not yet a member may retry."""
+    codes = {api: ANSWERS[Situation.ELSEWHERE, api] for api in BY_ID}
+    stopped = {api for api, code in codes.items() if code is ErrorCode.UNKNOWN_MEMBER_ID}
+    assert stopped == {GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT}

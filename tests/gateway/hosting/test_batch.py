@@ -1,0 +1,122 @@
+"""A batch decides each request as if the earlier ones were durable."""
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from coordinator.engine import GroupEngine
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.events import Event, TimePassed
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from coordinator.simulation.replay import snapshot
+from gateway.hosting.batch import BATCH_MAX, Batch
+from tests.support.group_script import GroupScript
+from tests.support.stranger import Stranger
+
+STEPS = 120
+
+
+class Handled(NamedTuple):
+    """An event as the engine received it."""
+
+    event: Event
+    now_ms: int
+    topics: Topics
+
+
+class Recorded(Stranger):
+    """Records its answers, and keeps the group in memory."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.sent: list[Handled] = []
+        feed = self.script.feed
+
+        def remember(event: Event) -> object:
+            self.sent.append(Handled(event, self.script.now_ms, self.script.topics))
+            return feed(event)
+
+        self.script.feed = remember  # type: ignore[assignment, method-assign]
+
+    def restart(self) -> None:
+        pass
+
+
+def in_batches(events: list[Handled], dice: random.Random) -> Iterator[list[Handled]]:
+    """Gather the events as a task does: due deadlines first."""
+    batch: list[Handled] = []
+    for handled in events:
+        if batch and (isinstance(handled.event, TimePassed) or dice.random() < 0.2):
+            yield batch
+            batch = []
+        batch.append(handled)
+    yield batch
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_gathered_requests_are_decided_like_single_ones(seed: int) -> None:
+    """Records, answers and state are the same. Until the batch is applied, the group does not
+    change."""
+    stranger = Recorded(seed)
+    for _ in range(STEPS):
+        stranger.step()
+    engine = GroupEngine(stranger.script.engine.state.group_id, stranger.script.config)
+    durable: list[DurableRecord] = []
+    answers: dict[Token, Reply] = {}
+    for events in in_batches(stranger.sent, random.Random(seed)):
+        batch, before = Batch(engine), snapshot(engine.state)
+        for event, now_ms, topics in events:
+            batch.decide(event, now_ms=now_ms, topics=topics)
+        assert snapshot(engine.state) == before
+        batch.close()
+        durable += batch.durable
+        for decision in batch.decisions:
+            answers.update(decision.step.replies)
+            for record in decision.step.records:
+                engine.apply(record)
+    assert durable == stranger.script.log
+    assert answers == stranger.script.answers
+    assert snapshot(engine.state) == snapshot(stranger.script.engine.state)
+
+
+def test_the_group_cannot_change_while_a_batch_still_decides_on_it() -> None:
+    """Later requests of the batch would be decided on a mixture of two states."""
+    stranger = Recorded(1)
+    for member_id in "ab":
+        stranger.script.native(member_id, 0)
+    engine = GroupEngine("g", stranger.script.config)
+    batch = Batch(engine)
+    for event, now_ms, topics in stranger.sent:
+        batch.decide(event, now_ms=now_ms, topics=topics)
+    record = batch.decisions[0].step.records[0]
+    with pytest.raises(InvariantError):
+        engine.apply(record)
+    batch.close()
+    engine.apply(record)
+
+
+def test_requests_without_records_do_not_wait_for_the_log() -> None:
+    """They join only a batch that waits for the log anyway."""
+    script = GroupScript(config=GroupConfig())
+    script.native("n", 0)
+    batch = Batch(script.engine)
+    assert not batch.has_room, "nothing is to be written yet"
+    batch.decide(TimePassed(), now_ms=script.now_ms, topics=script.topics)
+    assert not batch.has_room
+
+
+def test_the_size_of_a_batch_is_limited() -> None:
+    """No request waits for more than this many others."""
+    stranger = Recorded(1)
+    stranger.script.native("n", 0)
+    batch = Batch(GroupEngine("g", stranger.script.config))
+    while batch.has_room or not batch.decisions:
+        [(event, now_ms, topics)] = stranger.sent
+        batch.decide(event, now_ms=now_ms, topics=topics)
+    assert len(batch.decisions) == BATCH_MAX

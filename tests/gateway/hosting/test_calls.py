@@ -1,0 +1,73 @@
+"""A call of a client, and the commits of one call."""
+
+import pytest
+
+from coordinator.interface.events import HeartbeatReceived
+from coordinator.interface.replies import HeartbeatReply
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import Call, Commit, Commits, Learn, Refused
+from gateway.hosting.states import CommitPhase, Stage
+
+
+def a_call() -> tuple[Call, list[str]]:
+    """A call, and what its client's task hears of it."""
+    heard: list[str] = []
+    call = Call(api=GroupApi.HEARTBEAT)
+    call.on_change = lambda: heard.append(call.stage)
+    return call, heard
+
+
+def a_commit() -> Commit:
+    """A commit that the engine has not checked."""
+    return Commit(
+        make=lambda token, _: HeartbeatReceived(
+            token=token, member_id="m", instance_id=None, generation=1
+        ),
+        topic_names=frozenset({"foo"}),
+        has_member=True,
+    )
+
+
+def test_an_answer_ends_the_errand_and_wakes_the_client() -> None:
+    """The client's task has nothing left to do for the call."""
+    call, heard = a_call()
+    call.send_on(Learn())
+    call.finish(HeartbeatReply())
+    assert (call.errand, call.answer, call.stage) == (None, HeartbeatReply(), Stage.ANSWERED)
+    assert heard == [Stage.PLACING, Stage.ANSWERED]
+
+
+def test_a_call_is_answered_once() -> None:
+    """A second answer would be a bug."""
+    call, _heard = a_call()
+    call.refuse(Situation.ENDING)
+    with pytest.raises(ValueError, match="does not move from Answered"):
+        call.finish(HeartbeatReply())
+
+
+def test_a_refusal_without_a_reason_names_its_situation() -> None:
+    """The log and the client see it."""
+    call, _heard = a_call()
+    call.refuse(Situation.ENDING)
+    assert call.answer == Refused(Situation.ENDING, "the gateway is shutting down")
+
+
+def test_two_calls_have_different_tokens() -> None:
+    """The engine tells requests apart by their tokens, commits included."""
+    tokens = [a_call()[0].token, a_call()[0].token, a_commit().token]
+    assert len(set(tokens)) == len(tokens)
+
+
+def test_commits_keep_the_order_of_their_client() -> None:
+    """The cluster stores them in this order."""
+    commits = [a_commit() for _ in range(3)]
+    call = Commits(api=GroupApi.COMMIT, commits={each.token: each for each in commits})
+    commits[1].move(CommitPhase.ENDED)
+    assert call.in_phase(CommitPhase.RECEIVED) == [commits[0], commits[2]]
+    assert list(call.outcomes) == [each.token for each in commits]
+
+
+def test_a_commit_is_not_sent_before_the_engine_has_accepted_it() -> None:
+    """The engine first notes it as in flight (DEV D34)."""
+    with pytest.raises(ValueError, match="does not move from Received to Sent"):
+        a_commit().move(CommitPhase.SENT)

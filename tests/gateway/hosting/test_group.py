@@ -1,0 +1,640 @@
+"""One group: who answers, what is checked before anything is taken, who waits for what and for how
+long, and what the group gives back."""
+
+import pytest
+
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Failed, Forwarded, Learn, Locate, Refused, Released
+from gateway.hosting.effects import AskCoordinator, Load, Look, Write
+from gateway.hosting.group import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS
+from gateway.hosting.inputs import Damage, Ending, Leave, Looked, Resumed, SeenForeign
+from gateway.hosting.log_health import TRY_AGAIN_MS
+from gateway.hosting.standing import NoAnswer, Nobody, Occupants
+from gateway.hosting.states import AnchorPhase, LogPhase, Stage
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.leave_group import LeaveGroupRequest
+from tests.support.broken_engine import break_engine
+from tests.support.fake_coordinator import FakeGroup
+from tests.support.hosted_scene import (
+    HostedScene,
+    anchored,
+    error_of,
+    hosting_rules,
+    situation_of,
+)
+
+DIRECT = Occupants("consumer", ("payments",), "range")
+
+
+@pytest.fixture
+def on() -> HostedScene:
+    """A group of which nothing is known."""
+    return HostedScene()
+
+
+@pytest.fixture
+def live() -> HostedScene:
+    """A group with one native member."""
+    scene = HostedScene()
+    scene.native_member()
+    return scene
+
+
+# -- who answers -----------------------------------------------------------------------------------
+
+
+def test_a_group_with_members_in_the_cluster_is_left_to_it(on: HostedScene) -> None:
+    """A consumer of either protocol is refused as by the cluster, and the rest is forwarded."""
+    on.found = DIRECT
+    assert situation_of(on.native("n")) is Situation.OCCUPIED
+    assert situation_of(on.join()) is Situation.OCCUPIED
+    assert situation_of(on.native("n", 3)) is Situation.OCCUPIED
+    for call in (on.beat("m", 1), on.leave("m"), on.sync("m", 1), on.commit()):
+        assert isinstance(call.answer, Forwarded)
+    assert on.count(Load) == on.count(AskCoordinator) == 0
+    assert on.group.is_idle
+
+
+def test_a_group_of_another_gateway_is_refused(on: HostedScene) -> None:
+    """The reason names it. Admin tools ask the cluster."""
+    on.found = anchored("log-2", "run-2")
+    call = on.native("n")
+    assert situation_of(call) is Situation.ELSEWHERE
+    assert isinstance(call.answer, Refused)
+    assert "log-2" in call.answer.why
+    assert on.in_cluster.joins == 0
+
+
+def test_nobody_answers_while_the_cluster_is_silent(on: HostedScene) -> None:
+    """The group may have members in the cluster. Each request asks again."""
+    on.found = NoAnswer("nobody listens")
+    for _ in range(2):
+        assert situation_of(on.native("n")) is Situation.HOLDER_UNKNOWN
+        assert situation_of(on.commit()) is Situation.HOLDER_UNKNOWN
+    assert on.count(Look) == 4
+
+
+def test_a_configured_group_is_forwarded_without_a_look() -> None:
+    """Whatever the request."""
+    on = HostedScene(forward=("ord*",))
+    for call in (on.native("n"), on.join(), on.beat("m", 1), on.commit()):
+        assert isinstance(call.answer, Forwarded)
+    assert on.done == []
+
+
+def test_a_group_with_members_here_stays_here(live: HostedScene) -> None:
+    """Their requests ask the cluster nothing, even if it is silent."""
+    live.found = NoAnswer("nobody listens")
+    looks = live.count(Look)
+    assert error_of(live.native("n", 2)) is ErrorCode.NONE
+    assert error_of(live.native("m")) is ErrorCode.NONE
+    assert live.count(Look) == looks
+
+
+def test_many_requests_share_a_look(on: HostedScene) -> None:
+    """They all get its verdict."""
+    on.hold(Look)
+    calls = [on.commit() for _ in range(20)]
+    assert on.waits(Look) == 1
+    on.release(Look)
+    assert on.count(Look) == 1
+    assert all(call.answer for call in calls)
+
+
+def test_a_request_that_cannot_add_a_member_trusts_a_recent_look(on: HostedScene) -> None:
+    """A join needs a look of its own, once the engine has found nothing wrong with it."""
+    on.commit()
+    on.commit()
+    assert on.count(Look) == 1
+    on.native("n")
+    assert on.count(Look) == 2
+
+
+def test_a_foreign_join_is_forwarded_and_the_anchor_leaves_first(on: HostedScene) -> None:
+    """The group is empty here and may take any protocol."""
+    on.native_member()
+    on.native("n", -1)
+    assert on.in_cluster.member_id
+    call = on.join(protocol_type="connect", is_foreign=True)
+    assert isinstance(call.answer, Forwarded)
+    assert not on.in_cluster.member_id
+    on.feed(SeenForeign("it uses the protocol connect/v1"))
+    assert isinstance(on.commit().answer, Forwarded)
+    assert [event.name for event in on.events][-1] == "group_forwarded"
+
+
+def test_a_foreign_join_to_a_live_group_is_the_engines_to_refuse(live: HostedScene) -> None:
+    """The group stays here."""
+    assert error_of(live.join(protocol_type="connect", is_foreign=True)) is not ErrorCode.NONE
+    assert live.in_cluster.member_id
+
+
+# -- check first, then act -------------------------------------------------------------------------
+
+
+def test_a_refused_join_takes_nothing(on: HostedScene) -> None:
+    """No anchor, no place, no record, no question to the coordinator."""
+    call = on.join("stranger")
+    assert error_of(call) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert on.count(AskCoordinator) == on.count(Write) == 0
+    assert on.group.is_idle
+
+
+def test_a_refused_join_needs_no_look_where_one_is_recent(on: HostedScene) -> None:
+    """An invalid join in a loop must not cost the cluster anything."""
+    on.commit()
+    for _ in range(3):
+        on.join("stranger")
+    assert on.count(Look) == 1
+
+
+@pytest.mark.parametrize(
+    ("is_there", "situation"),
+    [(False, Situation.NOT_AT_COORDINATOR), (None, Situation.COORDINATOR_UNKNOWN)],
+)
+def test_a_client_elsewhere_is_sent_to_the_coordinator(
+    on: HostedScene, is_there: bool | None, situation: Situation
+) -> None:
+    """Before the engine or the anchor hears of it."""
+    on.is_at_coordinator = is_there
+    for call in (
+        on.native("n", is_at_coordinator=None),
+        on.beat("m", 1, is_at_coordinator=None),
+        on.commits(("", -1, None), is_at_coordinator=None),
+    ):
+        assert situation_of(call) is situation
+    assert on.count(Locate) == 3
+    assert on.count(AskCoordinator) == on.count(Write) == 0
+    assert on.group.is_idle
+
+
+def test_unknown_topics_refuse_a_request(on: HostedScene) -> None:
+    """An unreadable name must not look like a deleted topic."""
+    on.topics_failure = "nobody answers"
+    call = on.native("n", knows_topics=False)
+    assert situation_of(call) is Situation.TOPICS_UNKNOWN
+    on.topics_failure = ""
+    assert error_of(on.native("n", knows_topics=False)) is ErrorCode.NONE
+
+
+def test_a_refused_request_does_not_learn_topics(live: HostedScene) -> None:
+    """A client may name any."""
+    call = live.native("stranger", 7, knows_topics=False)
+    assert error_of(call) is not ErrorCode.NONE
+    assert live.count(Learn) == 0
+
+
+# -- the anchor before the first member ------------------------------------------------------------
+
+
+def test_no_member_joins_before_the_group_is_held(on: HostedScene) -> None:
+    """A consumer in the cluster may join first."""
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    assert (call.answer, call.stage) == (None, Stage.ADMITTING)
+    assert not on.group.is_live
+    on.release(AskCoordinator)
+    assert error_of(call) is ErrorCode.NONE
+
+
+def test_whoever_joins_first_in_the_cluster_has_the_group(on: HostedScene) -> None:
+    """The look saw nobody, and then a consumer joined there."""
+    on.coordinator.groups[on.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="theirs", is_synced=True
+    )
+    on.found = Nobody()
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    on.found = None
+    on.release(AskCoordinator)
+    on.wait(1_000)
+    assert situation_of(call) is Situation.NOT_ANCHORED
+    assert on.in_cluster.member_id == "theirs"
+    assert not on.group.is_live
+    on.wait(1_000)
+    assert on.group.is_idle
+
+
+def test_many_joins_wait_for_one_anchor_and_go_in_order(on: HostedScene) -> None:
+    """The first one to join leads."""
+    on.hold(AskCoordinator)
+    ids = [f"n{number}" for number in range(20)]
+    calls = [on.native(member_id) for member_id in ids]
+    on.release(AskCoordinator)
+    assert {error_of(call) for call in calls} == {ErrorCode.NONE}
+    assert [each["member_id"] for each in on.told("member_joined")] == ids
+    assert on.asked(JoinGroupRequest) == 1
+
+
+def test_no_join_waits_long(on: HostedScene) -> None:
+    """Then the client must retry, and the anchor continues to try."""
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    on.wait(JOIN_PATIENCE_MS - 1)
+    assert call.answer is None
+    on.wait(1)
+    assert situation_of(call) is Situation.NOT_ANCHORED
+    assert on.group.anchor.is_here
+
+
+def test_waiting_joins_get_the_reason_without_addresses(on: HostedScene) -> None:
+    """The log has the details, once."""
+    on.coordinator_failure = "nobody listens at 10.0.0.7"
+    call = on.native("n")
+    on.wait(JOIN_PATIENCE_MS)
+    assert isinstance(call.answer, Refused)
+    assert "no usable answer" in call.answer.why
+    assert on.logged().count("anchor_lost") == 1
+    assert "10.0.0.7" not in call.answer.why
+
+
+def test_an_anchor_taken_for_a_refused_join_leaves_at_once(
+    on: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No member was admitted. Otherwise it would linger."""
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    break_engine(monkeypatch, ConsumerHeartbeatReceived, InvariantError("a bug"))
+    on.release(AskCoordinator)
+    assert situation_of(call) is Situation.RELOADING
+    assert not on.group.anchor.is_here
+    assert on.in_cluster.member_id == ""
+
+
+def test_an_anchor_stays_for_a_client_that_comes_back_with_its_id(on: HostedScene) -> None:
+    """MEMBER_ID_REQUIRED is no refusal for good."""
+    assert error_of(on.join()) is ErrorCode.MEMBER_ID_REQUIRED
+    assert on.asked(LeaveGroupRequest) == 0
+
+
+def test_without_anchors_the_cluster_is_not_asked() -> None:
+    """The embedded cluster has none, and other clients are not kept out."""
+    on = HostedScene(can_anchor=False)
+    on.native_member()
+    assert on.count(AskCoordinator) == 0
+    on.native("n", -1)
+    assert isinstance(on.free().answer, Released)
+
+
+# -- the anchor before an answer with partitions ---------------------------------------------------
+
+
+def test_partitions_are_granted_only_after_a_confirmation(live: HostedScene) -> None:
+    """An admin may have removed the anchor a moment ago. Other answers do not wait."""
+    live.hold(AskCoordinator)
+    beat = live.native("n", 2)
+    assert error_of(beat) is ErrorCode.NONE
+    full = live.native("n", 2, owned={})
+    assert full.stage is Stage.CONFIRMING
+    assert live.waits(AskCoordinator) == 1
+    live.release(AskCoordinator)
+    granted = full.answer
+    assert isinstance(granted, ConsumerHeartbeatReply)
+    assert granted.assignment
+
+
+def test_a_removed_anchor_is_repaired_before_partitions_are_granted(live: HostedScene) -> None:
+    """The client notices nothing."""
+    before = live.in_cluster.member_id
+    live.in_cluster.remove_member()
+    call = live.native("n", 2, owned={})
+    assert error_of(call) is ErrorCode.NONE
+    assert live.in_cluster.member_id not in ("", before)
+
+
+def test_a_grant_without_a_confirmation_is_withheld_after_a_while(live: HostedScene) -> None:
+    """The engine repeats it like a lost answer."""
+    live.hold(AskCoordinator)
+    call = live.native("n", 2, owned={})
+    live.wait(MEMBER_PATIENCE_MS)
+    assert situation_of(call) is Situation.NOT_ANCHORED
+    live.release(AskCoordinator)
+    again = live.native("n", 2, owned={}).answer
+    assert isinstance(again, ConsumerHeartbeatReply)
+    assert again.assignment
+
+
+def test_one_heartbeat_confirms_all_grants_that_wait(live: HostedScene) -> None:
+    """A thousand members must not cost a thousand."""
+    live.hold(AskCoordinator)
+    calls = [live.native("n", 2, owned={}) for _ in range(9)]
+    beats = live.asked(HeartbeatRequest)
+    live.release(AskCoordinator)
+    assert {error_of(call) for call in calls} == {ErrorCode.NONE}
+    assert live.asked(HeartbeatRequest) <= beats + 1
+
+
+def test_the_wait_does_not_grow_with_a_members_requests(live: HostedScene) -> None:
+    """Heartbeats wait behind all of them, and a session may be as short as 6 s. The time counts
+    from the loss of the group."""
+    live.in_cluster.remove_member()
+    live.coordinator_failure = "nobody answers"
+    live.group.anchor.doubt(
+        live.group.anchor.ids(live.now_ms),  # type: ignore[arg-type]
+        "a commit",
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        live.now_ms,
+    )
+    live.wait(1_000)
+    began_ms = live.now_ms
+    for _ in range(10):
+        call = live.native("n", 2, owned={})
+        live.wait_until(lambda call=call: call.answer)  # type: ignore[misc]
+        assert situation_of(call) is Situation.NOT_ANCHORED
+    assert live.now_ms - began_ms == MEMBER_PATIENCE_MS - 1_000
+    live.coordinator_failure = None
+    live.wait(5_000)
+    assert error_of(live.native("n", 2, owned={})) is ErrorCode.NONE
+
+
+# -- other holders ---------------------------------------------------------------------------------
+
+
+def test_members_are_fenced_when_another_member_holds_the_group(live: HostedScene) -> None:
+    """Two coordinators would assign the partitions twice. An event names the holder."""
+    live.coordinator.groups[live.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="intruder", is_synced=True
+    )
+    live.wait(10_000)
+    assert not live.group.is_live
+    (event,) = live.told("group_taken")
+    assert "intruder" in str(event["reason"])
+    assert live.in_cluster.member_id == "intruder"
+    assert not isinstance(live.native("n", 2).answer, ConsumerHeartbeatReply)
+
+
+def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None:
+    """If two gateways took it in turn, both would grant partitions."""
+    live.in_cluster.member_id = "groupferry-newer"
+    live.in_cluster.metadata = b"run-2"
+    live.wait(10_000)
+    assert not live.group.is_live
+    assert live.in_cluster.member_id == "groupferry-newer"
+    assert situation_of(live.native("n")) is Situation.ELSEWHERE
+
+
+def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> None:
+    """It saw our own anchor, and the join would take the group back from a newer gateway."""
+    on = HostedScene()
+    on.native_member()
+    on.native("n", -1)
+    on.wait(6_000)
+    on.hold(Look)
+    joining = on.native("n")
+    assert on.waits(Look) == 1
+    seen = on.look()
+    on.in_cluster.member_id, on.in_cluster.metadata = "groupferry-newer", b"run-2"
+    on.wait(3_000)
+    assert on.group.anchor.wants_look
+    on.take(Look)
+    on.feed(Looked(seen))
+    on.release(Look)
+    on.wait(20_000)
+    assert on.in_cluster.member_id == "groupferry-newer"
+    assert joining.answer
+    assert not on.group.is_live
+
+
+def test_a_silent_cluster_takes_no_group_away(live: HostedScene) -> None:
+    """Fencing the members because of a short outage would stop them needlessly."""
+    live.in_cluster.member_id = "groupferry-newer"
+    live.found = NoAnswer("no broker answers")
+    for _ in range(10):
+        live.wait(3_000)
+        live.native("n", 2)
+    assert live.group.is_live
+    assert live.told("group_taken") == []
+
+
+def test_losing_a_group_without_members_is_not_reported(on: HostedScene) -> None:
+    """No client loses anything."""
+    on.native_member()
+    on.native("n", -1)
+    on.coordinator.groups[on.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="c", is_synced=True
+    )
+    on.wait(100_000)
+    assert on.told("group_taken") == []
+    assert on.group.is_idle
+
+
+# -- releasing -------------------------------------------------------------------------------------
+
+
+def test_an_empty_group_is_released_for_an_admin(live: HostedScene) -> None:
+    """The cluster must see it empty before it changes it."""
+    live.native("n", -1)
+    call = live.free()
+    assert isinstance(call.answer, Released)
+    assert live.in_cluster.member_id == ""
+
+
+def test_an_anchor_of_an_earlier_process_is_taken_to_leave(live: HostedScene) -> None:
+    """Admins can manage an empty group even after a gateway was killed."""
+    live.native("n", -1)
+    again = live.restart()
+    assert isinstance(again.free().answer, Released)
+    assert again.in_cluster.member_id == ""
+
+
+def test_an_anchor_that_has_left_is_not_taken_to_leave_again(live: HostedScene) -> None:
+    """A recent look saw it, so the cluster is asked once more."""
+    live.native("n", -1)
+    again = live.restart()
+    assert isinstance(again.free().answer, Released)
+    joins = again.asked(JoinGroupRequest)
+    assert isinstance(again.free().answer, Released)
+    assert again.asked(JoinGroupRequest) == joins
+    assert again.count(Look) == 2
+
+
+def test_releasing_is_limited_in_time(live: HostedScene) -> None:
+    """The admin must retry."""
+    live.native("n", -1)
+    live.hold(AskCoordinator)
+    call = live.free()
+    live.wait(MEMBER_PATIENCE_MS)
+    assert situation_of(call) is Situation.NOT_ANCHORED
+    assert isinstance(call.answer, Refused)
+    assert "not left" in call.answer.why
+
+
+def test_a_release_lets_waiting_members_in_first(live: HostedScene) -> None:
+    """Otherwise an admin who repeatedly deletes an empty group would keep all members out."""
+    live.native("n", -1)
+    assert isinstance(live.free().answer, Released)
+    live.hold(AskCoordinator)
+    joining = live.native("m")
+    refused = live.free()
+    assert situation_of(refused) is Situation.NOT_ANCHORED
+    live.release(AskCoordinator)
+    assert error_of(joining) is ErrorCode.NONE
+    assert live.group.anchor.phase is AnchorPhase.STABLE
+
+
+def test_a_group_with_members_is_not_released(live: HostedScene) -> None:
+    """Its anchor keeps other clients out."""
+    assert situation_of(live.free()) is Situation.NOT_ANCHORED
+    assert live.in_cluster.member_id
+
+
+def test_the_anchor_leaves_a_live_group_at_the_end(live: HostedScene) -> None:
+    """Where the state ends with the process, the next gateway may take the group."""
+    live.feed(Leave())
+    assert live.in_cluster.member_id == ""
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+def test_the_number_of_anchors_is_limited() -> None:
+    """Clients may name any group. A place is given back when the anchor has left."""
+    rules = hosting_rules(anchors_max=2, linger_ms=1_000)
+    scenes = [HostedScene(rules, group_id=group_id) for group_id in "abc"]
+    for scene in scenes[:2]:
+        scene.native_member()
+    call = scenes[2].native("n")
+    assert isinstance(call.answer, Refused)
+    assert (call.answer.situation, call.answer.why) == (
+        Situation.NOT_ANCHORED,
+        "the limit of 2 anchored groups is reached",
+    )
+    assert scenes[2].group.is_idle
+    scenes[0].native("n", -1)
+    scenes[0].wait(2_000)
+    scenes[2].native_member()
+
+
+def test_the_number_of_groups_is_limited() -> None:
+    """A group that has left memory gives its place back, also after a refusal."""
+    rules = hosting_rules(groups_max=1)
+    first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
+    first.join("stranger")
+    first.native_member()
+    assert situation_of(second.native("n")) is Situation.TOO_MANY_GROUPS
+    assert situation_of(second.beat("n", 1)) is Situation.TOO_MANY_GROUPS
+    assert second.count(Load) == 0
+    first.native("n", -1)
+    second.native_member()
+
+
+def test_the_groups_of_one_address_are_limited() -> None:
+    """Others may still begin groups."""
+    rules = hosting_rules(per_address_max=1)
+    first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
+    assert error_of(first.native("n", client_host="10.0.0.1")) is ErrorCode.NONE
+    assert situation_of(second.native("n", client_host="10.0.0.1")) is Situation.TOO_MANY_GROUPS
+    assert error_of(second.native("n", client_host="10.0.0.2")) is ErrorCode.NONE
+    first.native("n", -1)
+    first.wait(100_000)
+    third = HostedScene(rules, group_id="c")
+    assert error_of(third.native("n", client_host="10.0.0.1")) is ErrorCode.NONE
+
+
+def test_a_member_of_a_hosted_group_needs_no_place(live: HostedScene) -> None:
+    """The group has one."""
+    for number in range(10):
+        live.rules.hosted.take(f"g{number}", None)
+    assert error_of(live.native("m")) is ErrorCode.NONE
+
+
+# -- a log that fails ------------------------------------------------------------------------------
+
+
+def test_a_failing_log_begins_no_group_until_it_is_tried_again(on: HostedScene) -> None:
+    """The anchor would join for nothing. The attempt waits for its anchor like any other."""
+    other = HostedScene(on.rules, group_id="other")
+    other.native_member()
+    other.damage = Damage.NONE
+    assert situation_of(other.native("m")) is Situation.LOG_FAILED
+    assert situation_of(on.native("n")) is Situation.LOG_FAILED
+    assert on.count(AskCoordinator) == 0
+    on.wait(TRY_AGAIN_MS)
+    on.hold(AskCoordinator)
+    call = on.native("n")
+    on.wait(100)
+    on.release(AskCoordinator)
+    assert error_of(call) is ErrorCode.NONE
+    assert on.rules.log_health.may_begin(on.now_ms)
+
+
+def test_a_too_large_record_does_not_make_the_log_ill(live: HostedScene) -> None:
+    """Other groups begin."""
+    live.damage = Damage.REFUSED
+    assert situation_of(live.native("m")) is Situation.LOG_FAILED
+    assert live.rules.log_health.may_begin(live.now_ms)
+    assert live.rules.log_health.may_begin(live.now_ms)
+
+
+# -- beginning and ending --------------------------------------------------------------------------
+
+
+def test_a_group_with_members_in_the_log_resumes(live: HostedScene) -> None:
+    """Its timers run before any client has spoken, and its anchor is taken after a look."""
+    again = live.restart()
+    again.feed(Resumed())
+    assert again.group.is_live
+    assert again.count(Load) == 1
+    again.wait(100_000)
+    assert again.told("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
+    assert again.group.work.phase is LogPhase.UNLOADED
+
+
+def test_nothing_waits_when_the_gateway_shuts_down(on: HostedScene) -> None:
+    """The drain waits for the requests in flight, so they must not wait for an anchor."""
+    on.hold(AskCoordinator)
+    waiting = on.native("n")
+    on.feed(Ending())
+    assert situation_of(waiting) is Situation.NOT_ANCHORED
+    assert situation_of(on.native("late")) is Situation.NOT_ANCHORED
+
+
+def test_parked_requests_are_answered_when_the_gateway_shuts_down(on: HostedScene) -> None:
+    """Their clients find the next gateway."""
+    first = on.join().answer
+    assert isinstance(first, JoinGroupReply)
+    parked = on.join(first.member_id)
+    assert parked.answer is None
+    on.feed(Ending())
+    assert situation_of(parked) is Situation.ENDING
+
+
+def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene) -> None:
+    """It may have left the group."""
+    live.hold(Write)
+    call = live.native("n", -1)
+    live.gone(call)
+    assert isinstance(call.answer, Failed)
+    live.release(Write)
+    assert not live.group.is_live
+
+
+def test_a_refusal_is_logged_with_its_reason(live: HostedScene) -> None:
+    """Operators see why a client is refused."""
+    call = live.native("n", 99)
+    (line,) = (line for line in live.lines if line.event == "request_refused")
+    assert line.fields["error_code"] == error_of(call).name
+    assert line.fields["event_type"] == "ConsumerHeartbeatReceived"
+
+
+def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
+    live: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is loaded again, and its anchor joins again."""
+    live.hold(Write)
+    calls = [live.native("m"), live.join()]
+    live.pending.clear()
+    live.note(live.group.start_again(live.now_ms))
+    live.held.clear()
+    live.run()
+    assert all(isinstance(call.answer, Failed) for call in calls)
+    assert error_of(live.native("n", 2)) is ErrorCode.NONE
+    live.wait(1_000)
+    assert live.group.anchor.phase is AnchorPhase.STABLE
+    break_engine(monkeypatch, JoinGroupReceived, InvariantError("a bug"))
+    assert situation_of(live.join()) is Situation.RELOADING

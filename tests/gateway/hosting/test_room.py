@@ -1,0 +1,48 @@
+"""The limits of groups in total and per client address."""
+
+import pytest
+
+from gateway.hosting.room import Room, TooManyGroups
+
+GREEDY, MODEST = "10.0.0.1", "10.0.0.2"
+
+
+def test_one_address_leaves_room_for_others() -> None:
+    """Its own limit is reached first, and reported."""
+    complaints: list[tuple[str, str, int]] = []
+    room = Room(
+        "hosted",
+        groups_max=3,
+        groups_per_address_max=2,
+        complain=lambda *complaint: complaints.append(complaint),
+    )
+    room.take("a", GREEDY)
+    room.take("b", GREEDY)
+    with pytest.raises(TooManyGroups, match="the limit of 2 hosted groups per client address"):
+        room.check(GREEDY)
+    assert complaints == [(GREEDY, "too many hosted groups from this address", 2)]
+    room.check(MODEST)
+    room.take("c", MODEST)
+    with pytest.raises(TooManyGroups, match="the limit of 3 hosted groups is reached"):
+        room.check(MODEST)
+
+
+def test_a_group_without_a_client_counts_only_in_total() -> None:
+    """It was loaded from the state log at the start."""
+    room = Room("hosted", groups_max=2, groups_per_address_max=1)
+    for group_id in ("a", "b"):
+        room.check(None)
+        room.take(group_id, None)
+    with pytest.raises(TooManyGroups):
+        room.check(None)
+
+
+def test_a_group_that_ends_makes_room_for_its_address() -> None:
+    """Its last member does not matter."""
+    room = Room("hosted", groups_max=3, groups_per_address_max=1)
+    room.take("a", GREEDY)
+    room.give_back("a")
+    room.check(GREEDY)
+    room.take("b", GREEDY)
+    with pytest.raises(TooManyGroups):
+        room.check(GREEDY)

@@ -1,0 +1,255 @@
+"""Who answers for a group, decided from what a look at the cluster has found.
+test_cluster_look.py tests the looking, test_promises_with_kafka.py both with real brokers."""
+
+import pytest
+
+from gateway.events.event import GatewayEvent
+from gateway.hosting.effects import Log, TellNow
+from gateway.hosting.standing import (
+    FORWARDED_FOR_MS,
+    FOUND_FREE_FOR_MS,
+    Found,
+    NoAnswer,
+    Nobody,
+    Occupants,
+    OtherKind,
+    Standing,
+    StandingRules,
+    TooOld,
+)
+from gateway.hosting.states import Mode
+from tests.support.hosted_scene import OURS, anchored
+
+SESSION_MS = 60_000
+DIRECT = Occupants("consumer", ("payments", "payments", "audit"), "range")
+CONNECT = Occupants("connect", ("w",))
+OWN = anchored("log-1", "run-1")
+PREDECESSORS = anchored("log-1", "run-0")
+OTHER_LOGS = anchored("log-2", "run-2")
+REJOINING = anchored("log-1", "run-0", is_stable=False)
+
+
+def standing(*patterns: str, group_id: str = "orders") -> Standing:
+    """A group of which nothing is known."""
+    rules = StandingRules(gateway=OURS, longest_session_ms=SESSION_MS, forward_patterns=patterns)
+    return Standing(group_id, rules)
+
+
+def lines(group: Standing) -> list[str]:
+    """The names of the lines and events so far."""
+    told: list[str] = []
+    for each in group.outbox:
+        match each:
+            case Log(event=name):
+                told.append(name)
+            case TellNow(GatewayEvent() as event):
+                told.append(event.name)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("found", "mode"),
+    [
+        (Nobody(), Mode.HOSTED),
+        (Occupants("consumer", ("c",), "range"), Mode.OCCUPIED),
+        (Occupants("", ("c",)), Mode.OCCUPIED),
+        (Occupants("consumer", ("s",), "stream"), Mode.FORWARDED),
+        (CONNECT, Mode.FORWARDED),
+        (OtherKind("share"), Mode.OCCUPIED),
+        (TooOld(), Mode.FORWARDED),
+        (NoAnswer("nobody listens"), Mode.UNKNOWN),
+    ],
+)
+def test_members_in_the_cluster_decide_who_answers(found: Found, mode: Mode) -> None:
+    """With members in the cluster it is the cluster, without them the gateway. While that is
+    unknown, nobody does."""
+    group = standing()
+    assert not group.is_forwarded
+    assert group.take(found, 0).mode is mode
+    assert group.verdict.mode is mode
+    assert group.is_forwarded is (mode is Mode.FORWARDED)
+
+
+def test_the_reason_names_the_kind_of_another_group() -> None:
+    """Share and Streams groups share the namespace of consumer groups."""
+    assert "a share group" in standing().take(OtherKind("share"), 0).why
+
+
+def test_an_unreachable_cluster_is_reported_until_the_reason_changes() -> None:
+    """The client learns no address."""
+    group = standing()
+    for _ in range(3):
+        assert "nobody listens" not in group.take(NoAnswer("nobody listens"), 0).why
+    group.take(NoAnswer("it is on fire"), 0)
+    reasons = [each.fields["reason"] for each in group.outbox if isinstance(each, Log)]
+    assert [reason.rpartition(": ")[2] for reason in reasons] == ["nobody listens", "it is on fire"]
+    assert lines(group) == ["group_state_unknown"] * 2
+
+
+def test_direct_members_are_reported_once_per_reason() -> None:
+    """And again when they return."""
+    group = standing()
+    for _ in range(3):
+        group.take(DIRECT, 0)
+    (line,) = group.outbox
+    assert isinstance(line, Log)
+    assert (line.event, line.level) == ("group_occupied", "warning")
+    assert "3 members (audit, payments)" in line.fields["reason"]
+    assert "point them at the gateway" in line.fields["reason"]
+    group.take(Nobody(), 0)
+    group.take(DIRECT, 0)
+    assert lines(group) == ["group_occupied"] * 2
+
+
+def test_few_of_many_members_are_named() -> None:
+    """A group may have thousands."""
+    group = standing()
+    why = group.take(Occupants("consumer", tuple(f"c{n}" for n in range(1_000))), 0).why
+    assert "1000 members (c0, c1, c10, c100, c101)" in why
+
+
+def test_a_free_group_counts_as_free_for_a_while() -> None:
+    """For requests that cannot add a member."""
+    group = standing()
+    assert group.lately(0) is None, "the cluster was never asked"
+    verdict = group.take(Nobody(), 1_000)
+    assert group.lately(1_000 + FOUND_FREE_FOR_MS - 1) == verdict
+    assert group.lately(1_000 + FOUND_FREE_FOR_MS) is None
+
+
+@pytest.mark.parametrize("found", [DIRECT, OTHER_LOGS, NoAnswer("x")])
+def test_a_group_that_is_not_answered_for_is_looked_at_again(found: Found) -> None:
+    """It may have become free at any moment."""
+    group = standing()
+    group.take(found, 0)
+    assert group.lately(0) is None
+
+
+def test_a_forwarded_group_counts_as_forwarded_for_a_while() -> None:
+    """One JoinGroup of another protocol must not take a group for good."""
+    group = standing()
+    group.forward("it uses the protocol connect/v1", 0)
+    assert group.take(CONNECT, 5).mode is Mode.FORWARDED
+    assert group.lately(5 + FORWARDED_FOR_MS - 1) == group.verdict
+    assert group.lately(5 + FORWARDED_FOR_MS) is None
+    assert group.take(NoAnswer("nobody listens"), 0).mode is Mode.FORWARDED
+    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    assert not group.is_forwarded
+    group.forward("it uses the protocol connect/v1", 0)
+    assert lines(group) == ["group_forwarded"] * 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "group_id", "is_forwarded"),
+    [
+        ("legacy-*", "legacy-orders", True),
+        ("legacy-*", "legacy", False),
+        ("v?", "v1", True),
+        ("v?", "V1", False),
+        ("*", "anything", True),
+        ("orders", "orders", True),
+    ],
+)
+def test_the_operator_may_leave_groups_to_the_cluster(
+    pattern: str, group_id: str, *, is_forwarded: bool
+) -> None:
+    """Patterns are case-sensitive, like group ids. No look changes it."""
+    group = standing("other", pattern, group_id=group_id)
+    assert group.is_configured is group.is_forwarded is is_forwarded
+    assert (group.take(Nobody(), 0).mode is Mode.FORWARDED) is is_forwarded
+
+
+def test_a_cluster_without_static_members_keeps_its_groups() -> None:
+    """Before Kafka 2.3 the coordinator fences no earlier incarnation."""
+    assert "older than Kafka 2.3" in standing().take(TooOld(), 0).why
+
+
+# -- anchors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "usually", "after_a_replacement"),
+    [
+        (OWN, Mode.HOSTED, Mode.HOSTED),
+        (PREDECESSORS, Mode.HOSTED, Mode.ELSEWHERE),
+        (REJOINING, Mode.HOSTED, Mode.UNKNOWN),
+        (OTHER_LOGS, Mode.ELSEWHERE, Mode.ELSEWHERE),
+        (anchored("log-1", "run-1", others=("run-2",)), Mode.ELSEWHERE, Mode.ELSEWHERE),
+    ],
+)
+def test_an_anchor_names_the_holder_of_its_group(
+    found: Found, usually: Mode, after_a_replacement: Mode
+) -> None:
+    """An anchor with this gateway's log belongs to it or its predecessor, unless it replaced the
+    gateway's own. An anchor with another log names that log."""
+    group = standing()
+    verdict = group.take(found, 0)
+    assert verdict.mode is usually
+    assert verdict.has_anchor is (usually is Mode.HOSTED)
+    group.note_replaced()
+    assert group.take(found, 0).mode is after_a_replacement
+
+
+@pytest.mark.parametrize(
+    ("found", "is_ours"),
+    [
+        (OWN, True),
+        (PREDECESSORS, True),
+        (REJOINING, False),
+        (OTHER_LOGS, False),
+        (anchored("log-1", "run-1", others=("run-2",)), False),
+        (Occupants("consumer", ("c",), "log-1"), False),
+    ],
+)
+def test_our_anchor_is_recognised_in_the_clusters_description(
+    found: Occupants, *, is_ours: bool
+) -> None:
+    """Admin tools are shown the group as it is behind the gateway."""
+    group = standing()
+    if found.anchored is None:
+        assert not is_ours
+        return
+    assert group.is_ours(found.anchored) is is_ours
+    group.note_replaced()
+    assert not group.is_ours(found.anchored)
+
+
+def test_members_of_a_lost_log_are_waited_for() -> None:
+    """An anchor with another log has gone. Its gateway's members may still consume for the longest
+    possible session."""
+    group = standing()
+    assert group.take(OTHER_LOGS, 5_000).mode is Mode.ELSEWHERE
+    assert group.take(Nobody(), 5_000 + SESSION_MS - 1).mode is Mode.UNKNOWN
+    assert group.lately(5_000 + SESSION_MS - 1) is None
+    assert group.take(Nobody(), 5_000 + SESSION_MS).mode is Mode.HOSTED
+    assert lines(group) == ["group_hosted_elsewhere", "group_waits_for_sessions"]
+
+
+def test_another_gateway_is_reported_once_as_an_error() -> None:
+    """The report has its address and its log."""
+    group = standing()
+    for _ in range(3):
+        group.take(OTHER_LOGS, 0)
+    (line,) = group.outbox
+    assert isinstance(line, Log)
+    assert (line.event, line.level) == ("group_hosted_elsewhere", "error")
+    assert "groupferry at /10.0.0.7" in line.fields["reason"]
+    assert "log-2" in line.fields["reason"]
+
+
+def test_a_gateway_that_replaced_the_anchor_holds_the_group_until_it_is_free() -> None:
+    """Its members must have left as well. From then on an anchor with this log is a predecessor's
+    again."""
+    group = standing()
+    group.note_replaced()
+    assert group.take(PREDECESSORS, 0).mode is Mode.ELSEWHERE
+    assert group.take(Nobody(), SESSION_MS).mode is Mode.HOSTED
+    assert group.take(PREDECESSORS, SESSION_MS).mode is Mode.HOSTED
+
+
+def test_the_gateways_own_anchor_shows_that_it_holds_the_group_again() -> None:
+    """A late join of its own had replaced it."""
+    group = standing()
+    group.note_replaced()
+    assert group.take(OWN, 0).mode is Mode.HOSTED
+    assert group.take(PREDECESSORS, 0).mode is Mode.HOSTED

@@ -1,0 +1,98 @@
+"""The legal moves of a group's five machines, every pair of them."""
+
+import itertools
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from gateway.hosting.states import (
+    ANCHOR,
+    COMMIT,
+    LOG,
+    STAGES,
+    AnchorPhase,
+    CommitPhase,
+    LogPhase,
+    Stage,
+)
+from gateway.moves import Moves, moved
+
+TABLES: dict[type[StrEnum], Moves[Any]] = {
+    AnchorPhase: ANCHOR,
+    LogPhase: LOG,
+    CommitPhase: COMMIT,
+    Stage: STAGES,
+}
+MOVES = """
+Absent>Joining
+Joining>Syncing Joining>Lost
+Syncing>Stable Syncing>Lost
+Stable>Lost Stable>Leaving
+Lost>Joining Lost>Absent
+Leaving>Absent Leaving>Lost
+
+Unloaded>Loading
+Loading>Ready Loading>Unreadable
+Unreadable>Loading
+Ready>Computing Ready>Writing Ready>Loading Ready>Unloaded
+Computing>Ready
+Writing>Ready
+
+Received>Accepted Received>Ended
+Accepted>Sent Accepted>Ended
+Sent>Accepted Sent>Stray Sent>Ended
+Stray>Ended
+
+Placing>Checking Placing>Admitting Placing>Deciding Placing>Releasing Placing>Answered
+Checking>Placing Checking>Admitting Checking>Answered
+Admitting>Deciding Admitting>Answered
+Deciding>Storing Deciding>Confirming Deciding>Answered
+Storing>Answered
+Confirming>Answered
+Releasing>Answered
+"""
+LEGAL = frozenset(MOVES.split())
+
+
+def pairs() -> Iterable[tuple[StrEnum, StrEnum]]:
+    """Every pair of states of every machine."""
+    for states in TABLES:
+        yield from itertools.product(states, states)
+
+
+@pytest.mark.parametrize(("before", "after"), pairs())
+def test_every_pair_of_states_is_legal_or_a_bug(before: StrEnum, after: StrEnum) -> None:
+    """A move that is not in the table is a bug, and names both states."""
+    table = TABLES[type(before)]
+    if f"{before.value}>{after.value}" in LEGAL:
+        assert moved(table, before, after) is after
+    else:
+        with pytest.raises(ValueError, match=f"from {before} to {after}"):
+            moved(table, before, after)
+
+
+@pytest.mark.parametrize("states", TABLES, ids=lambda states: states.__name__)
+def test_every_state_can_be_reached_and_left(states: type[StrEnum]) -> None:
+    """Only a call that is answered and a commit that has ended stay what they are."""
+    table = TABLES[states]
+    first = next(iter(states))
+    reached, rest = {first}, [first]
+    while rest:
+        for after in table[rest.pop()] - reached:
+            reached.add(after)
+            rest.append(after)
+    assert reached == set(states)
+    final = {state for state in states if not table[state]}
+    assert final == {Stage: {Stage.ANSWERED}, CommitPhase: {CommitPhase.ENDED}}.get(states, set())
+
+
+def test_only_a_completed_generation_makes_an_anchor_stable() -> None:
+    """A lost anchor starts over."""
+    assert [phase for phase in AnchorPhase if AnchorPhase.STABLE in ANCHOR[phase]] == [
+        AnchorPhase.SYNCING
+    ]
+    assert [phase for phase in AnchorPhase if AnchorPhase.SYNCING in ANCHOR[phase]] == [
+        AnchorPhase.JOINING
+    ]

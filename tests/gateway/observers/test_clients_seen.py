@@ -1,0 +1,146 @@
+"""Clients that join a group, or are refused, are reported once."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+from gateway.data_path.brokers import ClientSoftware
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
+from gateway.events.event import GatewayEvent
+from gateway.observers import clients_seen
+from gateway.observers.clients_seen import ClientsSeen
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from tests.support.group_script import subscription
+from tests.support.hosted_groups import lone_request
+
+JOIN = JoinGroupRequest(
+    group_id="orders",
+    session_timeout_ms=10_000,
+    rebalance_timeout_ms=60_000,
+    member_id="",
+    group_instance_id="i",
+    protocol_type="consumer",
+    protocols=(
+        JoinGroupProtocol(name="cooperative-sticky", metadata=subscription(["foo"])),
+        JoinGroupProtocol(name="range", metadata=b"\x00\x00\x00\x00\x00\x00"),
+    ),
+)
+JOINED = JoinGroupResponse(
+    error_code=0,
+    generation_id=1,
+    protocol_type="consumer",
+    protocol_name="range",
+    leader="m",
+    member_id="m",
+    members=(),
+)
+NATIVE = ConsumerGroupHeartbeatRequest(group_id="orders", member_id="n", member_epoch=0)
+
+
+class _Introduced:
+    software = ClientSoftware(name="lib", version="1.2")
+
+
+class Seen(ClientsSeen):
+    """The reports with their groups."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str | None, GatewayEvent]] = []
+        super().__init__(lambda event, group_id=None: self.told.append((group_id, event)))
+
+    def see(self, message: Struct, answer: Struct, **changes: Any) -> None:
+        self.note(replace(lone_request(message, 5), **changes), answer)
+
+    @property
+    def names(self) -> list[str]:
+        return [event.name for _group_id, event in self.told]
+
+
+def introduced(message: Struct) -> GroupRequest:
+    """The request of a client that names its software."""
+    return replace(lone_request(message, 5), upstream=cast(Upstream, _Introduced()))
+
+
+def test_a_classic_join_reports_software_and_protocols() -> None:
+    """The lowest embedded version is reported, because every member can read it."""
+    seen = Seen()
+    seen.note(introduced(JOIN), JOINED)
+    ((group_id, event),) = seen.told
+    assert group_id == "orders"
+    assert event.fields == {
+        "member_id": "m",
+        "client_id": "client",
+        "client_host": "/127.0.0.1",
+        "instance_id": "i",
+        "software_name": "lib",
+        "software_version": "1.2",
+        "protocol": "classic",
+        "protocol_type": "consumer",
+        "embedded_version": 0,
+        "assignors": ["cooperative-sticky", "range"],
+    }
+
+
+def test_a_native_client_is_reported_when_it_joins() -> None:
+    """Later heartbeats are not reported. The client's software may be unknown."""
+    seen = Seen()
+    seen.see(NATIVE, ConsumerGroupHeartbeatResponse(member_id="n", member_epoch=1))
+    seen.see(replace(NATIVE, member_epoch=1), ConsumerGroupHeartbeatResponse(member_id="n"))
+    ((_group_id, event),) = seen.told
+    assert (event.fields["protocol"], event.fields["software_name"]) == ("consumer", None)
+
+
+def test_a_client_is_reported_once_until_it_changes() -> None:
+    """The number of its joins does not matter."""
+    seen = Seen()
+    for _ in range(3):
+        seen.note(introduced(JOIN), JOINED)
+    seen.see(JOIN, JOINED)
+    seen.see(replace(JOIN, group_id="other"), JOINED)
+    assert [group_id for group_id, _event in seen.told] == ["orders", "orders", "other"]
+
+
+def test_a_refused_conversion_is_reported_with_its_reason() -> None:
+    """The reason is that of the answer. Repeated attempts are reported once."""
+    seen = Seen()
+    for _ in range(2):
+        answer = ConsumerGroupHeartbeatResponse(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message="the policy"
+        )
+        seen.see(NATIVE, answer)
+    assert seen.names == ["client_seen", "conversion_refused"]
+    assert seen.told[-1][1].fields == {
+        "direction": "classic->consumer",
+        "member_id": "n",
+        "client_id": "client",
+        "reason": "the policy",
+    }
+
+
+def test_other_refusals_are_not_reported_as_conversions() -> None:
+    """The client retries, or its request is invalid."""
+    seen = Seen()
+    seen.see(
+        NATIVE, ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    )
+    seen.see(
+        HeartbeatRequest(group_id="orders", generation_id=1, member_id="m"),
+        HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID),
+    )
+    assert seen.names == ["client_seen"]
+
+
+def test_the_oldest_reports_are_forgotten(monkeypatch: Any) -> None:
+    """Memory is limited, and active clients are never the oldest."""
+    monkeypatch.setattr(clients_seen, "REMEMBERED_MAX", 2)
+    seen = Seen()
+    for group_id in ("a", "b", "a", "c", "a", "b"):
+        seen.see(replace(JOIN, group_id=group_id), JOINED)
+    assert [group_id for group_id, _event in seen.told] == ["a", "b", "c", "b"]

@@ -1,0 +1,103 @@
+"""The member of a connection is known from its own requests."""
+
+import gc
+from dataclasses import replace
+from typing import cast
+
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
+from gateway.observers.connection_members import ConnectionMembers
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.support.hosted_groups import lone_request
+
+JOIN = JoinGroupRequest(
+    group_id="orders",
+    session_timeout_ms=10_000,
+    rebalance_timeout_ms=60_000,
+    member_id="",
+    protocol_type="consumer",
+    protocols=(),
+)
+BEAT = HeartbeatRequest(group_id="orders", generation_id=1, member_id="m")
+SYNC = SyncGroupRequest(group_id="orders", generation_id=1, member_id="m", assignments=())
+NATIVE = ConsumerGroupHeartbeatRequest(group_id="orders", member_id="", member_epoch=0)
+
+
+def joined(member_id: str, error_code: int = 0) -> JoinGroupResponse:
+    """The answer to a join."""
+    return JoinGroupResponse(
+        error_code=error_code,
+        generation_id=1,
+        protocol_name="range",
+        leader="l",
+        member_id=member_id,
+        members=(),
+    )
+
+
+class Connection:
+    """Stands for a client's connection."""
+
+    def request(self, message: Struct) -> GroupRequest:
+        return replace(lone_request(message, 1), upstream=cast(Upstream, self))
+
+
+def speaker(
+    connection: Connection, connection_members: ConnectionMembers, group_id: str = "orders"
+) -> str | None:
+    """The member that fetches offsets on the connection."""
+    request = connection.request(OffsetFetchRequest(group_id=group_id, topics=()))
+    return connection_members.member_of(request, group_id)
+
+
+def test_every_request_of_a_member_identifies_its_connection() -> None:
+    """A restarted gateway sees no join."""
+    for message, answer in (
+        (JOIN, joined("m")),
+        (SYNC, SyncGroupResponse(assignment=b"")),
+        (BEAT, HeartbeatResponse()),
+        (NATIVE, ConsumerGroupHeartbeatResponse(member_id="m")),
+    ):
+        connection_members, connection, other = ConnectionMembers(), Connection(), Connection()
+        connection_members.note(connection.request(message), answer)
+        assert speaker(connection, connection_members) == "m"
+        assert speaker(connection, connection_members, "other") is None
+        assert speaker(other, connection_members) is None
+
+
+def test_the_latest_member_counts() -> None:
+    """A fenced client rejoins with another id on the same connection."""
+    connection_members, connection = ConnectionMembers(), Connection()
+    connection_members.note(connection.request(JOIN), joined("m"))
+    connection_members.note(connection.request(JOIN), joined("n"))
+    assert speaker(connection, connection_members) == "n"
+
+
+def test_a_refused_client_is_no_member() -> None:
+    """Neither is a client that has only received an id."""
+    connection_members, connection = ConnectionMembers(), Connection()
+    connection_members.note(
+        connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED)
+    )
+    connection_members.note(
+        connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    )
+    assert speaker(connection, connection_members) is None
+
+
+def test_a_closed_connection_is_forgotten() -> None:
+    """Otherwise memory would grow with every client."""
+    connection_members, connection = ConnectionMembers(), Connection()
+    connection_members.note(connection.request(JOIN), joined("m"))
+    del connection
+    gc.collect()
+    assert len(connection_members._members) == 0  # noqa: SLF001, RUF100

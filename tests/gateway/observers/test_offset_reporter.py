@@ -1,0 +1,399 @@
+"""Fetches and commits of members are reported together and in time, and no offset that went back is
+lost."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from coordinator.interface.records import RemovalCause
+from coordinator.interface.volatile_records import ClassicPhase
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupConverted, GroupStateMoved
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberReplaced,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+)
+from gateway.events.offset_events import OffsetsCommitted
+from gateway.observers import offset_reporter
+from gateway.observers.offset_reporter import OffsetReporter
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_codecs.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from tests.support.commits import commit_of, transactional_commit_of
+from tests.support.hosted_groups import lone_request
+
+
+class Tally(OffsetReporter):
+    """The reports with their groups, and a clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.at_ms = 100
+        self.told: list[tuple[str | None, Mapping[str, Any]]] = []
+        super().__init__(self._hear, lambda: self.at_ms)
+
+    def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
+        self.told.append((group_id, event.fields))
+
+    def commit(
+        self,
+        offsets: Mapping[int, int],
+        *,
+        member_id: str = "m",
+        group_id: str = "orders",
+        errors: Mapping[int, int] | None = None,
+    ) -> None:
+        """A member's commit of some partitions of foo, and the cluster's answer."""
+        request = commit_of({"foo": offsets}, group_id=group_id, member_id=member_id)
+        answer = OffsetCommitResponse(
+            topics=(
+                OffsetCommitResponseTopic(
+                    name="foo",
+                    partitions=tuple(
+                        OffsetCommitResponsePartition(
+                            partition_index=partition, error_code=(errors or {}).get(partition, 0)
+                        )
+                        for partition in offsets
+                    ),
+                ),
+            )
+        )
+        self.note_commit(lone_request(request, 9), answer)
+
+    def fetch(
+        self,
+        offsets: Mapping[int, int],
+        *,
+        member_id: str = "m",
+        group_id: str = "orders",
+        errors: Mapping[int, int] | None = None,
+    ) -> None:
+        """A member's fetched offsets of some partitions of foo."""
+        topic = OffsetFetchResponseTopic(
+            name="foo",
+            partitions=tuple(
+                OffsetFetchResponsePartition(
+                    partition_index=partition,
+                    committed_offset=at,
+                    metadata="",
+                    error_code=(errors or {}).get(partition, 0),
+                )
+                for partition, at in offsets.items()
+            ),
+        )
+        self.note_fetch(group_id, member_id, (topic,))
+
+    def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[OffsetsCommitted]:
+        """Report at once, as the group does."""
+        ended = super().make_way(group_id, events)
+        for event in ended:
+            self._hear(event, group_id)
+        return ended
+
+    @property
+    def members(self) -> list[tuple[str | None, str]]:
+        """The group and member of each event."""
+        return [(group_id, fields["member_id"]) for group_id, fields in self.told]
+
+
+def entry(partition: int, commits: int, first: int, lowest: int, last: int) -> dict[str, int]:
+    """One partition of an event."""
+    return {
+        "partition": partition,
+        "commits": commits,
+        "first": first,
+        "lowest": lowest,
+        "last": last,
+    }
+
+
+def test_the_first_lowest_and_last_offset_of_a_partition_are_reported() -> None:
+    """The lowest reveals an offset that went back in between."""
+    reporter = Tally()
+    reporter.commit({1: 50, 0: 10})
+    reporter.at_ms = 170
+    reporter.commit({0: 4})
+    reporter.commit({0: 12})
+    reporter.flush()
+    assert reporter.told == [
+        (
+            "orders",
+            {
+                "member_id": "m",
+                "is_transactional": False,
+                "from_ms": 100,
+                "to_ms": 170,
+                "offsets": {"foo": [entry(0, 3, 10, 4, 12), entry(1, 1, 50, 50, 50)]},
+            },
+        )
+    ]
+    reporter.flush()
+    assert len(reporter.told) == 1
+
+
+def test_each_member_of_each_group_has_its_own_event() -> None:
+    """If an offset went back, the committer matters."""
+    reporter = Tally()
+    reporter.commit({0: 1})
+    reporter.commit({0: 2}, member_id="n")
+    reporter.commit({0: 3}, group_id="other")
+    reporter.flush()
+    assert [(group_id, fields["member_id"]) for group_id, fields in reporter.told] == [
+        ("orders", "m"),
+        ("orders", "n"),
+        ("other", "m"),
+    ]
+
+
+def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
+    """Each partition has its own answer."""
+    reporter = Tally()
+    reporter.commit({0: 1}, errors={0: 14})
+    reporter.flush()
+    assert reporter.told == []
+    reporter.commit({0: 1, 1: 2}, errors={0: 14})
+    reporter.note_commit(
+        lone_request(HeartbeatRequest(group_id="orders", generation_id=1, member_id="m"), 4),
+        HeartbeatResponse(),
+    )
+    reporter.flush()
+    assert reporter.told[0][1]["offsets"] == {"foo": [entry(1, 1, 2, 2, 2)]}
+
+
+def test_transactional_commits_are_reported_separately() -> None:
+    """Their transaction may still abort."""
+    reporter = Tally()
+    request = transactional_commit_of({"foo": {0: 5}}, group_id="orders", member_id="m")
+    answer = TxnOffsetCommitResponse(
+        topics=(
+            TxnOffsetCommitResponseTopic(
+                name="foo", partitions=(TxnOffsetCommitResponsePartition(partition_index=0),)
+            ),
+        )
+    )
+    reporter.commit({0: 9})
+    reporter.note_commit(lone_request(request, 4), answer)
+    reporter.flush()
+    assert [fields["is_transactional"] for _group_id, fields in reporter.told] == [False, True]
+
+
+def test_a_full_interval_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is limited."""
+    monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 3)
+    reporter = Tally()
+    reporter.commit({0: 1, 1: 1})
+    reporter.make_way("orders", [left("m")])
+    assert len(reporter.told) == 1
+    reporter.commit({0: 1}, group_id="other")
+    assert len(reporter.told) == 1
+    reporter.commit({0: 2, 1: 2}, member_id="n")
+    assert len(reporter.told) == 3
+    reporter.commit({0: 1, 1: 1})
+    assert len(reporter.told) == 3
+
+
+def test_a_members_first_fetch_is_its_start() -> None:
+    """It is reported at once. Later fetches of a committing member return its own commits."""
+    reporter = Tally()
+    reporter.fetch({1: -1, 0: 7, 2: -1}, errors={2: 14})
+    expected = {"member_id": "m", "starts": {"foo": [started(0, 7), started(1, -1)]}}
+    assert reporter.told == [("orders", expected)]
+    reporter.fetch({0: 9, 1: 3})
+    assert len(reporter.told) == 1
+    reporter.fetch({0: 9, 2: 8})
+    assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"foo": [started(2, 8)]}})]
+
+
+def test_a_topic_without_new_starts_is_not_named() -> None:
+    """The fetch named it again together with another."""
+    reporter = Tally()
+    reporter.fetch({0: 7})
+    partition = OffsetFetchResponsePartition(partition_index=0, committed_offset=7, metadata="")
+    topics = [OffsetFetchResponseTopic(name=n, partitions=(partition,)) for n in ("foo", "bar")]
+    reporter.note_fetch("orders", "m", topics)
+    assert reporter.told[1:] == [("orders", {"member_id": "m", "starts": {"bar": [started(0, 7)]}})]
+
+
+def test_a_failed_fetch_is_not_reported() -> None:
+    """The member does not start there."""
+    reporter = Tally()
+    reporter.fetch({0: -1}, errors={0: 14})
+    assert reporter.told == []
+
+
+def test_each_member_of_each_group_has_its_own_starts() -> None:
+    """Several members fetch the same partition in turn."""
+    reporter = Tally()
+    reporter.fetch({0: 7})
+    reporter.fetch({0: 7}, member_id="n")
+    reporter.fetch({0: 7}, group_id="other")
+    assert len(reporter.told) == 3
+
+
+def test_starts_beyond_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is limited, so some starts are reported twice."""
+    monkeypatch.setattr(offset_reporter, "PARTITIONS_MAX", 2)
+    reporter = Tally()
+    reporter.fetch({0: 7, 1: 7})
+    reporter.fetch({0: 7, 1: 7})
+    assert len(reporter.told) == 1
+    reporter.fetch({2: 7})
+    reporter.fetch({0: 7, 1: 7})
+    assert len(reporter.told) == 3
+
+
+def started(partition: int, offset: int) -> dict[str, int]:
+    """One partition of an event."""
+    return {"partition": partition, "offset": offset}
+
+
+def left(member_id: str) -> MemberLeft:
+    """A member's departure."""
+    return MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
+
+
+def moved(
+    event: type[PartitionsAssigned | PartitionsReleased | PartitionsRevoked],
+) -> GatewayEvent:
+    """Events about partitions of m."""
+    return event(member_id="m", member_epoch=2, partitions={"foo": (0,)})
+
+
+MOVES = [
+    left("m"),
+    MemberFenced(member_id="m", cause=RemovalCause.SESSION_EXPIRED),
+    MemberReplaced(member_id="m", replaced_by="n"),
+    moved(PartitionsReleased),
+    moved(PartitionsAssigned),
+]
+
+
+@pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
+def test_a_members_commits_are_reported_before_its_partitions_move(event: GatewayEvent) -> None:
+    """Reports of clients that may be that member are included. Other members' intervals
+    continue."""
+    reporter = Tally()
+    for member_id in ("n", "", "m"):
+        reporter.commit({0: 5}, member_id=member_id)
+    reporter.commit({0: 5}, group_id="other")
+    reporter.make_way("orders", [event])
+    assert reporter.members == [("orders", "m"), ("orders", "")]
+    reporter.flush()
+    assert reporter.members[2:] == [("orders", "n"), ("other", "m")]
+
+
+@pytest.mark.parametrize("event", MOVES, ids=lambda event: event.name)
+def test_a_fetch_after_partitions_moved_is_a_new_start(event: GatewayEvent) -> None:
+    """A member that lost a partition may get it back after another member's commits."""
+    reporter = Tally()
+    for member_id in ("n", "", "m"):
+        reporter.fetch({0: 5}, member_id=member_id)
+    reporter.told.clear()
+    reporter.make_way("orders", [event])
+    for member_id in ("n", "", "m"):
+        reporter.fetch({0: 9}, member_id=member_id)
+    assert reporter.members == [("orders", ""), ("orders", "m")]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        GroupConverted(
+            direction="classic->consumer", is_live=True, group_epoch=1, members=1, cause=""
+        ),
+        GroupStateMoved(
+            from_state=ClassicPhase.STABLE,
+            to_state=ClassicPhase.PREPARING_REBALANCE,
+            generation=1,
+        ),
+    ],
+    ids=lambda event: event.name,
+)
+def test_all_members_commits_are_reported_before_the_group_moves_on(event: GatewayEvent) -> None:
+    """A classic group's events do not name the owners of released partitions."""
+    reporter = Tally()
+    reporter.commit({0: 5})
+    reporter.commit({0: 5}, member_id="n")
+    reporter.commit({0: 5}, group_id="other")
+    reporter.make_way("orders", [event])
+    assert [fields["member_id"] for _group_id, fields in reporter.told] == ["m", "n"]
+    reporter.fetch({0: 5})
+    reporter.make_way("orders", [event])
+    reporter.fetch({0: 5})
+    assert len(reporter.told) == 4
+
+
+def test_other_events_end_no_interval() -> None:
+    """A member that must revoke partitions commits until it does."""
+    reporter = Tally()
+    reporter.commit({0: 5})
+    reporter.fetch({0: 5})
+    reporter.told.clear()
+    joined = MemberJoined(
+        member_id="m", client_id="", client_host="", instance_id=None, protocol="classic"
+    )
+    reporter.make_way("orders", [moved(PartitionsRevoked), joined])
+    reporter.make_way("unknown", [moved(PartitionsReleased)])
+    reporter.fetch({0: 5})
+    assert reporter.told == []
+
+
+async def test_an_interval_ends_without_further_commits(autojump_clock: MockClock) -> None:
+    """It ends after its time, or with the gateway."""
+    reporter = Tally()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reporter.run)
+        reporter.commit({0: 1})
+        await trio.sleep(offset_reporter.INTERVAL_S + 0.1)
+        assert len(reporter.told) == 1
+        reporter.commit({0: 2})
+        nursery.cancel_scope.cancel()
+    assert len(reporter.told) == 2
+
+
+def test_deleted_offsets_are_reported_at_once() -> None:
+    """Only those that the cluster deleted: the next owner finds no offset."""
+    reporter = Tally()
+    answered = {"t": {2: 0, 0: 0, 1: 86}, "kept": {0: 86}}
+    topics = tuple(
+        OffsetDeleteResponseTopic(
+            name=name,
+            partitions=tuple(
+                OffsetDeleteResponsePartition(partition_index=number, error_code=code)
+                for number, code in codes.items()
+            ),
+        )
+        for name, codes in answered.items()
+    )
+    request = lone_request(OffsetDeleteRequest(group_id="g", topics=()), 0)
+    reporter.note_delete(request, OffsetDeleteResponse(topics=topics))
+    reporter.note_delete(
+        request, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=topics)
+    )
+    assert reporter.told == [("g", {"partitions": {"t": [0, 2]}})]

@@ -1,0 +1,147 @@
+"""The listener that answers for a group."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.cluster.errors import UpstreamError
+from gateway.data_path.errors import UpstreamAway
+from gateway.data_path.upstream import Upstream
+from gateway.requests import coordinators as module
+from gateway.requests.coordinators import ASK_AGAIN_S, LOOK_PATIENCE_S, Coordinators
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from tests.support.hosted_groups import ScriptedCluster, lone_request
+
+
+class Away:
+    """The client's own broker, which is unreachable."""
+
+    versions: ClassVar = {ApiKey.FIND_COORDINATOR: (0, 6)}
+
+    async def ask(self, message: Struct, version: int) -> Any:
+        raise UpstreamAway
+
+
+async def is_at(coordinators: Coordinators, group_id: str, node_id: int) -> bool:
+    """Whether the group's coordinator is this broker. Asks the cluster where the gateway does."""
+    lately = coordinators.is_at_lately(group_id, node_id)
+    return await coordinators.node_of(group_id) == node_id if lately is None else lately
+
+
+async def test_a_group_is_only_at_its_upstream_coordinator() -> None:
+    """Commits use the client's own connection."""
+    cluster = ScriptedCluster()
+    cluster.coordinators["g"] = 2
+    coordinators = Coordinators(cluster)
+    assert await is_at(coordinators, "g", 2)
+    assert not await is_at(coordinators, "g", 1)
+    assert not await is_at(coordinators, "g", 3)
+
+
+async def test_the_cluster_is_asked_once_while_clients_stay() -> None:
+    """Every heartbeat needs the coordinator."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    for _ in range(5):
+        assert await is_at(coordinators, "g", 1)
+    assert cluster.coordinator_questions == ["g"]
+
+
+async def test_a_moved_coordinator_is_found(autojump_clock: MockClock) -> None:
+    """A client at the new broker shows that the coordinator moved. The cluster is asked again, but
+    not for each request."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    assert await is_at(coordinators, "g", 1)
+    cluster.coordinators["g"] = 2
+    for _ in range(5):
+        assert not await is_at(coordinators, "g", 2)
+    assert cluster.coordinator_questions == ["g"]
+    await trio.sleep(ASK_AGAIN_S)
+    assert await is_at(coordinators, "g", 2)
+    assert not await is_at(coordinators, "g", 1)
+    assert cluster.coordinator_questions == ["g", "g"]
+
+
+async def test_a_silent_cluster_gives_no_answer() -> None:
+    """The coordinator is then unknown."""
+    cluster = ScriptedCluster()
+    cluster.failure = UpstreamError("nobody listens")
+    with pytest.raises(UpstreamError):
+        await is_at(Coordinators(cluster), "g", 1)
+
+
+async def test_requests_do_not_each_wait_for_a_hanging_cluster(
+    autojump_clock: MockClock,
+) -> None:
+    """A member's heartbeats wait behind all its commits. The cluster is asked again after a short
+    time."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    cluster.hangs = True
+    for group_id in ("g", "h", "g", "h"):
+        assert await coordinators.where_instead(group_id, 1) is None
+    assert trio.current_time() == pytest.approx(LOOK_PATIENCE_S)
+    await trio.sleep(ASK_AGAIN_S)
+    cluster.hangs = False
+    cluster.coordinators["g"] = 2
+    assert await coordinators.where_instead("g", 1) == 2
+
+
+async def test_a_limited_number_of_coordinators_is_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clients can invent group ids."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 3)
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    for group_id in ("a", "b", "c", "d"):
+        assert await is_at(coordinators, group_id, 1)
+    assert await is_at(coordinators, "d", 1)
+    assert cluster.coordinator_questions == ["a", "b", "c", "d"]
+    assert await is_at(coordinators, "a", 1)
+    assert cluster.coordinator_questions == ["a", "b", "c", "d", "a"]
+
+
+async def test_the_last_known_coordinator_needs_no_request() -> None:
+    """Lists have thousands of groups."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    assert coordinators.last_known("g") is None
+    await is_at(coordinators, "g", 1)
+    cluster.coordinators["g"] = 2
+    assert coordinators.last_known("g") == 1
+    assert cluster.coordinator_questions == ["g"]
+
+
+async def test_many_coordinators_are_looked_up_together() -> None:
+    """Their broker is down, and another one answers. A request per group would exhaust a member's
+    patience."""
+    asked: list[tuple[str, ...]] = []
+
+    class Counting(ScriptedCluster):
+        async def coordinators_of(
+            self, group_ids: Iterable[str], *, doubtful: int | None = None
+        ) -> Mapping[str, int | UpstreamError]:
+            assert doubtful == 1
+            asked.append(tuple(group_ids))
+            return await super().coordinators_of(asked[-1], doubtful=doubtful)
+
+    cluster = Counting()
+    cluster.coordinators = dict.fromkeys("abc", 2)
+    cluster.addresses = {2: ("other", 9092)}
+    message = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
+    request = replace(lone_request(message, 4), upstream=cast(Upstream, Away()))
+    answer = await Coordinators(cluster).find(request, message)
+    assert [(each.key, each.node_id) for each in answer.coordinators] == [
+        ("a", 2),
+        ("b", 2),
+        ("c", 2),
+    ]
+    assert asked == [("a", "b", "c")]

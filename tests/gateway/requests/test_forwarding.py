@@ -1,0 +1,67 @@
+"""The version in which a request is forwarded to the cluster."""
+
+import pytest
+
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
+from gateway.requests.forwarding import forward, highest_version
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+class Recorder(Upstream):
+    """An upstream that records its requests."""
+
+    def __init__(self, **versions: tuple[int, int]) -> None:
+        self.versions = {ApiKey[name.upper()]: span for name, span in versions.items()}
+        self.asked: list[tuple[Struct, int]] = []
+
+    async def ask(self, message: Struct, version: int) -> HeartbeatResponse:
+        self.asked.append((message, version))
+        return HeartbeatResponse()
+
+
+MESSAGE = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def request(upstream: Upstream, version: int) -> GroupRequest:
+    """A client's Heartbeat."""
+    return GroupRequest(
+        header=RequestHeader(
+            api_key=ApiKey.HEARTBEAT, api_version=version, correlation_id=1, client_id="c"
+        ),
+        message=MESSAGE,
+        client_host="127.0.0.1",
+        upstream=upstream,
+        node_id=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("client", "broker", "spoken"),
+    [(4, (0, 4), 4), (2, (0, 4), 2), (4, (0, 3), 3), (0, (1, 1), 1), (1, (2, 4), 2)],
+)
+async def test_the_version_is_the_clients_or_the_nearest(
+    client: int, broker: tuple[int, int], spoken: int
+) -> None:
+    """The broker does not support all versions that the gateway advertises."""
+    upstream = Recorder(heartbeat=broker)
+    await forward(request(upstream, client))
+    assert upstream.asked == [(MESSAGE, spoken)]
+
+
+async def test_another_message_may_replace_the_request() -> None:
+    """Examples are a commit without its member, and the part of a batch that belongs to the
+    cluster."""
+    upstream = Recorder(heartbeat=(0, 4))
+    other = HeartbeatRequest(group_id="h", generation_id=1, member_id="m")
+    await forward(request(upstream, 3), other)
+    assert upstream.asked == [(other, 3)]
+
+
+def test_an_api_that_the_broker_lacks_has_no_version() -> None:
+    """The result is -1, below every version."""
+    assert highest_version(Recorder(heartbeat=(0, 4)), ApiKey.HEARTBEAT) == 4
+    assert highest_version(Recorder(), ApiKey.HEARTBEAT) == -1

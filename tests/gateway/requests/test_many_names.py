@@ -1,0 +1,201 @@
+"""Requests with many groups are handled in parts, so that other clients get their turn.
+
+The tests count the groups in each request to the broker. Other clients are served between two of
+them.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from gateway import batches
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path import listeners
+from gateway.data_path.rewrite import with_addresses
+from gateway.requests import config_apis
+from kafka_codecs import decode
+from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_groups import DeleteGroupsRequest
+from kafka_codecs.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.support.configs import GROUP, TOPIC, ConfigClient
+from tests.support.fake_broker import Handler, answer, running_fake_broker
+from tests.support.gateway import whole_gateway
+from tests.support.offset_broker import OffsetBroker
+from tests.support.wire import Wire
+
+CLIENT_ID = "admin"
+NAMES = ("a", "b", "c", "d", "e")
+
+
+class CountingBroker(OffsetBroker):
+    """Counts the names in each request that the test's client causes."""
+
+    def __post_init__(self) -> None:
+        OffsetBroker.__post_init__(self)
+        self.counted: list[int] = []
+        self.versions = {
+            **self.versions,
+            ApiKey.FIND_COORDINATOR: (0, 4),
+            ApiKey.OFFSET_FETCH: (0, 8),
+            ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
+            ApiKey.DESCRIBE_CONFIGS: (0, 4),
+        }
+        self.handlers |= {
+            ApiKey.CONSUMER_GROUP_DESCRIBE: _describe_consumer_groups,
+            ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+        }
+        self.handlers = {key: self._counting(each) for key, each in self.handlers.items()}
+
+    def _counting(self, handler: Handler) -> Handler:
+        async def count(wire: Wire, header: RequestHeader, body: bytes) -> None:
+            if header.client_id == CLIENT_ID:
+                request = APIS[ApiKey(header.api_key)].request
+                assert request is not None
+                self.counted.append(len(_names(decode(request, body, header.api_version))))
+            await handler(wire, header, body)
+
+        return count
+
+
+async def _describe_consumer_groups(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    request = decode(ConsumerGroupDescribeRequest, body, header.api_version)
+    groups = tuple(DescribedGroup(group_id=each) for each in request.group_ids)
+    await answer(wire, header, ConsumerGroupDescribeResponse(groups=groups))
+
+
+async def _describe_configs(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    request = decode(DescribeConfigsRequest, body, header.api_version)
+    results = tuple(
+        DescribeConfigsResult(resource_type=each.resource_type, resource_name=each.resource_name)
+        for each in request.resources
+    )
+    await answer(wire, header, DescribeConfigsResponse(results=results))
+
+
+def _names(message: Any) -> tuple[str, ...]:
+    """The names in a request or response of these APIs."""
+    match message:
+        case FindCoordinatorRequest(coordinator_keys=keys):
+            return keys
+        case DescribeGroupsRequest(groups=group_ids):
+            return group_ids
+        case ConsumerGroupDescribeRequest(group_ids=group_ids):
+            return group_ids
+        case DeleteGroupsRequest(groups_names=group_ids):
+            return group_ids
+        case DescribeConfigsRequest(resources=resources):
+            return tuple(each.resource_name for each in resources)
+        case OffsetFetchRequest(groups=groups):
+            return tuple(each.group_id for each in groups)
+        case DescribeConfigsResponse(results=results):
+            return tuple(each.resource_name for each in results)
+        case _ if hasattr(message, "coordinators"):
+            return tuple(each.key for each in message.coordinators)
+        case _:
+            groups = message.results if hasattr(message, "results") else message.groups
+            return tuple(each.group_id for each in groups)
+
+
+@asynccontextmanager
+async def open_scene(
+    forward_patterns: tuple[str, ...] = (),
+) -> AsyncIterator[tuple[CountingBroker, BrokerConnection]]:
+    """A gateway before the broker, and the client."""
+    broker = CountingBroker()
+    with trio.fail_after(20):
+        async with (
+            running_fake_broker(broker),
+            whole_gateway([broker.address], forward_patterns=forward_patterns) as gateway,
+            await BrokerConnection.open(*gateway.address, client_id=CLIENT_ID) as client,
+        ):
+            yield broker, client
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (FindCoordinatorRequest(coordinator_keys=NAMES), 4),
+        (DescribeGroupsRequest(groups=NAMES), 5),
+        (ConsumerGroupDescribeRequest(group_ids=NAMES, include_authorized_operations=False), 0),
+        (DeleteGroupsRequest(groups_names=NAMES), 2),
+        (
+            OffsetFetchRequest(
+                groups=tuple(OffsetFetchRequestGroup(group_id=each, topics=()) for each in NAMES)
+            ),
+            8,
+        ),
+        (
+            DescribeConfigsRequest(
+                resources=tuple(
+                    DescribeConfigsResource(
+                        resource_type=TOPIC, resource_name=each, configuration_keys=None
+                    )
+                    for each in NAMES
+                )
+            ),
+            4,
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_the_cluster_is_asked_in_limited_parts(
+    request_: Struct, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is complete and in the order of the request."""
+    monkeypatch.setattr(batches, "NAMES_TOGETHER_MAX", 2)
+    async with open_scene(("*",)) as (broker, client):
+        told = await client.ask(request_, version)
+    assert broker.counted == [2, 2, 1]
+    assert _names(told) == NAMES
+
+
+async def test_addresses_are_replaced_in_limited_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No address of the cluster is left over."""
+    replaced = []
+
+    def counting(answer: Any, readdress: Any) -> Any:
+        if isinstance(answer, FindCoordinatorResponse):
+            replaced.append(len(answer.coordinators))
+        return with_addresses(answer, readdress)
+
+    monkeypatch.setattr(listeners, "with_addresses", counting)
+    monkeypatch.setattr(batches, "NAMES_TOGETHER_MAX", 2)
+    async with open_scene() as (broker, client):
+        told = await client.ask(FindCoordinatorRequest(coordinator_keys=NAMES), 4)
+    assert replaced == [2, 2, 1]
+    assert broker.address[1] not in {each.port for each in told.coordinators}
+
+
+async def test_shared_configs_are_described_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of ten thousand groups hardly any has overrides."""
+    described = []
+    entry = config_apis._entry
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        described.append(args)
+        return entry(*args, **kwargs)
+
+    monkeypatch.setattr(config_apis, "_entry", counting)
+    async with open_scene() as (_, client):
+        results = await ConfigClient(client).describe(*((GROUP, name) for name in NAMES))
+    assert [len(result.configs) for result in results] == [len(described)] * len(NAMES)

@@ -1,0 +1,16 @@
+"""The documented answers are those of the code."""
+
+from gateway.answer_docs import MARK, PAGE, page
+from gateway.hosting.answers import ANSWERS, Situation
+
+
+def test_the_page_has_the_table() -> None:
+    """Else run: python -m gateway.answer_docs"""
+    assert PAGE.read_text() == page()
+
+
+def test_every_situation_and_every_code_is_documented() -> None:
+    """However the table is written."""
+    _words, _mark, table = PAGE.read_text().partition(MARK)
+    assert all(f"| {situation.value} |" in table for situation in Situation)
+    assert all(code.name in table for code in ANSWERS.values() if code is not None)

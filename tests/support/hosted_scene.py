@@ -1,0 +1,603 @@
+"""One hosted group as a script: requests, a cluster and a log that answer as the script decides,
+and a clock that only `wait` advances.
+
+Nothing runs by itself: there is no task, no socket and no sleep. An effect is answered at once,
+unless its kind is held back with `hold`; then `release` answers it, or the script feeds another
+answer.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+from uuid import uuid5
+
+from coordinator.consumer.topic_regex import match_topics
+from coordinator.engine import GroupEngine
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    DeleteGroupReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    Leaver,
+    OffsetCommitReceived,
+    OffsetFetchReceived,
+    RegexesResolved,
+    SyncGroupReceived,
+)
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.events.event import GatewayEvent
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import (
+    Call,
+    Commit,
+    Commits,
+    Errand,
+    Learn,
+    Locate,
+    MakeRequest,
+    Probe,
+    Refused,
+    Store,
+)
+from gateway.hosting.effects import (
+    AskCoordinator,
+    Compute,
+    Effect,
+    Forget,
+    Load,
+    Log,
+    Look,
+    Resolve,
+    Tell,
+    TellNow,
+    Write,
+)
+from gateway.hosting.group import HostedGroup, HostingRules
+from gateway.hosting.identity import AnchorIds, Gateway
+from gateway.hosting.inputs import (
+    AWAY,
+    LOST,
+    Asked,
+    Computed,
+    CoordinatorAnswered,
+    CoordinatorFailed,
+    Damage,
+    Forgotten,
+    Gone,
+    Happened,
+    Input,
+    Learned,
+    Loaded,
+    LoadFailed,
+    Located,
+    Looked,
+    Probed,
+    Stored,
+    TimePassed,
+    WriteFailed,
+    Written,
+)
+from gateway.hosting.log_health import LogHealth
+from gateway.hosting.pauses import Pauses
+from gateway.hosting.room import Room
+from gateway.hosting.standing import Found, Nobody, Occupants, Standing, StandingRules
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.fake_coordinator import FakeCoordinator, FakeGroup
+from tests.support.group_values import (
+    NAMESPACE,
+    Owned,
+    embedded_assignment,
+    make_topics,
+    partitions,
+    subscription,
+)
+
+GROUP = "orders"
+OURS = Gateway(log_id="log-1", run_id="run-1")
+LOOPS_MAX = 1_000
+"""Answers at one instant, or wake-ups that do not advance the clock: more are an endless loop."""
+
+Todo = Effect | tuple[Call, Errand]
+"""Something that waits for an answer."""
+T = TypeVar("T")
+
+
+def hosting_rules(
+    *,
+    config: GroupConfig | None = None,
+    can_anchor: bool = True,
+    linger_ms: int = 60_000,
+    groups_max: int = 8,
+    anchors_max: int = 8,
+    per_address_max: int = 8,
+    forward: tuple[str, ...] = (),
+    now_ms: int = 1_000_000,
+) -> HostingRules:
+    """The rules of a gateway, for one scene or for several that share them."""
+    config = config or GroupConfig(lost_commit_hold_ms=None)
+    return HostingRules(
+        config=config,
+        standing=StandingRules(gateway=OURS, longest_session_ms=60_000, forward_patterns=forward),
+        can_anchor=can_anchor,
+        linger_ms=linger_ms,
+        hosted=Room("hosted", groups_max=groups_max, groups_per_address_max=per_address_max),
+        anchored=Room("anchored", groups_max=anchors_max, groups_per_address_max=per_address_max),
+        log_health=LogHealth(),
+        pauses=Pauses(now_ms, grace_ms_max=0),
+    )
+
+
+class HostedScene:
+    """A group, its clients, the cluster and the log."""
+
+    def __init__(
+        self, rules: HostingRules | None = None, *, group_id: str = GROUP, **how: Any
+    ) -> None:
+        """`how`: the rules, if they are not shared."""
+        self.rules = rules or hosting_rules(**how)
+        self.now_ms = 1_000_000
+        self.group = HostedGroup(Standing(group_id, self.rules.standing), self.rules)
+        self.topics = make_topics(foo=3)
+        self.calls: list[Call] = []
+        self.held: set[type[Any]] = set()
+        self.pending: deque[Todo] = deque()
+        """What waits for an answer, the oldest first."""
+
+        self.coordinator = FakeCoordinator()
+        self.coordinator_failure: str | None = None
+        """Why the coordinator does not answer the anchor."""
+        self.found: Found | None = None
+        """What a look finds; if None, what the coordinator knows."""
+        self.is_at_coordinator: bool | None = True
+        self.topics_failure = ""
+        self.is_broker_there = True
+        self.loses_commits = False
+        """Whether the cluster stores commits and their answers are lost."""
+
+        self.records: list[DurableRecord] = []
+        self.damage: Damage | None = None
+        """How writes fail."""
+        self.is_too_large: Callable[[DurableRecord], bool] = lambda _record: False
+        self.load_failure: str | None = None
+
+        self.done: list[Todo] = []
+        """What has been answered."""
+        self.lines: list[Log] = []
+        self.events: list[GatewayEvent] = []
+        self.sent: list[tuple[Token, AnchorIds | None]] = []
+        """Commits that the cluster received, and the anchor's ids in them."""
+
+    # -- driving ---------------------------------------------------------------------------------
+
+    def feed(self, event: Input) -> None:
+        """Give the group an input, and answer what follows, unless it is held back."""
+        self.note(self.group.handle(event, self.now_ms))
+        self.run()
+
+    def note(self, effects: Iterable[Effect]) -> None:
+        """Take the group's effects."""
+        for effect in effects:
+            match effect:
+                case Log():
+                    self.lines.append(effect)
+                case TellNow(event):
+                    self.events.append(event)
+                case Tell(told):
+                    self.events += (event for each in told for event in each.events)
+                case _:
+                    self.pending.append(effect)
+
+    def run(self) -> None:
+        """Answer everything that is not held back."""
+        for _ in range(LOOPS_MAX):
+            todo = next((each for each in self.pending if kind_of(each) not in self.held), None)
+            if todo is None:
+                return
+            self.pending.remove(todo)
+            self.note(self.group.handle(self.answer_to(todo), self.now_ms))
+        raise AssertionError(f"the group asks without end: {[*map(kind_of, self.done)][-10:]}")
+
+    def hold(self, *kinds: type[Any]) -> None:
+        """Keep effects and errands of these kinds waiting."""
+        self.held |= set(kinds)
+
+    def release(self, *kinds: type[Any]) -> None:
+        """Answer these kinds from now on."""
+        self.held -= set(kinds)
+        self.run()
+
+    def take(self, kind: type[T]) -> T:
+        """The oldest waiting effect or errand of this kind, which the script answers itself."""
+        for todo in self.pending:
+            if kind_of(todo) is kind:
+                self.pending.remove(todo)
+                return todo[1] if isinstance(todo, tuple) else todo  # type: ignore[return-value]
+        raise AssertionError(f"no {kind.__name__} is waiting, only {[*self.pending]}")
+
+    def waits(self, kind: type[Any]) -> int:
+        """How many effects or errands of this kind wait."""
+        return sum(kind_of(each) is kind for each in self.pending)
+
+    def count(self, kind: type[Any]) -> int:
+        """How many effects or errands of this kind were answered."""
+        return sum(kind_of(each) is kind for each in self.done)
+
+    def asked(self, kind: type[Struct]) -> int:
+        """How often the anchor has sent this kind of request, answered or not."""
+        asks = [each for each in (*self.done, *self.pending) if isinstance(each, AskCoordinator)]
+        return sum(isinstance(each.message, kind) for each in asks)
+
+    def wait(self, length_ms: int) -> None:
+        """Let time pass."""
+        end_ms, loops = self.now_ms + length_ms, 0
+        while (at_ms := self.group.next_ms()) is not None and at_ms <= end_ms:
+            loops = loops + 1 if at_ms <= self.now_ms else 0
+            assert loops < LOOPS_MAX, "the group asks to be woken without end"
+            self.now_ms = max(self.now_ms, at_ms)
+            self.feed(TimePassed())
+        self.now_ms = end_ms
+
+    def wait_until(self, condition: Callable[[], object], at_most_ms: int = 60_000) -> None:
+        """Let time pass until something is true."""
+        end_ms = self.now_ms + at_most_ms
+        while not condition():
+            assert self.now_ms < end_ms, "it never happened"
+            self.wait(100)
+
+    def restart(self) -> "HostedScene":
+        """Another process with the same log, in front of the same cluster."""
+        other = HostedScene(hosting_rules(config=self.rules.config), group_id=self.group.group_id)
+        other.now_ms, other.coordinator, other.records = self.now_ms, self.coordinator, self.records
+        return other
+
+    # -- the cluster and the log -----------------------------------------------------------------
+
+    def answer_to(self, todo: Todo) -> Input:
+        """What the cluster, the log or the client's task would answer now."""
+        self.done.append(todo)
+        match todo:
+            case (call, errand):
+                return self._do(call, errand)
+            case Look():
+                return Looked(self.look() if self.found is None else self.found)
+            case Load():
+                return self._load()
+            case Write():
+                return self._write(todo)
+            case Forget():
+                return Forgotten()
+            case Compute(compute):
+                try:
+                    compute()
+                except Exception as error:  # as the driver does
+                    return Computed(error)
+                return Computed()
+            case Resolve(resolution):
+                matched = match_topics(resolution.regexes, self.topics.by_name)
+                version = self.topics.names_version
+                return Happened(RegexesResolved(topics=matched, version=version))
+            case AskCoordinator(message):
+                if self.coordinator_failure is not None:
+                    return CoordinatorFailed(self.coordinator_failure)
+                return CoordinatorAnswered(self.coordinator.answer(message))
+            case _:
+                raise TypeError(f"{todo} has no answer")
+
+    def _do(self, call: Call, errand: Errand) -> Input:
+        match errand:
+            case Locate():
+                return Located(call, self.is_at_coordinator)
+            case Learn():
+                return Learned(call, self.topics, self.topics_failure)
+            case Probe():
+                assert isinstance(call, Commits)
+                return Probed(call, self.is_broker_there)
+            case Store(commits, ids):
+                assert isinstance(call, Commits)
+                return Stored(call, {token: self._stored(token, ids) for token in commits})
+
+    def _stored(self, token: Token, ids: AnchorIds | None) -> frozenset[int] | str:
+        if not self.is_broker_there:
+            return AWAY
+        self.sent.append((token, ids))
+        return LOST if self.loses_commits else frozenset({self.code_of_commit(ids)})
+
+    def code_of_commit(self, ids: AnchorIds | None) -> int:
+        """The cluster's answer to a commit under these ids."""
+        group = self.in_cluster
+        if ids is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID if group.member_id else ErrorCode.NONE
+        if ids.member_id != group.member_id:
+            is_free = not group.member_id
+            return ErrorCode.UNKNOWN_MEMBER_ID if is_free else ErrorCode.FENCED_INSTANCE_ID
+        if ids.generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS
+
+    def look(self) -> Found:
+        """Who is in the group, as the coordinator knows."""
+        group = self.in_cluster
+        if not group.member_id:
+            return Nobody()
+        if group.protocol_type != "groupferry":
+            return Occupants(group.protocol_type, (group.member_id,), group.protocol)
+        return anchored(group.protocol, group.metadata.decode(), is_stable=group.is_synced)
+
+    def _load(self) -> Input:
+        if self.load_failure is not None:
+            return LoadFailed(self.load_failure)
+        engine = GroupEngine(self.group.group_id, self.rules.config)
+        engine.load(self.records, now_ms=self.now_ms)
+        return Loaded(engine, self.topics)
+
+    def _write(self, write: Write) -> Input:
+        durable = write.batch.durable
+        if any(map(self.is_too_large, durable)):
+            return WriteFailed(Damage.REFUSED)
+        if self.damage is not None:
+            return WriteFailed(self.damage)
+        self.records += durable
+        self.events += (event for each in write.batch.decisions for event in each.told.events)
+        return Written()
+
+    @property
+    def in_cluster(self) -> FakeGroup:
+        """The group in the cluster."""
+        return self.coordinator.group(self.group.group_id)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def call(self, api: GroupApi, make: MakeRequest | None, **how: Any) -> Call:
+        """Send a request; it may wait for its answer."""
+        known: dict[str, Any] = {"knows_topics": True, "is_at_coordinator": True, **how}
+        return self.ask(Call(api=api, make=make, arrived_ms=self.now_ms, **known))
+
+    def ask(self, call: Call) -> Call:
+        """Send any call."""
+
+        def change() -> None:
+            if call.errand is not None:
+                self.pending.append((call, call.errand))
+
+        call.on_change = change
+        self.calls.append(call)
+        self.feed(Asked(call))
+        return call
+
+    def gone(self, call: Call) -> None:
+        """The client disconnects."""
+        self.feed(Gone(call))
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        topics: Iterable[str] = ("foo",),
+        owned: Owned | None = None,
+        instance_id: str | None = None,
+        protocol_type: str = "consumer",
+        session_timeout_ms: int = 10_000,
+        **how: Any,
+    ) -> Call:
+        """A JoinGroup."""
+        return self.call(
+            GroupApi.JOIN,
+            lambda token, _: JoinGroupReceived(
+                token=token,
+                version=9,
+                member_id=member_id,
+                instance_id=instance_id,
+                client_id="client",
+                client_host="/127.0.0.1",
+                protocol_type=protocol_type,
+                protocols=(("range", subscription(topics, owned=owned)),),
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=10_000,
+                fresh_id=uuid5(NAMESPACE, str(token)),
+            ),
+            is_rejoin=bool(member_id),
+            **how,
+        )
+
+    def sync(
+        self, member_id: str, generation: int, assignments: Mapping[str, Owned] | None = None
+    ) -> Call:
+        """A SyncGroup."""
+        return self.call(
+            GroupApi.SYNC,
+            lambda token, _: SyncGroupReceived(
+                token=token,
+                version=5,
+                member_id=member_id,
+                instance_id=None,
+                generation=generation,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=tuple(
+                    (id_, embedded_assignment(owned)) for id_, owned in (assignments or {}).items()
+                ),
+            ),
+        )
+
+    def beat(self, member_id: str, generation: int, **how: Any) -> Call:
+        """A classic Heartbeat."""
+        return self.call(
+            GroupApi.HEARTBEAT,
+            lambda token, _: HeartbeatReceived(
+                token=token, member_id=member_id, instance_id=None, generation=generation
+            ),
+            **how,
+        )
+
+    def leave(self, member_id: str) -> Call:
+        """A LeaveGroup."""
+        return self.call(
+            GroupApi.LEAVE,
+            lambda token, _: LeaveGroupReceived(
+                token=token, members=(Leaver(member_id=member_id),)
+            ),
+        )
+
+    def native(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        *,
+        owned: Owned | None = None,
+        regex: str | None = None,
+        **how: Any,
+    ) -> Call:
+        """A ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
+        joins = epoch == 0
+        if joins and owned is None:
+            owned = {}
+        apis = {0: GroupApi.CONSUMER_JOIN, -1: GroupApi.CONSUMER_LEAVE}
+        return self.call(
+            apis.get(epoch, GroupApi.CONSUMER_HEARTBEAT),
+            lambda token, _: ConsumerHeartbeatReceived(
+                token=token,
+                version=1,
+                member_id=member_id,
+                member_epoch=epoch,
+                client_id="client",
+                client_host="/127.0.0.1",
+                instance_id=None,
+                rebalance_timeout_ms=60_000 if joins else -1,
+                topic_names=("foo",) if joins and regex is None else None,
+                topic_regex=regex,
+                owned=None if owned is None else partitions(owned),
+                fresh_id=uuid5(NAMESPACE, str(token)),
+            ),
+            **how,
+        )
+
+    def commit(self, member_id: str = "", epoch: int = -1, of: Owned | None = None) -> Commits:
+        """An OffsetCommit, by default of a consumer that assigns itself."""
+        return self.commits((member_id, epoch, of))
+
+    def commits(self, *each: tuple[str, int, Owned | None], **how: Any) -> Commits:
+        """OffsetCommits of one client that arrive together."""
+        some = [_commit(member_id, epoch, of or {"foo": [0]}) for member_id, epoch, of in each]
+        known: dict[str, Any] = {"knows_topics": True, "is_at_coordinator": True, **how}
+        call = Commits(
+            api=GroupApi.COMMIT,
+            arrived_ms=self.now_ms,
+            commits={commit.token: commit for commit in some},
+            **known,
+        )
+        self.ask(call)
+        return call
+
+    def fetch(self, of: Owned) -> Call:
+        """An OffsetFetch without a member."""
+        return self.call(
+            GroupApi.FETCH,
+            lambda token, topics: OffsetFetchReceived(
+                token=token, member_id=None, epoch=-1, partitions=topics.partitions(of.items())
+            ),
+        )
+
+    def delete(self) -> Call:
+        """A DeleteGroups, as far as the engine decides it."""
+        return self.call(GroupApi.ADMIN, lambda token, _: DeleteGroupReceived(token=token))
+
+    def free(self) -> Call:
+        """An admin's request that needs the group empty in the cluster."""
+        return self.call(GroupApi.ADMIN, None)
+
+    # -- situations ------------------------------------------------------------------------------
+
+    def native_member(self, member_id: str = "n") -> ConsumerHeartbeatReply:
+        """A member of the new protocol, which has joined."""
+        reply = self.native(member_id).answer
+        assert isinstance(reply, ConsumerHeartbeatReply), reply
+        assert reply.error is ErrorCode.NONE
+        return reply
+
+    def classic_member(self) -> JoinGroupReply:
+        """A Stable classic group with one member, which has all partitions."""
+        first = self.join().answer
+        assert isinstance(first, JoinGroupReply), first
+        call = self.join(first.member_id)
+        self.wait_until(lambda: call.answer)
+        joined = call.answer
+        assert isinstance(joined, JoinGroupReply), joined
+        assert joined.error is ErrorCode.NONE
+        member_id = joined.member_id
+        self.sync(member_id, joined.generation, {member_id: {"foo": (0, 1, 2)}})
+        return joined
+
+    def told(self, name: str) -> list[Mapping[str, Any]]:
+        """The fields of all events of this name."""
+        return [event.fields for event in self.events if event.name == name]
+
+    def logged(self) -> list[str]:
+        """The names of the log lines."""
+        return [line.event for line in self.lines]
+
+
+def kind_of(todo: Todo) -> type[Any]:
+    """The kind of an effect, or of the errand of a call."""
+    return type(todo[1]) if isinstance(todo, tuple) else type(todo)
+
+
+def situation_of(call: Call) -> Situation:
+    """Why the gateway refused the call."""
+    assert isinstance(call.answer, Refused), call.answer
+    return call.answer.situation
+
+
+def error_of(call: Call) -> ErrorCode:
+    """The engine's code for the call."""
+    assert call.answer is not None, f"still {call.stage}"
+    error = getattr(call.answer, "error", None)
+    assert error is not None, call.answer
+    return ErrorCode(error)
+
+
+def anchored(
+    log_id: str, run_id: str, *, others: tuple[str, ...] = (), is_stable: bool = True
+) -> Occupants:
+    """What a look finds in a group with an anchor, or with several."""
+    members = tuple(
+        DescribedGroupMember(
+            member_id=f"groupferry-{each}",
+            group_instance_id="groupferry",
+            client_id="groupferry",
+            client_host="/10.0.0.7",
+            member_metadata=each.encode() if is_stable else b"",
+            member_assignment=b"",
+        )
+        for each in (run_id, *others)
+    )
+    group = DescribedGroup(
+        group_id=GROUP,
+        group_state="Stable" if is_stable else "PreparingRebalance",
+        protocol_type="groupferry",
+        protocol_data=log_id if is_stable else "",
+        members=members,
+    )
+    client_ids = tuple(member.client_id for member in members)
+    return Occupants("groupferry", client_ids, group.protocol_data, group)
+
+
+def _commit(member_id: str, epoch: int, of: Owned) -> Commit:
+    def make(token: Token, topics: Topics) -> OffsetCommitReceived:
+        return OffsetCommitReceived(
+            token=token,
+            version=9,
+            member_id=member_id,
+            instance_id=None,
+            epoch=epoch,
+            topic_names=frozenset(of),
+            partitions=topics.partitions(of.items()),
+        )
+
+    return Commit(make=make, topic_names=frozenset(of), has_member=bool(member_id))
