@@ -64,6 +64,9 @@ from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
 from kafka_codecs.declaration import Struct
 
+RESTART_S = 1.0
+"""The delay before a group goes on after a bug."""
+
 log = structlog.get_logger()
 
 
@@ -114,6 +117,8 @@ class GroupDriver:
         """The last known coordinator."""
         self._wakes_ms: float = math.inf
         self._woken = trio.Event()
+        self._rest_s = 0.0
+        """How long effects wait after a bug, so that a bug that repeats itself costs little."""
         self._effects_end = trio.CancelScope()
         self._resolving = trio.CancelScope()
 
@@ -154,7 +159,7 @@ class GroupDriver:
                     self._carry_out(self._start_again(now_ms))
         finally:
             self._is_feeding = False
-        if self.group.work.has_regexes:
+        if self.group.engine.has_regexes:
             self.topics.follow_names()
         self._moved.set()
         self._plan()
@@ -164,6 +169,7 @@ class GroupDriver:
         log.exception("group_failed", group_id=self.group.group_id)
         self._inputs.clear()
         self._todo.clear()
+        self._rest_s = RESTART_S
         self._effects_end.cancel()
         return self.group.start_again(now_ms)
 
@@ -195,7 +201,8 @@ class GroupDriver:
     async def _run(self) -> None:
         structlog.contextvars.clear_contextvars()  # inherited from the first client's connection
         while True:
-            self._at_work = 0
+            await trio.sleep(self._rest_s)
+            self._at_work, self._rest_s = 0, 0.0
             async with trio.open_nursery() as nursery:
                 self._effects_end = nursery.cancel_scope
                 await self._work(nursery)
@@ -233,7 +240,7 @@ class GroupDriver:
         """The topics that the group refers to, these included. Raises UpstreamError."""
         async with self._learning:  # two at a time would lose each other's names
             if self.topics.is_crowded:
-                self.topics.keep_only(topics_of_group(self.group.work.engine.state))
+                self.topics.keep_only(topics_of_group(self.group.engine.core.state))
             topics = await self.topics.get(names)
         if gone := self.topics.take_gone():
             self._services.journal.tell(TopicsGone(topics=gone), self.group.group_id)

@@ -258,13 +258,13 @@ class Groups:
             return
         self._look_for_room_ms = now_ms + round(LOOK_FOR_ROOM_S * 1000)
         for group_id, driver in self._drivers.items():
-            if driver.group.work.has_stalled(now_ms):
+            if driver.group.engine.has_stalled(now_ms):
                 self._nursery.start_soon(self._dissolve, group_id, driver)
 
     async def _dissolve(self, group_id: str, driver: GroupDriver) -> None:
         """Remove all members of a classic group, as if each had left."""
         log.warning("group_dissolved", group_id=group_id, reason="no member got past joining")
-        group = driver.group.work.engine.state.group
+        group = driver.group.engine.core.state.group
         if isinstance(group, ClassicGroup):
             leavers = (
                 *(
@@ -356,9 +356,9 @@ class Groups:
         if not await self.knows(group_id):
             return None
         if (driver := self._loaded(group_id)) is not None:
-            work = driver.group.work
-            return work.engine.describe(work.topics), work.topics
-        if group_id in self._drivers and self._drivers[group_id].group.work.is_loading:
+            work = driver.group.engine
+            return work.core.describe(work.topics), work.topics
+        if group_id in self._drivers and self._drivers[group_id].group.engine.is_loading:
             raise StateLogError("the group is still being loaded")
         return (await self._read(group_id)).describe(Topics()), Topics()
 
@@ -367,19 +367,19 @@ class Groups:
         if not await self.knows(group_id):
             return None
         if (driver := self._loaded(group_id)) is not None:
-            return driver.group.work.engine.summarize()
+            return driver.group.engine.core.summarize()
         return (await self._read(group_id)).summarize()
 
     async def knows(self, group_id: str) -> bool:
         """Whether the hosted group exists, even if empty. Raises StateLogError."""
         if (driver := self._loaded(group_id)) is not None:
-            return driver.group.work.engine.state.group is not None
+            return driver.group.engine.core.state.group is not None
         return has_group(await self._state_log.read(group_id))
 
     async def configs(self, group_id: str) -> tuple[ConfigView, ...]:
         """The group's configs; the group need not exist. Raises StateLogError."""
         if (driver := self._loaded(group_id)) is not None:
-            return driver.group.work.engine.describe_configs()
+            return driver.group.engine.core.describe_configs()
         return describe_configs(overrides_in(await self._state_log.read(group_id)), self._config)
 
     async def group_ids(self) -> tuple[str, ...]:
@@ -426,7 +426,7 @@ class Groups:
         if not self.may_answer:
             raise StateLogError("another gateway may own the state log")
         driver = self._drivers.get(group_id)
-        return driver if driver is not None and driver.group.work.is_loaded else None
+        return driver if driver is not None and driver.group.engine.is_loaded else None
 
     async def _read(self, group_id: str) -> GroupEngine:
         engine = GroupEngine(group_id, self._config)

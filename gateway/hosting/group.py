@@ -93,7 +93,9 @@ class HostedGroup:
         self._rules = rules
         self._effects: list[Effect] = []
         self.standing = standing
-        self.work = LoggedEngine(group_id, rules.config, pauses=rules.pauses, effects=self._effects)
+        self.engine = LoggedEngine(
+            group_id, rules.config, pauses=rules.pauses, effects=self._effects
+        )
         self.anchor = Anchor(
             group_id,
             rules.standing.gateway,
@@ -127,13 +129,13 @@ class HostedGroup:
     @property
     def is_live(self) -> bool:
         """Whether the group has members here."""
-        return self.work.is_live
+        return self.engine.is_live
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is in memory but what the cluster has said of the group."""
         return (
-            self.work.phase is LogPhase.UNLOADED
+            self.engine.phase is LogPhase.UNLOADED
             and not (self._calls or self._is_looking or self._strays)
             and not self.anchor.is_here
         )
@@ -143,7 +145,7 @@ class HostedGroup:
         while self._impatient and self._impatient[0][1] not in self._waiting:
             heapq.heappop(self._impatient)
         times = (
-            self.work.next_ms(),
+            self.engine.next_ms(),
             self.anchor.next_ms(is_live=self.is_live),
             self._impatient[0][0] if self._impatient else None,
         )
@@ -163,9 +165,9 @@ class HostedGroup:
             case inputs.TimePassed():
                 self._lose_patience(now_ms)
             case inputs.TopicsMoved(topics):
-                self.work.topics = topics
+                self.engine.topics = topics
             case inputs.Happened(happening):
-                self.work.note(happening)
+                self.engine.note(happening)
             case inputs.SeenForeign(why):
                 self.standing.forward(why, now_ms)
             case inputs.Resumed():
@@ -178,22 +180,22 @@ class HostedGroup:
             case inputs.Looked(found):
                 self._looked(found, now_ms)
             case inputs.Loaded():
-                self.work.loaded(event, now_ms)
+                self.engine.loaded(event, now_ms)
                 self._seen = None
             case inputs.LoadFailed(why):
-                self.work.load_failed(why, now_ms)
+                self.engine.load_failed(why, now_ms)
                 self._seen = None
             case inputs.Written():
                 self._rules.log_health.note(is_healthy=True, now_ms=now_ms)
-                self.work.written(now_ms)
+                self.engine.written(now_ms)
             case inputs.Forgotten():
-                self.work.forgotten()
+                self.engine.forgotten()
             case inputs.WriteFailed(damage):
                 if damage is not inputs.Damage.REFUSED:
                     self._rules.log_health.note(is_healthy=False, now_ms=now_ms)
-                self.work.write_failed(damage, now_ms)
+                self.engine.write_failed(damage, now_ms)
             case inputs.Computed(error):
-                self.work.computed(error, now_ms)
+                self.engine.computed(error, now_ms)
             case inputs.CoordinatorAnswered(answer):
                 self.anchor.answered(answer, now_ms)
             case inputs.CoordinatorFailed(why):
@@ -201,7 +203,7 @@ class HostedGroup:
             case inputs.Located(call, is_here):
                 self._located(call, is_here, now_ms)
             case inputs.Learned(call, topics, failure):
-                self.work.topics = topics
+                self.engine.topics = topics
                 self._learned(call, failure)
             case inputs.Probed(call, is_there):
                 self._probed(call, now_ms, is_there=is_there)
@@ -220,7 +222,7 @@ class HostedGroup:
         self._undecided.clear()
         self._is_looking = False
         self.anchor.start_again(now_ms)
-        self.work.start_again()
+        self.engine.start_again()
         for call in tuple(self._calls.values()):
             if isinstance(call, Commits):
                 for commit in call.in_phase(CommitPhase.RECEIVED):
@@ -232,16 +234,16 @@ class HostedGroup:
     def _settled(self, now_ms: int) -> Sequence[Effect]:
         """Draw all conclusions. Returns the effects."""
         while True:
-            self.work.work(now_ms)
+            self.engine.work(now_ms)
             self._take_outcomes(now_ms)
             self.anchor.advance(now_ms, is_live=self.is_live)
             self._end_strays()
             if self.anchor.wants_look:
                 self._look()
-            if not self._advance_waiting(now_ms) and not self.work.has_work:
+            if not self._advance_waiting(now_ms) and not self.engine.has_work(now_ms):
                 break
         if not self._calls:
-            self.work.unload_if_quiet()
+            self.engine.unload_if_quiet()
         self._give_back_places()
         if self.standing.outbox:
             self._effects += self.standing.take_outbox()
@@ -361,15 +363,15 @@ class HostedGroup:
         """Refuse what the engine refuses, before anything is taken for it."""
         if not self._take_place(call):
             return
-        if self.work.phase is LogPhase.UNLOADED:
-            self.work.load()
-        if self.work.phase is LogPhase.LOADING:
+        if self.engine.phase is LogPhase.UNLOADED:
+            self.engine.load()
+        if self.engine.phase is LogPhase.LOADING:
             self._waiting[call.token] = call
             return
-        if self.work.phase is LogPhase.UNREADABLE:
+        if self.engine.phase is LogPhase.UNREADABLE:
             self._refuse(call, Situation.LOADING)
             return
-        refusal = self.work.refusal(call, now_ms)
+        refusal = self.engine.refusal(call, now_ms)
         if refusal is not None:
             self._log_refusal(call, refusal)
             self._finish(call, refusal)
@@ -399,19 +401,19 @@ class HostedGroup:
             self._undecided.update((item.token, call) for item in items)
         if call.knows_topics:
             for item in items:
-                self.work.put(item)
+                self.engine.put(item)
         elif not self._refuse_at_once(items, now_ms):
             call.send_on(Learn())
 
     def _refuse_at_once(self, items: Sequence[Item], now_ms: int) -> bool:
         """Refuse what the engine refuses, before the cluster is asked about topics."""
-        if not self.work.is_loaded:
+        if not self.engine.is_loaded:
             return False
-        refusals = [self.work.refusal(item, now_ms) for item in items]
+        refusals = [self.engine.refusal(item, now_ms) for item in items]
         decided = [(item, reply) for item, reply in zip(items, refusals, strict=True) if reply]
         if len(decided) < len(items):
             return False
-        self.work.outcomes.extend(decided)
+        self.engine.outcomes.extend(decided)
         return True
 
     def _located(self, call: Call, is_here: bool | None, now_ms: int) -> None:
@@ -433,17 +435,17 @@ class HostedGroup:
             fields = {"group_id": self.group_id, "reason": failure}
             self._effects.append(Log("warning", "topics_unknown", fields))
             refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
-            self.work.outcomes.extend((item, refused) for item in items)
+            self.engine.outcomes.extend((item, refused) for item in items)
             return
         call.knows_topics = True
         for item in items:
-            self.work.put(item)
+            self.engine.put(item)
 
     # -- the engine's decision -------------------------------------------------------------------
 
     def _take_outcomes(self, now_ms: int) -> None:
-        while self.work.outcomes:
-            outcomes, self.work.outcomes = self.work.outcomes, []
+        while self.engine.outcomes:
+            outcomes, self.engine.outcomes = self.engine.outcomes, []
             for item, outcome in outcomes:
                 self._log_refusal(item, outcome)
                 if isinstance(item, Commit):
@@ -604,11 +606,11 @@ class HostedGroup:
 
     def _end_commit(self, commit: Commit) -> None:
         commit.move(CommitPhase.ENDED)
-        self.work.note(OffsetCommitEnded(commit=commit.token))
+        self.engine.note(OffsetCommitEnded(commit=commit.token))
 
     def _note_stray(self, commit: Commit, now_ms: int) -> None:
         commit.move(CommitPhase.STRAY)
-        self.work.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
+        self.engine.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
         if self._rules.can_anchor:  # else a timer of the engine ends it
             self._strays[commit.token] = commit
             self._start_anchor(None, now_ms)
@@ -748,7 +750,7 @@ class HostedGroup:
                 holder = Holder.THEIRS
         if holder is Holder.THEIRS and self.is_live:
             self._effects.append(TellNow(GroupTaken(reason=verdict.why)))
-            self.work.note(GroupLost())
+            self.engine.note(GroupLost())
         self.anchor.looked(holder, now_ms)
 
     # -- beginning and ending --------------------------------------------------------------------
@@ -767,7 +769,7 @@ class HostedGroup:
         return True
 
     def _give_back_places(self) -> None:
-        if self._has_place and self.work.phase is LogPhase.UNLOADED and not self._calls:
+        if self._has_place and self.engine.phase is LogPhase.UNLOADED and not self._calls:
             self._rules.hosted.give_back(self.group_id)
             self._has_place = False
         if self._has_anchor_place and not self.anchor.is_here:
@@ -776,15 +778,15 @@ class HostedGroup:
 
     def _resume(self) -> None:
         """Load the group at the start of the gateway."""
-        if self.work.phase is LogPhase.UNLOADED:
+        if self.engine.phase is LogPhase.UNLOADED:
             self._rules.hosted.take(self.group_id, None)
             self._has_place = True
-            self.work.load()
+            self.engine.load()
 
     def _end(self) -> None:
         """The gateway is shutting down: nothing waits from now on."""
         self._is_ending = True
-        self.work.end()
+        self.engine.end()
         for call in tuple(self._waiting.values()):
             if call.give_up_ms is not None:
                 self._refuse(call, Situation.NOT_ANCHORED, "the gateway is shutting down")

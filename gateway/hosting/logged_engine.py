@@ -54,7 +54,7 @@ class LoggedEngine:
         self, group_id: str, config: GroupConfig, *, pauses: Pauses, effects: list[Effect]
     ) -> None:
         self.phase = LogPhase.UNLOADED
-        self.engine = GroupEngine(group_id, config)
+        self.core = GroupEngine(group_id, config)
         self.topics = Topics()
         self.outcomes: list[tuple[Item, Reply | Refused | Failed]] = []
         """What became of requests. The group takes them out."""
@@ -86,7 +86,7 @@ class LoggedEngine:
     @property
     def is_live(self) -> bool:
         """Whether the group has members."""
-        group = self.engine.state.group
+        group = self.core.state.group
         return group is not None and bool(group.members)
 
     @property
@@ -102,14 +102,14 @@ class LoggedEngine:
     @property
     def has_regexes(self) -> bool:
         """Whether a member subscribes to a regular expression, so that new topics matter."""
-        group = self.engine.state.group
+        group = self.core.state.group
         return isinstance(group, ConsumerGroup) and bool(group.regex_subscribers)
 
     def has_stalled(self, now_ms: int) -> bool:
         """Whether no member got past joining, and none was answered within STALLED_AFTER_MS."""
         return (
             self.is_loaded
-            and isinstance(self.engine.state.group, ClassicGroup)
+            and isinstance(self.core.state.group, ClassicGroup)
             and not (self._has_served or self._waiting)
             and now_ms - self._answered_ms >= STALLED_AFTER_MS
         )
@@ -120,7 +120,7 @@ class LoggedEngine:
         if self.phase is LogPhase.COMPUTING:  # a thread uses the batch
             return None
         try:
-            batch = self._batch or Batch(self.engine)
+            batch = self._batch or Batch(self.core)
             return batch.refusal(self._event_of(item), now_ms=now_ms, topics=self.topics)
         except Exception:  # the boundary of the group: the decision finds the same bug
             return None
@@ -133,7 +133,7 @@ class LoggedEngine:
             case LogPhase.READY if self._happened:
                 return self._not_before_ms
             case LogPhase.READY:
-                at_ms = self.engine.next_deadline_ms()
+                at_ms = self.core.next_deadline_ms()
                 grace_over_ms = self._pauses.grace_over_ms
                 return None if at_ms is None else max(at_ms, grace_over_ms, self._not_before_ms)
             case _:
@@ -160,11 +160,10 @@ class LoggedEngine:
         if self.phase is not LogPhase.UNLOADED:
             self._happened.append(event)
 
-    @property
-    def has_work(self) -> bool:
+    def has_work(self, now_ms: int) -> bool:
         """Whether `work` or its caller has something to do now."""
-        is_ready = self.phase is LogPhase.READY
-        return bool(self.outcomes or (is_ready and self._queue))
+        is_due = self._happened and now_ms >= self._not_before_ms
+        return bool(self.outcomes or (self.phase is LogPhase.READY and (self._queue or is_due)))
 
     def start_again(self) -> None:
         """Forget the requests that were under way and load again, after a bug of the caller. What
@@ -190,8 +189,8 @@ class LoggedEngine:
 
     def loaded(self, loaded: Loaded, now_ms: int) -> None:
         """The log was read."""
-        loaded.engine.keep_commits(self.engine)
-        self.engine, self.topics = loaded.engine, loaded.topics
+        loaded.engine.keep_commits(self.core)
+        self.core, self.topics = loaded.engine, loaded.topics
         self._has_served |= self.is_live
         self._answered_ms = now_ms
         self._retry_ms, self._told = LOAD_RETRY_MS, ""
@@ -269,7 +268,7 @@ class LoggedEngine:
                 item = self._next(now_ms)
                 if item is None:
                     return
-                self._batch = Batch(self.engine)
+                self._batch = Batch(self.core)
             else:
                 item = self._next_of_batch(self._batch)
                 if item is None:
@@ -299,7 +298,7 @@ class LoggedEngine:
         return self._queue.popleft() if self._queue else None
 
     def _is_deadline_due(self, now_ms: int) -> bool:
-        at_ms = self.engine.next_deadline_ms()
+        at_ms = self.core.next_deadline_ms()
         return (
             at_ms is not None and at_ms <= now_ms and self._pauses.not_before_ms(now_ms) <= now_ms
         )
@@ -350,6 +349,7 @@ class LoggedEngine:
     def _carry_out(self, batch: Batch, now_ms: int) -> None:
         """Apply the records, now durable, and answer."""
         self._batch = None
+        self._is_forgotten = False
         batch.close()
         for decision in batch.decisions:
             try:
@@ -366,7 +366,7 @@ class LoggedEngine:
     def _apply(self, decision: Decision, now_ms: int) -> None:
         step = decision.step
         for record in step.records:
-            self.engine.apply(record)
+            self.core.apply(record)
         for token, reply in step.replies:
             if (item := self._waiting.pop(token, None)) is not None:
                 self._answered_ms = now_ms
@@ -427,7 +427,7 @@ class LoggedEngine:
 
     def unload_if_quiet(self) -> None:
         """Drop the engine if the group has no members and nothing is under way."""
-        state = self.engine.state
+        state = self.core.state
         if self.phase is not LogPhase.READY:
             return
         if self._happened or self._queue or not state.is_quiet:
@@ -439,7 +439,7 @@ class LoggedEngine:
             return
         self._is_forgotten = False
         self._has_served = False
-        self.engine = GroupEngine(self._group_id, self._config)
+        self.core = GroupEngine(self._group_id, self._config)
         self._move(LogPhase.UNLOADED)
 
     def _move(self, phase: LogPhase) -> None:

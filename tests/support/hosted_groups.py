@@ -525,8 +525,8 @@ class HostedGroups:
 
     def view(self, group: str = GROUP) -> GroupView | None:
         """The group as admin tools see it, or None if it is not in memory."""
-        work = self.driver(group).group.work
-        return work.engine.describe(work.topics) if work.is_loaded else None
+        work = self.driver(group).group.engine
+        return work.core.describe(work.topics) if work.is_loaded else None
 
     async def heard(self, name: str) -> Mapping[str, Any]:
         """The fields of the latest event of this name. Waits for the first in real time, because

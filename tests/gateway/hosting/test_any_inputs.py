@@ -105,7 +105,7 @@ class Storm:
             "knows_topics": how % 4 != 1,
             "is_at_coordinator": (True, True, True, None, False)[how % 5],
         }
-        group = scene.group.work.engine.state.group
+        group = scene.group.engine.core.state.group
         classic = next(
             (id_ for id_ in (group.members if group else ()) if id_.startswith("client")), ""
         )
@@ -282,8 +282,8 @@ class Storm:
                 if not scene.rules.can_anchor:
                     over.add(CommitPhase.STRAY)
                 assert {commit.phase for commit in call.commits.values()} <= over
-        assert scene.group.is_idle, (scene.group.work.phase, scene.group.anchor.phase)
-        assert not scene.group.work.engine.state.commits
+        assert scene.group.is_idle, (scene.group.engine.phase, scene.group.anchor.phase)
+        assert not scene.group.engine.core.state.commits
         for room in (scene.rules.hosted, scene.rules.anchored):
             room.check("10.0.0.1")  # raises if a place was not given back
 

@@ -582,7 +582,7 @@ def test_a_group_with_members_in_the_log_resumes(live: HostedScene) -> None:
     assert again.count(Load) == 1
     again.wait(100_000)
     assert again.told("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
-    assert again.group.work.phase is LogPhase.UNLOADED
+    assert again.group.engine.phase is LogPhase.UNLOADED
 
 
 def test_nothing_waits_when_the_gateway_shuts_down(on: HostedScene) -> None:

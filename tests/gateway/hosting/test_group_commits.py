@@ -48,7 +48,7 @@ def phases(call: Commits) -> list[CommitPhase]:
 
 def in_flight(scene: HostedScene) -> set[int]:
     """The commits that hold their partitions."""
-    return set(scene.group.work.engine.state.commits)
+    return set(scene.group.engine.core.state.commits)
 
 
 def tokens(call: Commits) -> list[int]:
@@ -111,7 +111,7 @@ def test_a_consumer_that_assigns_itself_needs_no_anchor() -> None:
     call = on.commit()
     assert on.sent == [(tokens(call)[0], None)]
     assert on.asked(JoinGroupRequest) == 0
-    assert on.group.work.phase is LogPhase.UNLOADED
+    assert on.group.engine.phase is LogPhase.UNLOADED
 
 
 def test_a_commit_without_a_member_uses_an_anchor_that_is_there() -> None:
@@ -424,9 +424,9 @@ def test_a_commit_keeps_the_group_in_memory(on: HostedScene) -> None:
     member_commit(on)
     on.native("n", -1)
     on.wait(2_000)
-    assert on.group.work.is_loaded
+    assert on.group.engine.is_loaded
     on.release(Store)
-    assert on.group.work.phase is LogPhase.UNLOADED
+    assert on.group.engine.phase is LogPhase.UNLOADED
 
 
 def test_unreadable_groups_refuse_commits() -> None:
@@ -489,10 +489,10 @@ def test_what_the_group_wanted_before_a_bug_is_not_done_twice(on: HostedScene) -
         patched.setattr(on.group.anchor, "advance", broken)
         with pytest.raises(ZeroDivisionError):
             on.group.handle(SeenForeign("it uses connect"), on.now_ms)
-        on.group.work.start_again()
+        on.group.engine.start_again()
     start_again(on)
     assert on.count(Load) == 2
-    assert on.group.work.is_loaded
+    assert on.group.engine.is_loaded
 
 
 def broken(*_: object, **__: object) -> None:
@@ -506,4 +506,4 @@ def test_the_outcome_of_a_commit_that_was_not_sent_is_away() -> None:
     call = on.commit()
     on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, AWAY)))
     assert outcomes(call)[0].is_away
-    assert OffsetCommitEnded(commit=tokens(call)[0]) not in on.group.work._happened
+    assert OffsetCommitEnded(commit=tokens(call)[0]) not in on.group.engine._happened

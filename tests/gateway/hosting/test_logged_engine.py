@@ -59,7 +59,7 @@ def empty() -> HostedScene:
 
 def in_memory(scene: HostedScene) -> set[str]:
     """The ids of the group's members."""
-    group = scene.group.work.engine.state.group
+    group = scene.group.engine.core.state.group
     return set(group.members) if group is not None else set()
 
 
@@ -240,7 +240,9 @@ def test_happenings_precede_requests(scene: HostedScene) -> None:
     assert order.index("OffsetCommitEnded") < order.index("ConsumerHeartbeatReceived")
 
 
-def test_requests_precede_a_due_deadline_for_a_limited_number() -> None:
+def test_requests_precede_a_due_deadline_for_a_limited_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A member that spoke in time must not be fenced because the gateway is late, and time must
     pass in the end."""
     scene = HostedScene(config=QUIET)
@@ -250,7 +252,16 @@ def test_requests_precede_a_due_deadline_for_a_limited_number() -> None:
     scene.native("slow")
     beats = [scene.native("n", joined.member_epoch) for _ in range(2 * BEFORE_A_DEADLINE_MAX)]
     scene.now_ms += scene.rules.config.consumer_session_timeout_ms + 1
+    order: list[str] = []
+    decide = GroupEngine.handle
+
+    def noted(engine: GroupEngine, event: Event, **how: Any) -> Any:
+        order.append(type(event).__name__)
+        return decide(engine, event, **how)
+
+    monkeypatch.setattr(GroupEngine, "handle", noted)
     scene.release(Write)
+    assert 0 < order.index("TimePassed") <= BEFORE_A_DEADLINE_MAX + 1
     assert {error_of(beat) for beat in beats} == {ErrorCode.NONE}
     assert {each["member_id"] for each in scene.told("member_fenced")} == {"first", "slow"}
 
@@ -364,7 +375,7 @@ def test_a_long_computation_holds_up_only_its_group(
     long_once(monkeypatch)
     scene.hold(Compute)
     calls = [scene.native("long"), scene.native("first", 2)]
-    assert scene.group.work.phase is LogPhase.COMPUTING
+    assert scene.group.engine.phase is LogPhase.COMPUTING
     assert [call.answer for call in calls] == [None, None]
     scene.release(Compute)
     assert [error_of(call) for call in calls] == [ErrorCode.NONE, ErrorCode.NONE]
@@ -393,7 +404,7 @@ def test_regular_expressions_are_matched_while_the_group_goes_on(empty: HostedSc
     assert isinstance(first, ConsumerHeartbeatReply)
     assert empty.waits(Resolve) == 1
     assert error_of(empty.native("n", first.member_epoch)) is ErrorCode.NONE
-    assert empty.group.work.has_regexes
+    assert empty.group.engine.has_regexes
     empty.release(Resolve)
     empty.wait(2_000)
     later = empty.native("n", first.member_epoch, owned={}).answer
@@ -407,7 +418,7 @@ def test_regular_expressions_are_matched_while_the_group_goes_on(empty: HostedSc
 def test_a_group_without_members_leaves_memory(scene: HostedScene) -> None:
     """It is loaded again for the next request."""
     scene.native("first", -1)
-    assert scene.group.work.phase is LogPhase.UNLOADED
+    assert scene.group.engine.phase is LogPhase.UNLOADED
     assert error_of(scene.native("first", 0)) is ErrorCode.NONE
 
 
@@ -421,9 +432,9 @@ def test_the_events_of_a_deleted_group_are_forgotten_before_it_leaves_memory(
     if not forgets:  # an empty group is kept in the log
         scene.delete()
     assert scene.waits(Forget) == 1
-    assert scene.group.work.is_loaded
+    assert scene.group.engine.is_loaded
     scene.release(Forget)
-    assert scene.group.work.phase is LogPhase.UNLOADED
+    assert scene.group.engine.phase is LogPhase.UNLOADED
 
 
 def test_a_request_behind_the_forgetting_is_decided(scene: HostedScene) -> None:
@@ -443,7 +454,7 @@ def test_a_group_that_never_got_past_joining_stalls() -> None:
     first = scene.join(session_timeout_ms=120_000).answer
     assert isinstance(first, JoinGroupReply)
     scene.join(first.member_id, session_timeout_ms=120_000)
-    work = scene.group.work
+    work = scene.group.engine
     assert not work.has_stalled(scene.now_ms)
     assert not work.has_stalled(scene.now_ms + STALLED_AFTER_MS - 1)
     assert work.has_stalled(scene.now_ms + STALLED_AFTER_MS)
@@ -453,7 +464,7 @@ def test_a_group_with_a_served_member_does_not_stall() -> None:
     """One member that got past joining is enough."""
     scene = HostedScene(config=QUIET)
     scene.classic_member()
-    assert not scene.group.work.has_stalled(scene.now_ms + 2 * STALLED_AFTER_MS)
+    assert not scene.group.engine.has_stalled(scene.now_ms + 2 * STALLED_AFTER_MS)
 
 
 def test_a_loaded_group_with_members_does_not_stall() -> None:
@@ -463,7 +474,7 @@ def test_a_loaded_group_with_members_does_not_stall() -> None:
     again = scene.restart()
     again.beat("nobody", 1)
     assert again.group.is_live
-    assert not again.group.work.has_stalled(again.now_ms + 2 * STALLED_AFTER_MS)
+    assert not again.group.engine.has_stalled(again.now_ms + 2 * STALLED_AFTER_MS)
 
 
 def test_members_are_not_fenced_during_the_grace_after_a_pause() -> None:
@@ -480,7 +491,7 @@ def test_members_are_not_fenced_during_the_grace_after_a_pause() -> None:
 
 def test_refusals_are_looked_up_without_a_change(scene: HostedScene) -> None:
     """Also of a request that would change the group, and during a write."""
-    work, call = scene.group.work, scene.native("first", 99)
+    work, call = scene.group.engine, scene.native("first", 99)
     assert error_of(call) is not ErrorCode.NONE
     assert work.refusal(call, scene.now_ms) == call.answer
     scene.hold(Write)

@@ -62,7 +62,7 @@ def pairs() -> Iterable[tuple[StrEnum, StrEnum]]:
         yield from itertools.product(states, states)
 
 
-@pytest.mark.parametrize(("before", "after"), pairs())
+@pytest.mark.parametrize(("before", "after"), list(pairs()))
 def test_every_pair_of_states_is_legal_or_a_bug(before: StrEnum, after: StrEnum) -> None:
     """A move that is not in the table is a bug, and names both states."""
     table = TABLES[type(before)]
