@@ -1,22 +1,26 @@
-"""Turns lines into tables, for a batch run and for a stream alike.
+"""Turns lines into tables and a digest, for a batch run and for a stream alike.
 
-Each batch of lines is stored under its number. The tables of the groups in the batch are then
-rebuilt from everything stored about those groups. A batch that was interrupted and is taken in
-again gives the same result.
+A stream stores each batch of lines under its number. The buckets of the batch are then folded again
+from everything stored in them. A batch that was interrupted and is taken in again gives the same
+result.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType
 
+from gateway.pipeline.drawing import Drawing, draw
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.group_histories import GroupHistories
+from gateway.pipeline.folding import BUCKET, DIGEST, folded, parsed
+from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.report.numbers.sections import Key
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.store import BUCKET, Store, bucket_of
-from gateway.pipeline.tables.catalog import TABLES, WHOLE_TABLES
+from gateway.pipeline.store import Store
+from gateway.pipeline.tables.catalog import ALL_ROWS
 
 DAY = "day"
 _TIMES = ("from_ms", "at_ms", "to_ms")
@@ -26,75 +30,95 @@ _TIMES = ("from_ms", "at_ms", "to_ms")
 class Analysis:
     """The contents of an output folder."""
 
-    def __init__(self, spark: SparkSession, output: Folder) -> None:
+    def __init__(self, spark: SparkSession, output: Folder, top: int) -> None:
+        """`top` is the number of groups with a section."""
         self._spark = spark
-        self._output = output
-        self._new = self._output / "unfinished"
-        self._tables = self._output / "tables"
-        self.store = Store(spark, self._output / "stored")
+        self._top = top
+        self._new = output / "unfinished"
+        self._tables = output / "tables"
+        self._digests = output / "digests"
+        self._store = Store(spark, output / "stored")
 
-    def clear(self) -> None:
-        """Delete everything."""
-        for folder in (self._output / "stored", self._tables, self._new):
-            folder.delete()
+    def make(self, lines: DataFrame) -> Digest:
+        """Make all tables from these lines alone, in an empty folder."""
+        rows = folded(parsed(lines), self._top).persist(StorageLevel.DISK_ONLY)
+        try:
+            digest = _sum(self._top, _digests(rows))
+            self._write(rows, self._tables, digest.rows)
+        finally:
+            rows.unpersist()
+        return digest
 
-    def take_in(self, lines: DataFrame, batch: int) -> None:
-        """Store lines (`file`, `place`, `line`), and bring the tables up to date."""
+    def take_in(self, lines: DataFrame, batch: int) -> Digest:
+        """Store lines, and bring the tables of their buckets up to date."""
         self._new.delete()
-        self.store.append(lines, batch)
-        buckets = self.store.buckets(batch)
-        histories = GroupHistories(self.store.events(buckets), self.store.events())
-        made: dict[str, DataFrame] = {}
-        with histories.kept():
-            for table in TABLES:
-                made[table.name] = self._write(table.name, table.row, table.make(histories, made))
-        for table in TABLES:
-            self._put_in_place(table.name, buckets)
-        events = self.store.events()
-        for whole in WHOLE_TABLES:
-            self.write_whole(whole.name, whole.make(events))
-        self._new.delete()
-
-    def _write(self, name: str, row: type[BaseModel], rows: DataFrame) -> DataFrame:
-        """Write a table and read it back, so that nothing is computed twice."""
-        columns = struct_of(row)
-        times = [time for time in _TIMES if time in columns.names]
-        day = F.to_date(F.timestamp_millis(F.coalesce(*times)))
-        placed = rows.select(
-            *columns.names, bucket_of(F.col("group_id")).alias(BUCKET), day.alias(DAY)
-        )
-        (self._new / name).write(placed, BUCKET, DAY)
-        return self._read(self._new / name, row)
-
-    def _put_in_place(self, name: str, buckets: Sequence[int]) -> None:
+        self._store.append(parsed(lines), batch)
+        buckets = self._store.buckets(batch)
+        rows = folded(self._store.rows(buckets), self._top).persist(StorageLevel.DISK_ONLY)
+        try:
+            (self._new / DIGEST).write(
+                rows.where(F.col(DIGEST).isNotNull()).select(BUCKET, DIGEST), BUCKET
+            )
+            told = self._spark.read.schema(_DIGESTS).parquet((self._new / DIGEST).path)
+            counts = _sum(self._top, (row.digest for row in told.collect())).rows
+            self._write(rows, self._new, counts)
+        finally:
+            rows.unpersist()
         for bucket in buckets:
             part = f"{BUCKET}={bucket}"
-            found = self._new / name / part
-            if found.exists():
-                (self._tables / name / part).replace(found)
-            else:
-                (self._tables / name / part).delete()
+            for name in ALL_ROWS:
+                (self._tables / name / part).become(self._new / name / part)
+            (self._digests / part).become(self._new / DIGEST / part)
+        self._new.delete()
+        return self.digest()
 
-    def write_whole(self, name: str, rows: DataFrame) -> None:
-        """Replace a table that is not made group by group."""
-        (self._new / name).write(rows)
-        (self._tables / name).replace(self._new / name)
+    def digest(self) -> Digest:
+        """The digest of everything stored."""
+        if not self._digests.exists():
+            return Digest(top=self._top)
+        stored = self._spark.read.schema(_DIGESTS).parquet(self._digests.path)
+        return _sum(self._top, (row.digest for row in stored.collect()))
+
+    def drawn(self, digest: Digest) -> Mapping[Key, Drawing]:
+        """The ownership maps of the digest's worst groups."""
+        return draw(self.tables(), digest)
 
     def tables(self) -> Mapping[str, DataFrame]:
         """All tables by name."""
-        of_groups = {
-            table.name: self._read(self._tables / table.name, table.row) for table in TABLES
-        }
-        whole = {
-            table.name: self._spark.read.schema(struct_of(table.row)).parquet(
-                (self._tables / table.name).path
-            )
-            for table in WHOLE_TABLES
-        }
-        return {**of_groups, **whole}
+        return {name: self._read(self._tables / name, row) for name, row in ALL_ROWS.items()}
+
+    def _write(self, rows: DataFrame, folder: Folder, counts: Mapping[str, int]) -> None:
+        """Write each table that has rows."""
+        for name, row in ALL_ROWS.items():
+            if counts.get(name):
+                of_table = rows.where(F.col(name).isNotNull()).select(BUCKET, f"{name}.*")
+                times = [F.col(time) for time in _TIMES if time in row.model_fields]
+                parts = [BUCKET]
+                if times:
+                    day = F.to_date(F.timestamp_millis(F.coalesce(*times)))
+                    of_table = of_table.withColumn(DAY, day)
+                    parts.append(DAY)
+                (folder / name).write(of_table, *parts)
 
     def _read(self, folder: Folder, row: type[BaseModel]) -> DataFrame:
-        columns = struct_of(row).add(BUCKET, IntegerType()).add(DAY, DateType())
-        if not folder.exists():  # no group has a row in this table
+        columns = struct_of(row).add(BUCKET, IntegerType())
+        if not folder.exists():  # the table has no row
             return self._spark.createDataFrame([], columns)
+        if any(time in row.model_fields for time in _TIMES):
+            columns = columns.add(DAY, DateType())
         return self._spark.read.schema(columns).parquet(folder.path)
+
+
+_DIGESTS = f"{DIGEST} string, {BUCKET} int"
+
+
+def _digests(rows: DataFrame) -> Iterable[str]:
+    found = rows.where(F.col(DIGEST).isNotNull()).select(DIGEST).collect()
+    return (row.digest for row in found)
+
+
+def _sum(top: int, digests: Iterable[str]) -> Digest:
+    total = Digest(top=top)
+    for each in digests:
+        total.merge(Digest.model_validate_json(each))
+    return total

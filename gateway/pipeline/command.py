@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from gateway.pipeline.analysis import Analysis
-from gateway.pipeline.batch import make_tables
 from gateway.pipeline.claim import claimed
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.follow import follow
+from gateway.pipeline.own_code import send_to_machines
+from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.report.numbers.whole import report
 from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
 from gateway.pipeline.session import open_session
 from gateway.pipeline.sources import Sources
-from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.verdict import Verdict, judge
 from gateway.readable import escaped
 
@@ -33,6 +34,7 @@ def run(
     sources.require_without(output)
     sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:
+        send_to_machines(spark.sparkContext)
         folder = Folder(spark, output)
         with claimed(spark, folder, follows=False):
             verdict = renew(spark, sources.lines(spark), folder, top)
@@ -45,9 +47,10 @@ def renew(spark: SparkSession, lines: DataFrame, folder: Folder, top: int) -> Ve
     complete, so that a failed run leaves the old ones, which belong together."""
     new = folder / "new"
     new.delete()  # left by a failed run
-    verdict = _report(make_tables(spark, lines, new), new, top)
-    for name in ("stored", "tables", NUMBERS, PAGE):
-        (folder / name).replace(new / name)
+    analysis = Analysis(spark, new, top)
+    verdict = _report(analysis, analysis.make(lines), new)
+    for name in ("tables", NUMBERS, PAGE):
+        (folder / name).become(new / name)
     new.delete()
     return verdict
 
@@ -65,14 +68,14 @@ def run_follow(
     sources.require_without(output)
     sources.require()
     with open_session("groupferry report", master=master, settings=settings) as spark:
+        send_to_machines(spark.sparkContext)
         folder = Folder(spark, output)
         lines = sources.growing_lines(spark)
-        analysis = Analysis(spark, folder)
+        analysis = Analysis(spark, folder, top)
         said: list[Verdict] = []
 
         def take_in(batch: DataFrame, number: int) -> None:
-            analysis.take_in(batch, number)
-            verdict = _report(analysis.tables(), folder, top)
+            verdict = _report(analysis, analysis.take_in(batch, number), folder)
             if verdict not in said[-1:]:
                 said.append(verdict)
                 _print(verdict, folder)
@@ -81,17 +84,9 @@ def run_follow(
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
 
 
-def _report(tables: Mapping[str, DataFrame], folder: Folder, top: int) -> Verdict:
-    report = write_report(tables, ALL_ROWS, folder, top)
-    return judge(
-        ownership=tables["ownership"],
-        offsets=tables["offsets"],
-        lost_commits=tables["lost_commits"],
-        sequences=tables["sequences"],
-        contradictions=tables["contradictions"],
-        rejected=tables["rejected"],
-        has_groups=report.totals.groups > 0,
-    )
+def _report(analysis: Analysis, digest: Digest, folder: Folder) -> Verdict:
+    write_report(report(digest, analysis.drawn(digest)), folder)
+    return judge(digest)
 
 
 def _print(verdict: Verdict, folder: Folder) -> None:

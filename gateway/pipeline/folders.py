@@ -53,6 +53,13 @@ class Folder:
         if not self._files.rename(other._path, self._path):
             raise OSError(f"{other.path} cannot be renamed to {self.path}")
 
+    def become(self, other: "Folder") -> None:
+        """Move `other` to the place of this folder; delete this one if there is no other."""
+        if other.exists():
+            self.replace(other)
+        else:
+            self.delete()
+
     def write(self, rows: DataFrame, *partitions: str) -> None:
         """Replace the contents with these rows."""
         rows.write.mode("overwrite").partitionBy(*partitions).parquet(self.path)

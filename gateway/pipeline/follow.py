@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from gateway.pipeline.claim import CHECKPOINT
 from gateway.pipeline.errors import PipelineError
@@ -22,7 +23,7 @@ from gateway.pipeline.own_code import send_own_code
 _LOOK_INTERVAL_S = 0.25
 
 TakeIn = Callable[[DataFrame, int], None]
-"""Takes in the lines (`file`, `place`, `line`) of one batch, and the batch's number."""
+"""Takes in the lines (`file`, `place`, `block`, `line`) of one batch, and the batch's number."""
 
 
 def growing_lines(
@@ -34,7 +35,11 @@ def growing_lines(
             raise PipelineError(f"--follow reads only folders of this machine, not {each}")
     spark.dataSource.register(GrowingFiles)
     stream = spark.readStream.format(GrowingFiles.name()).option("inputs", json.dumps(inputs))
-    return stream.option("batch_bytes_max", batch_bytes_max).load()
+    return (
+        stream.option("batch_bytes_max", batch_bytes_max)
+        .load()
+        .select("file", "place", F.lit(None).cast("long").alias("block"), "line")
+    )
 
 
 def follow(

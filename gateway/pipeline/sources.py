@@ -39,7 +39,7 @@ class Sources:
                 raise PipelineError(f"--output {output} is inside {each}: choose another folder")
 
     def lines(self, spark: SparkSession) -> DataFrame:
-        """`file`, `place` and `line` of everything available now. Raises PipelineError."""
+        """`file`, `place`, `block` and `line` of everything available now. Raises PipelineError."""
         files = [read_lines(spark, self.inputs)] if self.inputs else []
         records = [topic_lines(spark, self.topic)] if self.topic else []
         return reduce(DataFrame.union, [*files, *records])

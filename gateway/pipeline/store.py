@@ -1,4 +1,4 @@
-"""Stores the events of all runs as Parquet, by group. All tables are made from the store.
+"""Stores the lines that a stream has read as Parquet, by bucket. All its tables are made from them.
 
 A batch is stored as a whole or not at all, under its own number, so storing it again changes
 nothing. A stream has many small batches, which are merged from time to time. No line is forgotten:
@@ -8,63 +8,18 @@ a line that is no event is stored with its place, its problem and the beginning 
 import re
 from collections.abc import Collection, Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import StringType, StructField, StructType
 
-from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.parsing import (
-    CONTENT,
-    ENVELOPE,
-    FIELDS,
-    LINE,
-    NUMBERED,
-    PROBLEM,
-    is_any,
-    parse,
-)
-
-BUCKETS = 16
-"""Groups are spread over this many buckets. A stream reads the buckets with new events again."""
-BUCKET = "bucket"
-NO_GROUP = -1
-"""The bucket of events without a group."""
+from gateway.pipeline.folding import BUCKET, PARSED
 
 PARTS_MERGED = 16
 """This many parts of equal length are merged into one, which bounds the number of parts."""
 
-PLACE = (StructField("file", StringType()), StructField("place", StringType()))
-"""The place of a line: its file or topic, and its number or offset there."""
-
-_STORED = StructType(
-    [
-        *PLACE,
-        StructField(PROBLEM, StringType()),
-        StructField(LINE, StringType()),
-        StructField(NUMBERED, BooleanType()),
-        StructField(CONTENT, LongType()),
-        *ENVELOPE,
-        *FIELDS,
-        StructField("batches", StringType()),
-        StructField(BUCKET, IntegerType()),
-    ]
-)
-
-
-def bucket_of(group_id: Column) -> Column:
-    """The bucket of a group. Spark's own partitioning by this column uses the same hash, so with as
-    many partitions as buckets each partition is one bucket, and one file."""
-    bucket = F.pmod(F.hash(group_id), F.lit(BUCKETS))
-    return F.when(group_id.isNull(), NO_GROUP).otherwise(bucket)
+_STORED = StructType([*PARSED, StructField("batches", StringType())])
 
 
 class Store:
@@ -76,8 +31,8 @@ class Store:
         self._folder = folder
         self._new = folder / "_unfinished"
 
-    def append(self, lines: DataFrame, batch: int) -> None:
-        """Store lines: `file`, `place` and `line`. Does nothing if this batch is stored already.
+    def append(self, rows: DataFrame, batch: int) -> None:
+        """Store what `parsed` makes of lines. Does nothing if this batch is stored already.
 
         Batches are numbered from 0. Raises PipelineError if this is not the next one.
         """
@@ -90,26 +45,17 @@ class Store:
                 f"{self._folder.path} has {stored} batches, but the next one is number {batch + 1}:"
                 " they do not belong together, choose another folder for the report"
             )
-        parsed = parse(lines).withColumn(BUCKET, bucket_of(F.col("group_id")))
-        self._write(parsed, range(batch, batch + 1))
+        self._write(rows, range(batch, batch + 1))
 
     def buckets(self, batch: int) -> list[int]:
-        """The buckets whose tables the batch may change: those of its events, or all of them if a
-        gateway has named its cluster."""
-        part = range(batch, batch + 1)
+        """The buckets whose tables the batch may change."""
         prefix = f"{BUCKET}="
-        names = (self._folder / _name(part)).names()
-        found = {int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)}
-        if NO_GROUP in found:
-            told = self._read([part]).where(F.col(BUCKET) == NO_GROUP)
-            if not told.where(is_any(GatewayStarted)).isEmpty():
-                return list(range(BUCKETS))
-        return sorted(found - {NO_GROUP})
+        names = (self._folder / _name(range(batch, batch + 1))).names()
+        return sorted(int(name.removeprefix(prefix)) for name in names if name.startswith(prefix))
 
-    def events(self, buckets: Collection[int] | None = None) -> DataFrame:
-        """All stored lines, or those of some buckets."""
-        rows = self._read(self._parts())
-        return rows if buckets is None else rows.where(F.col(BUCKET).isin(sorted(buckets)))
+    def rows(self, buckets: Collection[int]) -> DataFrame:
+        """Everything stored in these buckets."""
+        return self._read(self._parts()).where(F.col(BUCKET).isin(sorted(buckets)))
 
     def _merge(self, batch: int) -> None:
         """Merge the parts before this batch if there are many."""

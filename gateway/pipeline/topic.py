@@ -18,7 +18,6 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from gateway.cluster.librdkafka import client_config
 from gateway.pipeline.errors import PipelineError
-from gateway.pipeline.parsing import LINE
 from gateway.settings import Address
 
 CLIENT_ID = "groupferry-report"
@@ -56,7 +55,7 @@ def require_topic(topic: EventsTopic) -> None:
 
 
 def topic_lines(spark: SparkSession, topic: EventsTopic) -> DataFrame:
-    """`file`, `place` and `line` of all current records. Raises PipelineError."""
+    """`file`, `place`, `block` (null) and `line` of all current records. Raises PipelineError."""
     return _lines(spark.read, topic)
 
 
@@ -86,8 +85,9 @@ def _lines(reader: DataFrameReader | DataStreamReader, topic: EventsTopic) -> Da
     return records.select(
         F.format_string("kafka:%s/%d", "topic", "partition").alias("file"),
         F.format_string("offset %d", "offset").alias("place"),
+        F.lit(None).cast("long").alias("block"),
         # A record may have no value, or one that is not text.
-        F.coalesce(F.make_valid_utf8(F.col("value").cast("string")), F.lit("")).alias(LINE),
+        F.coalesce(F.make_valid_utf8(F.col("value").cast("string")), F.lit("")).alias("line"),
     )
 
 

@@ -1,18 +1,26 @@
 """Judges whether everything was safe. Faults are a partition with two owners, an offset that went
 back and a lost commit, and events that are missing, contradictory or unreadable, because then the
 answer is unknown. It is also unknown without any group.
-
-Only the first few faults of each kind are fetched from the tables.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from pydantic import BaseModel
 
+from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.report.numbers.evidence import Gravest
 from gateway.pipeline.report.wording import beginning
+from gateway.pipeline.tables.contradictions import ContradictionRow
+from gateway.pipeline.tables.lost_commits import LostCommitRow
+from gateway.pipeline.tables.offsets import OffsetRow
+from gateway.pipeline.tables.ownership import OwnershipRow
+from gateway.pipeline.tables.rejected import RejectedRow
+from gateway.pipeline.tables.sequences import SequenceRow
 from gateway.readable import moment, shown
+
+R = TypeVar("R", bound=BaseModel)
 
 EVIDENCE_MAX = 20
 """Faults of one kind that are printed. The tables have all of them."""
@@ -54,76 +62,42 @@ class Verdict:
         return tuple(told)
 
 
-def judge(
-    *,
-    ownership: DataFrame,
-    offsets: DataFrame,
-    lost_commits: DataFrame,
-    sequences: DataFrame,
-    contradictions: DataFrame,
-    rejected: DataFrame,
-    has_groups: bool,
-) -> Verdict:
-    """Judge the tables of these names."""
+def judge(digest: Digest) -> Verdict:
+    """Judge the findings."""
+    found = digest.findings
     return Verdict(
-        has_groups=has_groups,
-        rejected=rejected.count(),
+        has_groups=digest.groups > 0,
+        rejected=found.rejected_lines.count,
         faults=(
-            _fault(
-                "partitions owned twice",
-                ownership.where(F.col("kind") == "overlap"),
-                ("from_ms", "cluster_id", "group_id", "topic", "partition", "basis"),
-                _owned_twice,
-            ),
-            _fault(
-                "offsets gone back",
-                offsets.where(F.col("finding") == "regression"),
-                ("from_ms", "cluster_id", "group_id", "topic", "partition", "to_ms"),
-                _gone_back,
-            ),
-            _fault(
-                "commits lost",
-                lost_commits,
-                ("at_ms", "cluster_id", "group_id", "topic", "partition"),
-                _lost,
-            ),
-            _fault(
-                "gaps in sequences",
-                sequences,
-                ("from_ms", "gateway_id", "group_id", "process_id", "missing_from"),
-                _missing,
-            ),
-            _fault(
-                "events with two versions",
-                contradictions,
-                ("at_ms", "gateway_id", "group_id", "process_id", "sequence"),
-                _contradicted,
-            ),
+            _fault("partitions owned twice", found.overlaps, _owned_twice),
+            _fault("offsets gone back", found.regressions, _gone_back),
+            _fault("commits lost", found.lost_commits, _lost),
+            _fault("gaps in sequences", found.missing_events, _missing),
+            _fault("events with two versions", found.contradictions, _contradicted),
             _fault(
                 "events that could not be read",
-                rejected.where(F.col("group_id").isNotNull()),
-                ("file", "place", "group_id", "problem"),
+                Gravest(
+                    count=digest.unread_events,
+                    rows=[row for row in found.rejected_lines.rows if row.is_unread],
+                ),
                 _not_read,
             ),
         ),
     )
 
 
-def _fault(
-    name: str, found: DataFrame, order: tuple[str, ...], tell: Callable[[Row], str]
-) -> Fault:
-    first = found.orderBy(*order).limit(EVIDENCE_MAX + 1).collect()
-    count = found.count() if len(first) > EVIDENCE_MAX else len(first)
-    return Fault(name=name, count=count, evidence=tuple(map(tell, first[:EVIDENCE_MAX])))
+def _fault(name: str, found: Gravest[R], tell: Callable[[R], str]) -> Fault:
+    evidence = tuple(map(tell, found.rows[:EVIDENCE_MAX]))
+    return Fault(name=name, count=found.count, evidence=evidence)
 
 
-def _owned_twice(row: Row) -> str:
+def _owned_twice(row: OwnershipRow) -> str:
     until = "now" if row.to_ms is None else moment(row.to_ms)
     owners = f"{shown(row.member_id)} and {shown(row.other_member_id)}"
     return f"{_partition(row)} had {owners} as {row.basis}, {beginning(row.from_ms)} to {until}"
 
 
-def _gone_back(row: Row) -> str:
+def _gone_back(row: OffsetRow) -> str:
     known = {"owner": row.owner_id, "offset before": row.before, "owner's start": row.started_at}
     said = ", ".join(f"{name} {shown(each)}" for name, each in known.items() if each is not None)
     who = shown(row.member_id) if row.member_id else "a client outside the group"
@@ -132,43 +106,43 @@ def _gone_back(row: Row) -> str:
     return f"{_partition(row)} at {row.lowest} {how} by {who} ({said}), {when}, {_line(row)}"
 
 
-def _lost(row: Row) -> str:
+def _lost(row: LostCommitRow) -> str:
     told = "there is none" if row.told is None else row.told
     stored = f"{row.stored} was committed {moment(row.stored_ms)}"
     asked = f"its owner {shown(row.owner_id)} was told {told}, {moment(row.at_ms)}"
     return f"{_partition(row)}: {stored}, {asked}, {_line(row)}"
 
 
-def _missing(row: Row) -> str:
+def _missing(row: SequenceRow) -> str:
     numbers = f"events {row.missing_from} to {row.missing_to}"
     when = f"between {moment(row.from_ms)} and {moment(row.to_ms)}"
     return f"{_sequence(row)} lacks {numbers}, {when}"
 
 
-def _contradicted(row: Row) -> str:
+def _contradicted(row: ContradictionRow) -> str:
     ways = f"{shown(row.event)} and, differently, {shown(row.other_event)}"
     return f"{_sequence(row)} has event {row.sequence} as {ways}, {moment(row.at_ms)}"
 
 
-def _sequence(row: Row) -> str:
+def _sequence(row: SequenceRow | ContradictionRow) -> str:
     of_process = row.process_id is not None
     whose = f"process {shown(row.process_id)}" if of_process else f"group {shown(row.group_id)}"
     return f"{whose} at gateway {shown(row.gateway_id)}"
 
 
-def _not_read(row: Row) -> str:
+def _not_read(row: RejectedRow) -> str:
     """The problem text is our own, and names only events that we know."""
     place = shown(row.file) if row.place is None else f"{shown(row.file)} {row.place}"
     return f"group {shown(row.group_id)}: {place}: {row.problem}"
 
 
-def _line(row: Row) -> str:
+def _line(row: OffsetRow | LostCommitRow) -> str:
     """The event that is the evidence."""
     whose = "its sequence" if row.process_id is None else f"process {shown(row.process_id)}"
     return f"event {row.sequence} of {whose} at gateway {shown(row.gateway_id)}"
 
 
-def _partition(row: Row) -> str:
+def _partition(row: OwnershipRow | OffsetRow | LostCommitRow) -> str:
     return f"group {shown(row.group_id)}: {shown(row.topic)}-{row.partition}"
 
 

@@ -1,57 +1,41 @@
 """The input tables of a report. Each row sets only the columns that matter to its test."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from pydantic import BaseModel
 
-GROUP = "cluster_id string, group_id string, "
-COLUMNS = {
-    "changes": "at_ms long, is_present boolean, was_present boolean, protocol string,"
-    " protocol_before string",
-    "timeline": "member_id string, instance_id string, protocol string, from_ms long, to_ms long",
-    "ownership": "topic string, partition long, basis string, kind string, member_id string,"
-    " other_member_id string, from_ms long, to_ms long, empty_ms long",
-    "offsets": "topic string, partition long, finding string, from_ms long, to_ms long",
-    "sequences": "process_id string, missing_from long, missing_to long, from_ms long",
-    "contradictions": "process_id string, sequence long, at_ms long",
-    "lost_commits": "at_ms long",
-    "differences": "at_ms long",
-    "rebalances": "from_ms long, members_disturbed long, partitions_moved long,"
-    " partitions_moved_least long",
-    "migrations": "direction string, from_ms long, to_ms long, is_complete boolean,"
-    " cost_from_ms long, cost_to_ms long,"
-    " unowned_partition_s double",
-    "readiness": "software_name string, software_version string, protocol string, members long,"
-    " can_convert boolean, blocked_by string,"
-    " speaks_consumer boolean",
-}
+from gateway.pipeline.fold import Tables
+from gateway.pipeline.tables.catalog import ALL_ROWS
 
 Row = Mapping[str, Any]
 
 
-def tables(spark: SparkSession, **rows: Sequence[Row]) -> dict[str, DataFrame]:
+def tables(**rows: Sequence[Row]) -> Tables:
     """All tables, empty except for the given rows. A row belongs to group `g`, and an ownership row
     to the granted partition 0, unless stated."""
-    found = {name: table(spark, name, rows.get(name, ())) for name in COLUMNS}
-    names = ("file", "place", "group_id")
-    rejected = [tuple(map(row.get, names)) for row in rows.get("rejected", ())]
-    found["rejected"] = spark.createDataFrame(
-        rejected, ", ".join(f"{name} string" for name in names)
-    )
-    return found
+    return Tables(**{name: table(name, some) for name, some in rows.items()})
 
 
-def table(spark: SparkSession, name: str, rows: Sequence[Row]) -> DataFrame:
+def table(name: str, rows: Sequence[Row]) -> list[Any]:
     """One table."""
-    schema = GROUP + COLUMNS[name]
-    names = [column.split()[0] for column in schema.split(",")]
+    return [_made(ALL_ROWS[name], row) for row in rows]
+
+
+def _made(model: type[BaseModel], row: Row) -> BaseModel:
+    fields = model.model_fields
     usual = {"cluster_id": "", "group_id": "g", "topic": "t", "partition": 0, "basis": "granted"}
-    values = [tuple({**usual, **_counted(row), **row}.get(each) for each in names) for row in rows]
-    return spark.createDataFrame(values, schema)
+    blank = {name: _blank(field.annotation) for name, field in fields.items()}
+    values = {**blank, **usual, **_counted(row), **row}
+    return model(**{name: values[name] for name in fields})
+
+
+def _blank(kind: Any) -> Any:
+    """A value that says nothing."""
+    choices = get_args(kind)
+    if type(None) in choices:
+        return None
+    return kind() if isinstance(kind, type) else choices[0]
 
 
 def _counted(row: Row) -> Row:

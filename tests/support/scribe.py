@@ -5,15 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from gateway.pipeline.group_histories import GroupHistories
 
 START_MS = 1_800_000_000_000
 GROUP = "orders"
@@ -100,23 +94,6 @@ def lines_of(told: Mapping[str, Told]) -> list[str]:
         tell(scribe)
         lines += scribe.lines
     return lines
-
-
-def histories(spark: SparkSession, *lines: str) -> GroupHistories:
-    """Parse lines into histories."""
-    from gateway.pipeline.group_histories import GroupHistories  # needs PySpark
-
-    # Store and read the rows, so that later plans exclude the parsing.
-    return GroupHistories(parsed(spark, *lines).localCheckpoint())
-
-
-def parsed(spark: SparkSession, *lines: str) -> DataFrame:
-    """Lines as rows, as they are stored."""
-    from gateway.pipeline.parsing import parse  # needs PySpark
-
-    rows = [("file", f"line {number}", line) for number, line in enumerate(lines, 1)]
-    lines_of_file = spark.createDataFrame(rows, "file string, place string, line string")
-    return parse(lines_of_file).localCheckpoint()
 
 
 def seconds(at_ms: int | None) -> float | None:

@@ -4,12 +4,12 @@ The tables of members, rebalances and migrations are made from these rows. The b
 history may be lost: a member that appears without having joined was there before the first event.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
+from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
@@ -27,16 +27,16 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
-from gateway.pipeline.group_histories import GROUP, GroupHistories
-from gateway.pipeline.parsing import is_any
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.neighbors import with_next
 from gateway.pipeline.tables.row import Row
-from gateway.pipeline.tables.sightings import DEPARTURES, RESTARTED, SEEN, sightings
-from gateway.pipeline.tables.windows import but_this, newest, oldest, so_far, whole
+from gateway.pipeline.tables.sightings import DEPARTURES, RESTARTED, SEEN, Sighting, sightings
 
 Kind = Literal["classic", "consumer"]
 Protocol = Literal["classic", "consumer"]
-CLASSIC, CONSUMER = "classic", "consumer"
-CLASSIC, NATIVE = "classic", "consumer"
+CLASSIC: Literal["classic"] = "classic"
+CONSUMER: Literal["consumer"] = "consumer"
+NATIVE = CONSUMER
 
 
 class ChangeRow(Row):
@@ -90,167 +90,251 @@ class ChangeRow(Row):
     """From the event."""
 
 
-def changes(histories: GroupHistories) -> DataFrame:
+def changes(history: History) -> list[ChangeRow]:
     """See `ChangeRow`."""
-    rows = _with_counts(_with_protocols(_with_presence(_with_kinds(sightings(histories)))))
-    return _with_states(rows).select(
-        *GROUP,
-        "place",
-        "at_ms",
-        "event",
-        "begun_ms",
-        F.col("group_kind").alias("kind"),
-        F.col("group_state").alias("state"),
-        F.col("members").cast("long").alias("members"),
-        F.col("classic_members").cast("long").alias("classic_members"),
-        "member_id",
-        F.col("instance").alias("instance_id"),
-        F.col("protocol_now").alias("protocol"),
-        "protocol_before",
-        *(
-            F.when(F.col("member_id").isNotNull(), F.col(name)).alias(name)
-            for name in ("is_present", "was_present", "was_there")
-        ),
-        "cause",
-        "direction",
-        "from_state",
-        "to_state",
-        F.coalesce("group_epoch", "generation").alias("epoch"),
-        "partitions",
-        "topics",
-    )
+    rows = [_Row(each) for each in sightings(history)]
+    if not rows:
+        return []
+    begun_ms = min(row.seen.at_ms for row in rows)
+    members = _of_members(rows)
+    _tell_kinds(rows)
+    for its_rows in members.values():
+        _tell_presence(its_rows)
+        _tell_protocols(its_rows)
+    _tell_instances(rows, members)
+    _tell_counts(rows, members)
+    _tell_states(rows)
+    return [row.told(history, begun_ms) for row in rows]
 
 
-def _with_kinds(rows: DataFrame) -> DataFrame:
-    direction = F.split("direction", "->")
-    is_native = is_any(MemberJoined) & (F.col("protocol") == NATIVE)
-    of_consumer = is_native | is_any(
-        GroupEpochBumped, TargetComputed, MemberStateMoved, PartitionsRevoked
-    )
-    known = F.when(of_consumer, CONSUMER).when(is_any(GroupStateMoved), CLASSIC)
-    after = F.when(is_any(GroupConverted), direction[1]).otherwise(F.coalesce("kind", known))
-    before = F.when(is_any(GroupConverted), direction[0]).otherwise(known)
-    kind = F.coalesce(newest(after, so_far()), oldest(before))
-    begun_ms = F.min("at_ms").over(whole())
-    rows = rows.select("*", kind.alias("group_kind"), begun_ms.alias("begun_ms"))
-    # Sightings come before everything else, whenever the member was seen.
-    at_ms = F.when(F.col("event") == SEEN, F.col("begun_ms")).otherwise(F.col("at_ms"))
-    return rows.withColumn("at_ms", at_ms)
+@dataclass(slots=True)
+class _Row:
+    """A row in the making."""
+
+    seen: Sighting
+    kind: Kind | None = None
+    state: str | None = None
+    members: int = 0
+    classic_members: int = 0
+    instance_id: str | None = None
+    protocol: Protocol | None = None
+    protocol_before: Protocol | None = None
+    is_present: bool = False
+    was_present: bool = False
+    was_there: bool = False
+
+    @property
+    def event(self) -> GatewayEvent | None:
+        """The event, unless it is a pseudo event."""
+        return self.seen.event
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether the member is in the group with the classic protocol."""
+        return self.is_present and self.protocol == CLASSIC
+
+    @property
+    def was_classic(self) -> bool:
+        """Whether it was until then."""
+        return self.was_present and self.protocol_before == CLASSIC
+
+    def told(self, history: History, begun_ms: int) -> ChangeRow:
+        """The finished row. Sightings come before everything else, whenever the member was seen."""
+        seen, event = self.seen, self.event
+        of_member = seen.member_id is not None
+        epoch = getattr(event, "group_epoch", None)
+        return ChangeRow(
+            cluster_id=history.cluster_id,
+            group_id=history.group_id,
+            place=seen.place,
+            at_ms=begun_ms if seen.name == SEEN else seen.at_ms,
+            event=seen.name,
+            begun_ms=begun_ms,
+            kind=self.kind,
+            state=self.state,
+            members=self.members,
+            classic_members=self.classic_members,
+            member_id=seen.member_id,
+            instance_id=self.instance_id,
+            protocol=self.protocol,
+            protocol_before=self.protocol_before,
+            is_present=self.is_present if of_member else None,
+            was_present=self.was_present if of_member else None,
+            was_there=self.was_there if of_member else None,
+            cause=getattr(event, "cause", None),
+            direction=getattr(event, "direction", None),
+            from_state=getattr(event, "from_state", None),
+            to_state=getattr(event, "to_state", None),
+            epoch=getattr(event, "generation", None) if epoch is None else epoch,
+            partitions=getattr(event, "partitions", None),
+            topics=getattr(event, "topics", None),
+        )
 
 
-def _with_presence(rows: DataFrame) -> DataFrame:
+def _of_members(rows: Iterable[_Row]) -> Mapping[str, list[_Row]]:
+    found: dict[str, list[_Row]] = {}
+    for row in rows:
+        if row.seen.member_id is not None:
+            found.setdefault(row.seen.member_id, []).append(row)
+    return found
+
+
+def _tell_kinds(rows: Iterable[_Row]) -> None:
+    """The kind before the first event that tells it is the one that this event implies."""
+    kind: Kind | None = None
+    unknown: list[_Row] = []
+    before: Kind | None = None
+    for row in rows:
+        implied: Kind | None = None
+        match row.event:
+            case GroupConverted(direction=direction):
+                was, kind = _both(direction)
+                before = before or was
+            case GroupCreated():
+                kind = row.event.kind
+            case MemberJoined(protocol="consumer") | GroupEpochBumped() | TargetComputed():
+                implied = CONSUMER
+            case MemberStateMoved() | PartitionsRevoked():
+                implied = CONSUMER
+            case GroupStateMoved():
+                implied = CLASSIC
+            case _:
+                pass
+        kind = implied or kind
+        before = before or implied
+        row.kind = kind
+        if kind is None:
+            unknown.append(row)
+    for row in unknown:
+        row.kind = before
+
+
+def _both(direction: str) -> tuple[Kind, Kind]:
+    return (CLASSIC, CONSUMER) if direction == "classic->consumer" else (CONSUMER, CLASSIC)
+
+
+def _tell_presence(rows: Sequence[_Row]) -> None:
     """A member is present from its join until it goes; without a join, from the start."""
-    is_about_member = F.col("member_id").isNotNull()
-    turn = (
-        F.when(is_any(MemberJoined), F.lit(True))
-        .when(is_any(*DEPARTURES), F.lit(False))
-        .otherwise(F.col("is_back"))
-    )
+    turns = [_turn(row) for row in rows]
+    first = next((turn for turn in turns if turn is not None), None)
     # A client that was seen may be about to join, or may be turned away.
-    rows = rows.select(
-        "*",
-        F.when(is_about_member, turn).alias("turn"),
-        (is_about_member & ~is_any(ClientSeen)).alias("is_sight"),
-        F.lead("instance_id").over(so_far()).alias("next_instance_id"),
-    )
-    was_there = F.coalesce(
-        ~oldest(F.col("turn"), "member_id"), F.max("is_sight").over(whole("member_id"))
-    )
-    before = newest(F.col("turn"), but_this(so_far("member_id")))
-    rows = rows.withColumn("was_there", was_there)
-    return rows.select(
-        "*",
-        F.coalesce("turn", before, "was_there").alias("is_present"),
-        F.coalesce(before, "was_there").alias("was_present"),
-        _instance().alias("instance"),
-    )
+    is_sighted = any(not isinstance(row.event, ClientSeen) for row in rows)
+    was_there = is_sighted if first is None else not first
+    is_present = was_there
+    for row, turn in zip(rows, turns, strict=True):
+        row.was_there, row.was_present = was_there, is_present
+        is_present = is_present if turn is None else turn
+        row.is_present = is_present
 
 
-def _instance() -> Column:
+def _turn(row: _Row) -> bool | None:
+    if isinstance(row.event, MemberJoined):
+        return True
+    return False if isinstance(row.event, DEPARTURES) else row.seen.is_back
+
+
+def _tell_protocols(rows: Sequence[_Row]) -> None:
+    """The latest protocol that was told; before, the one that the first later event implies."""
+    protocol: Protocol | None = None
+    implied = _implied_protocol(rows)
+    before: Protocol | None = None
+    for number, row in enumerate(rows):
+        match row.event:
+            case MemberJoined(protocol=told) | MemberSwitched(protocol=told):
+                protocol = told
+            case None if row.seen.name == RESTARTED:
+                protocol = CLASSIC
+        row.protocol = protocol or implied
+        row.protocol_before = before if number and before else row.protocol
+        before = row.protocol
+
+
+def _implied_protocol(rows: Sequence[_Row]) -> Protocol | None:
+    for row in rows:
+        if isinstance(row.event, MemberSwitched):
+            return CLASSIC if row.event.protocol == NATIVE else NATIVE
+    seen = [row.event.protocol for row in rows if isinstance(row.event, ClientSeen)]
+    if seen:
+        return NATIVE if NATIVE in seen else CLASSIC
+    is_classic = any(row.kind == CLASSIC or isinstance(row.event, MemberStateMoved) for row in rows)
+    return CLASSIC if is_classic else None
+
+
+def _tell_instances(rows: Sequence[_Row], members: Mapping[str, Sequence[_Row]]) -> None:
     """The instance id of a static member. If the member joined before the first event, its
     replacement reveals the id: the next row is about the successor."""
-    successors = F.when(is_any(MemberReplaced), F.col("next_instance_id"))
-    return F.max(F.coalesce(F.col("instance_id"), successors)).over(whole("member_id"))
+    known: dict[str, str] = {}
+
+    def learn(member_id: str | None, instance_id: str | None) -> None:
+        if member_id is not None and instance_id is not None:
+            known[member_id] = max(known.get(member_id, instance_id), instance_id)
+
+    for row, behind in with_next(rows):
+        if isinstance(row.event, MemberJoined | ClientSeen):
+            learn(row.seen.member_id, row.event.instance_id)
+        elif isinstance(row.event, MemberReplaced) and behind is not None:
+            learn(row.seen.member_id, getattr(behind.event, "instance_id", None))
+    for member_id, instance_id in known.items():
+        for row in members[member_id]:
+            row.instance_id = instance_id
 
 
-def _with_protocols(rows: DataFrame) -> DataFrame:
-    told = F.when(is_any(MemberJoined, MemberSwitched), F.col("protocol"))
-    told = F.when(F.col("event") == RESTARTED, F.col("protocol")).otherwise(told)
-    switched_to = F.when(is_any(MemberSwitched), F.col("protocol"))
-    was = F.when(switched_to == NATIVE, CLASSIC).when(switched_to == CLASSIC, NATIVE)
-    is_classic = (F.col("group_kind") == CLASSIC) | is_any(MemberStateMoved)
-    protocol = F.coalesce(
-        newest(told, so_far("member_id")),
-        oldest(was, "member_id"),
-        F.max(F.when(is_any(ClientSeen), F.col("protocol"))).over(whole("member_id")),
-        F.max(F.when(is_classic, CLASSIC)).over(whole("member_id")),
-    )
-    rows = rows.withColumn("protocol_now", F.when(F.col("member_id").isNotNull(), protocol))
-    before = F.coalesce(F.lag("protocol_now").over(so_far("member_id")), F.col("protocol_now"))
-    return rows.withColumn("protocol_before", before)
+def _tell_counts(rows: Sequence[_Row], members: Mapping[str, Sequence[_Row]]) -> None:
+    """Members from before the first event count from the start. What happens at one place happens
+    at once."""
+    firsts = [its_rows[0] for its_rows in members.values() if its_rows[0].was_there]
+    count = len(firsts)
+    classic = sum(row.protocol_before == CLASSIC for row in firsts)
+    for _, at_once in groupby(rows, key=lambda row: row.seen.place):
+        together = list(at_once)
+        for row in together:
+            if row.seen.member_id is not None:
+                count += row.is_present - row.was_present
+                classic += row.is_classic - row.was_classic
+        for row in together:
+            row.members, row.classic_members = count, classic
 
 
-def _with_counts(rows: DataFrame) -> DataFrame:
-    """Members from before the first event count once, in their first row."""
-    is_first = F.row_number().over(so_far("member_id")) == 1
-    was_there = F.col("was_there") & is_first
-    was_classic = was_there & (F.col("protocol_before") == CLASSIC)
-    is_classic = F.col("is_present") & (F.col("protocol_now") == CLASSIC)
-    had_been = F.col("was_present") & (F.col("protocol_before") == CLASSIC)
-    rows = rows.select(
-        "*",
-        _number(was_there).alias("of_start"),
-        _number(was_classic).alias("classic_of_start"),
-        (_number(F.col("is_present")) - _number(F.col("was_present"))).alias("more"),
-        (_number(is_classic) - _number(had_been)).alias("more_classic"),
-    )
-    return rows.select(
-        "*",
-        (F.sum("of_start").over(whole()) + F.sum("more").over(so_far())).alias("members"),
-        (F.sum("classic_of_start").over(whole()) + F.sum("more_classic").over(so_far())).alias(
-            "classic_members"
-        ),
-    )
+def _tell_states(rows: Sequence[_Row]) -> None:
+    epochs: list[list[_Row]] = [[]]
+    for row in rows:
+        if isinstance(row.event, GroupEpochBumped):
+            epochs.append([])
+        epochs[-1].append(row)
+    for number, epoch in enumerate(epochs):
+        _tell_consumer_states(epoch, is_known=number > 0)
+    _tell_classic_states(rows)
 
 
-def _number(condition: Column) -> Column:
-    return F.when(condition, 1).otherwise(0)
-
-
-def _with_states(rows: DataFrame) -> DataFrame:
-    state = F.when(F.col("group_kind") == CLASSIC, _classic_state())
-    rows = rows.select(
-        "*",
-        F.sum(_number(is_any(GroupEpochBumped))).over(so_far()).alias("bumps"),
-    )
-    is_change = is_any(MemberStateMoved, PartitionsRevoked, PartitionsReleased, PartitionsAssigned)
-    rows = rows.select(
-        "*",
-        F.max(F.when(is_change, F.col("place"))).over(whole("bumps")).alias("last_change"),
-        F.max(is_any(TargetComputed)).over(so_far("bumps")).alias("has_target"),
-    )
-    return rows.withColumn("group_state", state.otherwise(_consumer_state()))
-
-
-def _classic_state() -> Column:
-    """A conversion, or a new process, never continues a rebalance, but may begin one."""
-    is_end = (F.col("event") == RESTARTED) & F.col("member_id").isNull()
-    kept = F.when(F.col("members") > 0, "Stable").otherwise("Empty")
-    told = (
-        F.when(is_any(GroupStateMoved), F.col("to_state"))
-        .when(is_any(GroupConverted) | is_end, kept)
-        .when(is_any(GroupCreated), "Empty")
-    )
-    before = F.when(is_any(GroupStateMoved), F.col("from_state"))
-    return F.coalesce(newest(told, so_far()), oldest(before))
-
-
-def _consumer_state() -> Column:
+def _tell_consumer_states(epoch: Sequence[_Row], *, is_known: bool) -> None:
     """Kafka's names. That the group is stable shows only in the next events."""
-    return (
-        F.when(F.col("members") == 0, "Empty")
-        .when(F.col("bumps") == 0, F.lit(None))
-        .when(~F.col("has_target"), "Assigning")
-        .when(F.col("place") < F.col("last_change"), "Reconciling")
-        .otherwise("Stable")
-    )
+    has_target = False
+    last_change = max((row.seen.place for row in epoch if isinstance(row.event, _STEPS)), default=0)
+    for row in epoch:
+        has_target |= isinstance(row.event, TargetComputed)
+        if row.members == 0:
+            row.state = "Empty"
+        elif is_known and not has_target:
+            row.state = "Assigning"
+        elif is_known:
+            row.state = "Reconciling" if row.seen.place < last_change else "Stable"
+
+
+def _tell_classic_states(rows: Sequence[_Row]) -> None:
+    """A conversion, or a new process, never continues a rebalance, but may begin one."""
+    moved = (row.event for row in rows if isinstance(row.event, GroupStateMoved))
+    state: str | None = next((event.from_state for event in moved), None)
+    for row in rows:
+        is_end = row.seen.name == RESTARTED and row.seen.member_id is None
+        if isinstance(row.event, GroupStateMoved):
+            state = row.event.to_state
+        elif isinstance(row.event, GroupConverted) or is_end:
+            state = "Stable" if row.members > 0 else "Empty"
+        elif isinstance(row.event, GroupCreated):
+            state = "Empty"
+        if row.kind == CLASSIC:
+            row.state = state
+
+
+_STEPS = (MemberStateMoved, PartitionsRevoked, PartitionsReleased, PartitionsAssigned)
+"""The steps of a consumer group's members towards the target."""

@@ -5,11 +5,9 @@ A version counts if its makers call it ready, or if it passed a roll here (tests
 access does not count: it may drop partitions without a callback. Other names are unknown.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 SPEAKS_CONSUMER_SINCE: Mapping[str, tuple[int, int] | None] = MappingProxyType(
     {
@@ -28,22 +26,13 @@ SPEAKS_CONSUMER_SINCE: Mapping[str, tuple[int, int] | None] = MappingProxyType(
 )
 """Major and minor version; None if no version supports it."""
 
-_NEVER = (1 << 31) - 1
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})", re.ASCII)
 
 
-def speaks_consumer(name: Column, version: Column) -> Column:
-    """Whether a client supports the new protocol; null if unknown."""
-    pairs = [
-        F.lit(each)
-        for software, since in SPEAKS_CONSUMER_SINCE.items()
-        for each in (software, _ordered(*since) if since else _NEVER)
-    ]
-    numbers = [
-        F.regexp_extract(version, r"^v?(\d{1,4})\.(\d{1,4})", place).try_cast("int")
-        for place in (1, 2)
-    ]
-    return (numbers[0] * 10_000 + numbers[1]) >= F.try_element_at(F.create_map(*pairs), name)
-
-
-def _ordered(major: int, minor: int) -> int:
-    return major * 10_000 + minor
+def speaks_consumer(name: str | None, version: str | None) -> bool | None:
+    """Whether a client supports the new protocol; None if unknown."""
+    found = _VERSION.match(version or "")
+    if name is None or name not in SPEAKS_CONSUMER_SINCE or found is None:
+        return None
+    since = SPEAKS_CONSUMER_SINCE[name]
+    return since is not None and (int(found[1]), int(found[2])) >= since

@@ -1,19 +1,14 @@
 """Sequence numbers with two lines that differ: only one of them can be what the gateway wrote.
 
-A repeated line is identical to the byte. Unreadable lines are in `rejected`. Only blocks of numbers
-with a repeated line are compared.
+A repeated line is identical to the byte. Unreadable lines are in `rejected`.
 """
 
-from functools import reduce
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from pydantic import BaseModel, ConfigDict
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
-from gateway.pipeline.group_histories import with_cluster
-from gateway.pipeline.parsing import CONTENT, PROBLEM
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.sequences import SEQUENCE, masks, numbers, row_of
+from gateway.pipeline.tables.sequences import Number, SequenceKey
 
 
 class ContradictionRow(BaseModel):
@@ -38,28 +33,22 @@ class ContradictionRow(BaseModel):
     """The earliest time in those lines, in milliseconds since 1970 (UTC)."""
 
 
-def contradictions(lines: DataFrame) -> DataFrame:
-    """All contradictions in stored lines."""
-    told = numbers(lines.where(F.col(PROBLEM).isNull()))
-    again = masks(told).where(F.col("lines") > F.bit_count("mask"))
-    content = F.col(CONTENT)
-    found = (
-        told.withColumn("row", row_of("sequence"))
-        .alias("told")
-        .join(again.alias("again"), _is_same(*SEQUENCE, "row"), "left_semi")
-        .groupBy(*SEQUENCE, "sequence")
-        .agg(
-            F.min_by("event", content).alias("event"),
-            F.max_by("event", content).alias("other_event"),
-            F.min("at_ms").alias("at_ms"),
-            (F.min(content) < F.max(content)).alias("differs"),
+def contradictions(
+    cluster_id: str, key: SequenceKey, numbers: Iterable[Number]
+) -> Iterator[ContradictionRow]:
+    """The contradictions in one sequence, whose numbers are sorted."""
+    good = (number for number in numbers if number.is_good)
+    for sequence, some in groupby(good, key=lambda number: number.sequence):
+        in_order = sorted(some, key=lambda number: number.content)
+        if in_order[0].content == in_order[-1].content:
+            continue
+        yield ContradictionRow(
+            cluster_id=cluster_id,
+            group_id=key.group_id,
+            gateway_id=key.gateway_id,
+            process_id=key.process_id,
+            sequence=sequence,
+            event=in_order[0].event,
+            other_event=in_order[-1].event,
+            at_ms=min(number.at_ms for number in in_order),
         )
-        .where("differs")
-    )
-    return with_cluster(found, lines).select(*struct_of(ContradictionRow).names)
-
-
-def _is_same(*names: str) -> Column:
-    return reduce(
-        Column.__and__, (F.col(f"told.{name}").eqNullSafe(F.col(f"again.{name}")) for name in names)
-    )

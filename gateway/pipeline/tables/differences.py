@@ -5,17 +5,16 @@ A member may claim a partition for a while after losing it, because it learns of
 claim is therefore compared with the latest grant of the partition, released or not.
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Literal
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
 from gateway.events.group_events import GroupCreated
-from gateway.pipeline.group_histories import GROUP, GroupHistories
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.granted import PARTITION
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.granted import TopicPartition
+from gateway.pipeline.tables.ownership import OwnershipRow
 from gateway.pipeline.tables.row import Row
-from gateway.pipeline.tables.stated import evidence
+from gateway.pipeline.tables.stated import Claims
 
 
 class DifferenceRow(Row):
@@ -32,44 +31,54 @@ class DifferenceRow(Row):
     at_ms: int
 
 
-def differences(histories: GroupHistories, ownership: DataFrame) -> DataFrame:
+def differences(
+    history: History, ownership: Sequence[OwnershipRow], claims: Claims
+) -> list[DifferenceRow]:
     """See `DifferenceRow`. Of a member's claims in one round, the first and the last are
     compared."""
-    words = evidence(histories).select(
-        *PARTITION,
-        "member_id",
-        "is_commit",
-        F.explode(F.array_distinct(F.array("from_ms", "to_ms"))).alias("at_ms"),
-        F.lit(None).cast("string").alias("grantee"),
-    )
-    grants = ownership.where((F.col("basis") == "granted") & (F.col("kind") == "owner")).select(
-        *PARTITION,
-        F.lit(None).cast("string").alias("member_id"),
-        F.lit(None).cast("boolean").alias("is_commit"),
-        F.coalesce("from_ms", F.lit(0)).alias("at_ms"),
-        F.col("member_id").alias("grantee"),
-        "to_ms",
-    )
-    # Of several grants at one moment, the one that lasts longest comes last.
-    in_time = Window.partitionBy(*PARTITION).orderBy(
-        "at_ms", F.col("grantee").isNotNull(), F.asc_nulls_last("to_ms")
-    )
-    # Events of one millisecond may have happened in either order.
-    at_once = Window.partitionBy(*PARTITION, "at_ms")
-    told = words.unionByName(grants, allowMissingColumns=True).withColumns(
-        {
-            "granted_to": F.last("grantee", ignorenulls=True).over(in_time),
-            "granted_now": F.collect_set("grantee").over(at_once),
-        }
-    )
-    is_granted = F.coalesce(F.col("granted_to") == F.col("member_id"), F.lit(False)) | (
-        F.array_contains("granted_now", F.col("member_id"))
-    )
-    created = histories.of(GroupCreated).select(*GROUP, F.lit(True).alias("is_whole")).distinct()
-    return (
-        told.where(F.col("grantee").isNull() & ~is_granted)
-        .join(created, list(GROUP), "left")
-        .where(F.col("granted_to").isNotNull() | F.col("is_whole"))
-        .withColumn("said_by", F.when(F.col("is_commit"), "commit").otherwise("statement"))
-        .select(*struct_of(DifferenceRow).names)
-    )
+    grants = _grants(ownership)
+    is_whole = any(history.of(GroupCreated))
+    found: list[DifferenceRow] = []
+    for partition, some in claims.items():
+        of_partition = grants.get(partition, [])
+        if not of_partition and not is_whole:
+            continue
+        times = [grant[0] for grant in of_partition]
+        for claim in some:
+            for at_ms in sorted({claim.from_ms, claim.to_ms}):
+                before, behind = bisect_left(times, at_ms), bisect_right(times, at_ms)
+                granted_to = of_partition[before - 1][2] if before else None
+                # Events of one millisecond may have happened in either order.
+                granted_now = [grant[2] for grant in of_partition[before:behind]]
+                if claim.member_id in (granted_to, *granted_now):
+                    continue
+                if granted_to is not None or is_whole:
+                    found.append(
+                        DifferenceRow(
+                            cluster_id=history.cluster_id,
+                            group_id=history.group_id,
+                            topic=partition[0],
+                            partition=partition[1],
+                            member_id=claim.member_id,
+                            granted_to=granted_to,
+                            said_by="commit" if claim.is_commit else "statement",
+                            at_ms=at_ms,
+                        )
+                    )
+    return found
+
+
+def _grants(
+    ownership: Sequence[OwnershipRow],
+) -> dict[TopicPartition, list[tuple[int, float, str]]]:
+    """The beginning, the end and the owner of each granted interval. Of several at one moment, the
+    one that lasts longest comes last."""
+    found: dict[TopicPartition, list[tuple[int, float, str]]] = {}
+    for row in ownership:
+        if row.basis == "granted" and row.kind == "owner" and row.member_id is not None:
+            to_ms = float("inf") if row.to_ms is None else row.to_ms
+            grant = (row.from_ms or 0, to_ms, row.member_id)
+            found.setdefault((row.topic, row.partition), []).append(grant)
+    for some in found.values():
+        some.sort()
+    return found

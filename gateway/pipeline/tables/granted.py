@@ -6,8 +6,9 @@ release owns nothing any more either: its release may have been told beside the 
 where no hole shows.
 """
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import (
@@ -17,124 +18,146 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsReleased,
 )
-from gateway.pipeline.group_histories import GROUP, GroupHistories
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.tables.intervals import ENDLESS
+from gateway.pipeline.history import History, Moment, Told
+from gateway.pipeline.tables.intervals import ENDLESS, Interval
 
-PARTITION = (*GROUP, "topic", "partition")
-
-_DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
+TopicPartition: TypeAlias = tuple[str, int]
 
 
-def granted(histories: GroupHistories) -> DataFrame:
-    """Intervals of `member_id` with positions and times. `leaves_gap` says that no member owns the
-    partition from the end to the next interval; it is false if the topic ended or the end was not
+@dataclass(slots=True)
+class _Turn:
+    """A partition is granted or released, with what the later events say about it."""
+
+    member_id: str
+    is_grant: bool
+    here: Moment
+    hole: Moment | None
+    gone: Moment | None
+    """The next end of the topic."""
+    left: Moment | None
+    """The next departure of the member."""
+    released: Moment | None = None
+    """The member's next release of the partition."""
+    lost: Moment | None = None
+    """The hole that may contain the release of this grant."""
+    lost_next: Moment | None = None
+    """The same for this or a later grant of the member."""
+    over: Moment | None = None
+    """The end of the topic, or the member's departure without a release."""
+
+
+def granted(history: History) -> Mapping[TopicPartition, Sequence[Interval]]:
+    """The intervals of each partition. They leave a gap unless the topic ended or the end was not
     seen.
 
     A release without an assignment means that the member had the partition since the last hole, or
     since before the first event. An assignment without a release ends at a hole if the next event
     after the hole concerns another member; otherwise it never ends.
     """
-    own = _backwards("member_id")
-    found = _with_lost(_changes(histories)).withColumns(
-        {
-            "released": F.last(_moment(~F.col("is_grant")), ignorenulls=True).over(_passed(own)),
-            "lost_next": F.last("lost", ignorenulls=True).over(_passed(own, and_this=True)),
-            "earlier": F.lead(F.struct("is_grant", "position", "over", "lost")).over(own),
-        }
-    )
-    was_over = F.coalesce(F.col("earlier.over.position") < F.col("position"), F.lit(False))
-    had_it = F.coalesce(F.col("earlier.is_grant"), F.lit(False)) & ~was_over
-    had_it &= F.col("earlier.lost").isNull()
-    may_have_got_it = F.col("earlier").isNull() | F.coalesce(
-        F.col("hole.position") >= F.col("earlier.position"), F.lit(False)
-    )
-    is_unseen = ~F.col("is_grant") & ~had_it & may_have_got_it
-    here = F.struct("position", "at_ms")
-    begun = F.when(F.col("is_grant"), here).otherwise(F.col("hole"))
-    ended = F.when(is_unseen, here).otherwise(F.least("released", "over", "lost_next"))
-    is_followed = F.col("ended").eqNullSafe(F.col("gone")) | F.col("ended").eqNullSafe(
-        F.col("lost_next")
-    )
-    return (
-        found.where((F.col("is_grant") & ~had_it) | is_unseen)
-        .withColumns({"begun": begun, "ended": ended})
-        .select(
-            *PARTITION,
-            "member_id",
-            F.coalesce("begun.position", F.lit(0)).alias("from_position"),
-            F.col("begun.at_ms").alias("from_ms"),
-            F.coalesce("ended.position", F.lit(ENDLESS)).alias("to_position"),
-            F.col("ended.at_ms").alias("to_ms"),
-            (~is_followed).alias("leaves_gap"),
-        )
-    )
+    found = {}
+    for partition, turns in _turns(history).items():
+        _look_ahead(turns)
+        found[partition] = list(_intervals(turns))
+    return found
 
 
-def _with_lost(changes: DataFrame) -> DataFrame:
-    """Adds `lost` to a grant: the hole that may contain its release. The first event after the hole
+def _turns(history: History) -> Mapping[TopicPartition, list[_Turn]]:
+    """The turns of each partition in their order, from the last event to the first."""
+    found: dict[TopicPartition, list[_Turn]] = {}
+    gone: dict[str, Moment] = {}
+    left: dict[str, Moment] = {}
+    for told in reversed(history.told):
+        match told.event:
+            case TopicsGone(topics=topics):
+                gone.update(dict.fromkeys(topics, told.moment))
+            case MemberLeft() | MemberFenced() | MemberReplaced():
+                left[told.event.member_id] = told.moment
+            case PartitionsAssigned() | PartitionsReleased():
+                for partition, turn in _turns_of(told, told.event, gone, left):
+                    found.setdefault(partition, []).append(turn)
+            case _:
+                pass
+    for turns in found.values():
+        turns.reverse()
+    return found
+
+
+def _turns_of(
+    told: Told,
+    event: PartitionsAssigned | PartitionsReleased,
+    gone: Mapping[str, Moment],
+    left: Mapping[str, Moment],
+) -> Iterator[tuple[TopicPartition, _Turn]]:
+    is_grant = isinstance(event, PartitionsAssigned)
+    departure = left.get(event.member_id)
+    for topic, numbers in event.partitions.items():
+        end = gone.get(topic)
+        for number in dict.fromkeys(numbers):
+            turn = _Turn(event.member_id, is_grant, told.moment, told.hole, end, departure)
+            yield (topic, number), turn
+
+
+def _look_ahead(turns: Sequence[_Turn]) -> None:
+    """Fill in what later turns say. A grant is lost in a hole if the first event after the hole
     concerns another member, and the grantee afterwards never appears again, or is granted the
-    partition again, or releases after another hole what it may have got there. `over` is the end of
-    the topic, or the member's departure without a release."""
-    all_ = _backwards()
-    is_new = ~F.col("hole").eqNullSafe(F.lead("hole").over(all_))
-    known = changes.withColumn("behind", F.when(is_new, F.struct("position", "hole")))
-    behind = F.last("behind", ignorenulls=True).over(_passed(all_))
-    own = F.lag(F.struct("position", "is_grant", "hole")).over(_backwards("member_id"))
-    had_it = ~F.col("own.is_grant") & F.col("own.hole").eqNullSafe(F.col("behind.hole"))
-    is_lost = F.col("own").isNull() | ((F.col("behind.position") < F.col("own.position")) & ~had_it)
-    has_release = F.coalesce(~F.col("own.is_grant"), F.lit(False))
-    return known.withColumns({"behind": behind, "own": own}).withColumns(
-        {
-            "lost": F.when(F.col("is_grant") & is_lost, F.col("behind.hole")),
-            "over": F.least("gone", F.when(~has_release, F.col("left"))),
-        }
-    )
+    partition again, or releases after another hole what it may have got there."""
+    following: dict[str, _Turn] = {}
+    """The next turn of each member."""
+    behind: _Turn | None = None
+    """The first turn after the next hole."""
+    holes_before = [None, *(turn.hole for turn in turns[:-1])]
+    for turn, hole_before in zip(reversed(turns), reversed(holes_before), strict=True):
+        own = following.get(turn.member_id)
+        has_release = own is not None and not own.is_grant
+        if turn.is_grant and behind is not None and _is_lost(own, behind):
+            turn.lost = behind.hole
+        turn.over = _first(turn.gone, None if has_release else turn.left)
+        if own is not None:
+            turn.released = own.released if own.is_grant else own.here
+        turn.lost_next = own.lost_next if turn.lost is None and own else turn.lost
+        following[turn.member_id] = turn
+        if turn.hole != hole_before:
+            behind = turn
 
 
-def _changes(histories: GroupHistories) -> DataFrame:
-    """One row for each partition granted or released, with the next end of its topic (`gone`) and
-    the next departure of the member (`left`)."""
-    told = histories.of(PartitionsAssigned, PartitionsReleased, TopicsGone, *_DEPARTURES)
-    of_member = Window.partitionBy(*GROUP, "member_id").orderBy(F.desc("position"))
-    left_next = F.last(_moment(is_any(*_DEPARTURES)), ignorenulls=True)
-    gone = F.array_distinct("topics")
-    all_of = F.transform(gone, lambda _topic: F.array().cast("array<long>"))
-    moved = told.withColumn("left", left_next.over(_passed(of_member))).select(
-        *GROUP,
-        "member_id",
-        "position",
-        "at_ms",
-        "hole",
-        "left",
-        F.when(~is_any(TopicsGone), is_any(PartitionsAssigned)).alias("is_grant"),
-        F.explode(F.coalesce("partitions", F.map_from_arrays(gone, all_of))).alias(
-            "topic", "numbers"
-        ),
-    )
-    backwards = Window.partitionBy(*GROUP, "topic").orderBy(F.desc("position"))
-    gone_next = F.last(_moment(F.col("is_grant").isNull()), ignorenulls=True)
-    return (
-        moved.withColumn("gone", gone_next.over(_passed(backwards)))
-        .where("is_grant is not null")
-        .select("*", F.explode("numbers").alias("partition"))
-        .drop("numbers")
-    )
+def _is_lost(own: _Turn | None, behind: _Turn) -> bool:
+    if own is None:
+        return True
+    had_it = not own.is_grant and own.hole == behind.hole
+    return behind.here.position < own.here.position and not had_it
 
 
-def _moment(condition: Column) -> Column:
-    """Position and time of rows that satisfy the condition."""
-    return F.when(condition, F.struct("position", "at_ms"))
+def _intervals(turns: Sequence[_Turn]) -> Iterator[Interval]:
+    latest: dict[str, _Turn] = {}
+    for turn in turns:
+        earlier = latest.get(turn.member_id)
+        latest[turn.member_id] = turn
+        if _had_it(earlier, turn):
+            continue
+        begun: Moment | None
+        if turn.is_grant:
+            begun, ended = turn.here, _first(turn.released, turn.over, turn.lost_next)
+        elif earlier is None or (turn.hole and turn.hole.position >= earlier.here.position):
+            begun, ended = turn.hole, turn.here
+        else:
+            continue
+        yield Interval(
+            member_id=turn.member_id,
+            from_position=begun.position if begun else 0,
+            from_ms=begun.at_ms if begun else None,
+            to_position=ended.position if ended else ENDLESS,
+            to_ms=ended.at_ms if ended else None,
+            leaves_gap=ended not in (turn.gone, turn.lost_next),
+        )
 
 
-def _backwards(*names: str) -> WindowSpec:
-    """The rows of each partition, latest first."""
-    return Window.partitionBy(*PARTITION, *names).orderBy(F.desc("position"))
+def _had_it(earlier: _Turn | None, turn: _Turn) -> bool:
+    """Whether the member's earlier grant still held."""
+    if earlier is None or not earlier.is_grant or earlier.lost is not None:
+        return False
+    return earlier.over is None or earlier.over.position >= turn.here.position
 
 
-def _passed(backwards: WindowSpec, *, and_this: bool = False) -> WindowSpec:
-    """The later rows, in a backwards order. A frame that ends with the last row would be recomputed
-    for each row; this one is not."""
-    return backwards.rowsBetween(
-        Window.unboundedPreceding, Window.currentRow if and_this else Window.currentRow - 1
-    )
+def _first(*moments: Moment | None) -> Moment | None:
+    """The earliest of the moments that are known."""
+    return min(filter(None, moments), key=lambda each: each.position, default=None)

@@ -1,76 +1,77 @@
 """Compares the intervals of owners: finds overlaps, and gaps between them.
 
-Intervals have `from_position` and `to_position` besides their times, because events of one
-millisecond still have an order.
+Intervals have positions besides their times, because events of one millisecond still have an order.
 """
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 ENDLESS = (1 << 63) - 1
 """The `to_position` of an interval without an end."""
 
-
-def side_by_side(intervals: DataFrame, *, of: Sequence[str]) -> DataFrame:
-    """The intervals of each thing (`kind` is "owner"), with an "overlap" where an interval begins
-    before an earlier one of another owner has ended, and a "gap" from the end of all earlier
-    intervals to the next one. If the last interval `leaves_gap`, the gap after it never ends."""
-    earlier = Window.partitionBy(*of).orderBy("from_position", "to_position", "member_id")
-    reach = F.struct("to_position", "to_ms", "from_ms", "member_id", "leaves_gap")
-    reached = F.max(reach).over(earlier.rowsBetween(Window.unboundedPreceding, -1))
-    known = intervals.withColumns(
-        {
-            "reached": reached,
-            "all_reached": F.greatest(F.coalesce(reached, reach), reach),
-            "next": F.lead("from_position").over(earlier),
-        }
-    )
-    return known.select(*of, F.inline(F.array_compact(_kinds()))).select(*of, *_NAMES)
+Kind: TypeAlias = Literal["owner", "gap", "overlap"]
 
 
-_NAMES = ("kind", "member_id", "other_member_id", "from_ms", "to_ms")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A member owned the partition."""
+
+    member_id: str
+    from_position: int
+    from_ms: int | None
+    """Null if it began before the first event."""
+    to_position: int
+    to_ms: int | None
+    leaves_gap: bool
+    """Whether no member owns the partition from the end to the next interval."""
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """By beginning."""
+        return self.from_position, self.to_position, self.member_id
+
+    @property
+    def reach(self) -> tuple[int, int, int, str, bool]:
+        """By end."""
+        to_ms, from_ms = (-1 if each is None else each for each in (self.to_ms, self.from_ms))
+        return self.to_position, to_ms, from_ms, self.member_id, self.leaves_gap
 
 
-def _kinds() -> Column:
-    owner = _row("owner", F.col("member_id"), None, F.col("from_ms"), F.col("to_ms"))
-    overlap = _row(
-        "overlap",
-        F.col("member_id"),
-        F.col("reached.member_id"),
-        F.coalesce("from_ms", "reached.from_ms"),
-        F.least("to_ms", "reached.to_ms"),
-    )
-    gap = _row("gap", None, None, F.col("reached.to_ms"), F.col("from_ms"))
-    rest = _row("gap", None, None, F.col("all_reached.to_ms"), None)
-    is_shared = (F.col("reached.to_position") > F.col("from_position")) & (
-        F.col("reached.member_id") != F.col("member_id")
-    )
-    is_apart = (F.col("reached.to_position") < F.col("from_position")) & (
-        F.col("reached.to_ms") < F.col("from_ms")
-    )
-    is_last = F.col("next").isNull() & (F.col("all_reached.to_position") < ENDLESS)
-    return F.array(
-        owner,
-        F.when(is_shared, overlap),
-        F.when(is_apart & F.col("reached.leaves_gap"), gap),
-        F.when(is_last & F.col("all_reached.leaves_gap"), rest),
-    )
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One row of the comparison."""
+
+    kind: Kind
+    member_id: str | None
+    other_member_id: str | None
+    from_ms: int | None
+    to_ms: int | None
 
 
-def _row(
-    kind: str,
-    member_id: Column | None,
-    other: Column | None,
-    from_ms: Column,
-    to_ms: Column | None,
-) -> Column:
-    values = (
-        F.lit(kind),
-        F.lit(None).cast("string") if member_id is None else member_id,
-        F.lit(None).cast("string") if other is None else other,
-        from_ms,
-        F.lit(None).cast("long") if to_ms is None else to_ms,
-    )
-    return F.struct(*(value.alias(name) for name, value in zip(_NAMES, values, strict=True)))
+def side_by_side(intervals: Iterable[Interval]) -> Iterator[Span]:
+    """The intervals of one partition as owners, with an overlap where an interval begins before an
+    earlier one of another owner has ended, and a gap from the end of all earlier intervals to the
+    next one. If the last interval leaves a gap, the gap after it never ends."""
+    in_order: Sequence[Interval] = sorted(intervals, key=lambda each: each.order)
+    reached: Interval | None = None
+    for each in in_order:
+        yield Span("owner", each.member_id, None, each.from_ms, each.to_ms)
+        if reached is not None:
+            yield from _between(reached, each)
+        reached = each if reached is None else max(reached, each, key=lambda one: one.reach)
+    if reached is not None and reached.to_position < ENDLESS and reached.leaves_gap:
+        yield Span("gap", None, None, reached.to_ms, None)
+
+
+def _between(reached: Interval, each: Interval) -> Iterator[Span]:
+    if reached.to_position > each.from_position:
+        if reached.member_id != each.member_id:
+            from_ms = reached.from_ms if each.from_ms is None else each.from_ms
+            ends_ms = [end for end in (each.to_ms, reached.to_ms) if end is not None]
+            both = (each.member_id, reached.member_id)
+            yield Span("overlap", *both, from_ms, min(ends_ms, default=None))
+    elif reached.to_position < each.from_position and reached.leaves_gap:
+        has_length = None not in (reached.to_ms, each.from_ms) and reached.to_ms != each.from_ms
+        if has_length:
+            yield Span("gap", None, None, reached.to_ms, each.from_ms)

@@ -12,16 +12,11 @@ where its own settings say, and may skip records instead.
   unknown.
 """
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from collections.abc import Iterable
 
-from gateway.events.member_events import PartitionsAssigned
-from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted, OffsetsFetched
-from gateway.pipeline.group_histories import GroupHistories
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.offset_history import LIFE
-from gateway.pipeline.tables.offsets import with_stored
+from gateway.events.offset_events import NO_MEMBER, OffsetsFetched
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.offset_history import Step, Stored
 from gateway.pipeline.tables.row import Row
 
 
@@ -48,46 +43,38 @@ class LostCommitRow(Row):
     sequence: int
 
 
-def lost_commits(histories: GroupHistories) -> DataFrame:
+def lost_commits(history: History, steps: Iterable[Step]) -> list[LostCommitRow]:
     """See `LostCommitRow`."""
-    story = with_stored(histories).withColumns(
-        {
-            "granted_at": _last_at(is_any(PartitionsAssigned)),
-            "in_transaction_at": _last_at(is_any(OffsetsCommitted) & F.col("is_transactional")),
-        }
-    )
-    return (
-        story.where(is_any(OffsetsFetched) & F.coalesce(_is_lost(), F.lit(False)))
-        .withColumns(
-            {
-                "told": F.col("offset"),
-                "at_ms": F.col("at.at_ms"),
-                "stored_ms": F.col("stored.at.at_ms"),
-                "stored": F.col("stored.offset"),
-            }
+    return [
+        LostCommitRow(
+            cluster_id=history.cluster_id,
+            group_id=history.group_id,
+            topic=step.topic,
+            partition=step.partition,
+            member_id=step.event.member_id,
+            owner_id=step.owner_id or "",
+            stored=step.stored.offset,
+            stored_ms=step.stored.at.at_ms,
+            told=step.offset,
+            at_ms=step.at.at_ms,
+            gateway_id=step.told.gateway_id,
+            process_id=step.told.process_id,
+            sequence=step.told.sequence,
         )
-        .select(*struct_of(LostCommitRow).names)
+        for step in steps
+        if isinstance(step.event, OffsetsFetched)
+        and step.is_owner
+        and step.stored is not None
+        and step.stored.offset is not None
+        and (step.offset is None or step.offset < step.stored.offset)
+        and _is_sure(step, step.event, step.stored)
+    ]
+
+
+def _is_sure(step: Step, event: OffsetsFetched, stored: Stored) -> bool:
+    is_named = event.member_id != NO_MEMBER
+    was_stored = step.granted_at is not None and stored.at < step.granted_at
+    is_behind_transaction = (
+        step.in_transaction_at is not None and step.in_transaction_at > stored.at
     )
-
-
-def _is_lost() -> Column:
-    is_less = F.col("offset").isNull() | (F.col("offset") < F.col("stored.offset"))
-    is_sure = (F.col("member_id") != NO_MEMBER) | (F.col("stored.at") < F.col("granted_at"))
-    is_behind_transaction = F.coalesce(
-        F.col("in_transaction_at") > F.col("stored.at"), F.lit(False)
-    )
-    return (
-        F.col("is_owner")
-        & F.col("stored.offset").isNotNull()
-        & is_less
-        & is_sure
-        & ~is_behind_transaction
-        & ~F.col("is_gone_soon")
-    )
-
-
-def _last_at(condition: Column) -> Column:
-    """When the condition was last true."""
-    in_order = Window.partitionBy(*LIFE).orderBy("at")
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return F.last(F.when(condition, F.col("at")), ignorenulls=True).over(so_far)
+    return (is_named or was_stored) and not is_behind_transaction and not step.is_gone_soon

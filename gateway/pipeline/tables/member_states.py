@@ -4,8 +4,10 @@ A member of a classic group has the state of the group. A classic member of a co
 through a rebalance of its own. A native member has partitions to give up, or none.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.events.group_events import GroupConverted
 from gateway.events.member_events import (
@@ -15,164 +17,183 @@ from gateway.events.member_events import (
     MemberStateMoved,
     MemberSwitched,
 )
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.tables.changes import CLASSIC, NATIVE
+from gateway.pipeline.tables.changes import CLASSIC, NATIVE, ChangeRow, Kind, Protocol
 from gateway.pipeline.tables.revocations import revocations
 from gateway.pipeline.tables.sightings import RESTARTED, SEEN
-from gateway.pipeline.tables.windows import from_here, newest, oldest, so_far, whole
 
-MEMBER = (*GROUP, "member_id")
 _STABLE = "Stable"
 _AGAIN = ""
 """Stands for the state that the next event says it was. A process that loads the group makes
 classic members rejoin if they are behind, and tells of it only when they do."""
 
 
-def member_states(changes: DataFrame) -> DataFrame:
-    """The `kind`, `protocol`, `state` and `is_present` of each member, at each place in `changes`
-    that may change them, with the `event` and `cause` of the change. At the first event,
-    `is_from_before` marks the members that were there before it."""
-    own = _of_members(changes)
-    points = own.unionByName(_of_groups(changes), allowMissingColumns=True).unionByName(
-        revocations(changes), allowMissingColumns=True
-    )
-    told = points.select(
-        *MEMBER,
-        "place",
-        "at_ms",
-        "event",
-        "cause",
-        F.max("instance_id").over(whole("member_id")).alias("instance_id"),
-        F.coalesce(F.max("is_from_before").over(whole("member_id", "at_ms")), F.lit(False)).alias(
-            "is_from_before"
-        ),
-        *(_last(name) for name in ("is_present", "kind", "protocol", "group_state")),
-        _last("own_state"),
-        oldest(F.col("was_state"), "member_id").alias("first_state"),
-        newest("was_state", from_here("member_id")).alias("next_state"),
-        F.sum("revocations").over(so_far("member_id")).alias("revocations"),
-    )
-    return told.select(
-        *MEMBER,
-        "instance_id",
-        "is_present",
-        "kind",
-        "protocol",
-        _state().alias("state"),
-        "place",
-        "at_ms",
-        "is_from_before",
-        "event",
-        "cause",
-    )
+class Being(NamedTuple):
+    """What is true of a group or a member for a while."""
+
+    kind: Kind | None
+    protocol: Protocol | None
+    state: str | None
 
 
-def nothing() -> Column:
-    """A null text."""
-    return F.lit(None).cast("string")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A moment that may change what is true."""
+
+    at_ms: int
+    event: str
+    being: Being | None
+    """Null if the member is absent."""
+    cause: str | None = None
+    """The reason of a departure."""
+    is_from_before: bool = False
+    """Whether the member was there before the first event, at which this is."""
 
 
-def _last(name: str) -> Column:
-    return newest(name, so_far("member_id")).alias(name)
+class GroupPoint(NamedTuple):
+    """What members inherit from their group: the kind, a classic group's state, a restart."""
+
+    change: ChangeRow
+    own_state: str | None
 
 
-def _state() -> Column:
-    native = F.when(F.col("revocations") > 0, "UnrevokedPartitions").otherwise(_STABLE)
-    again = F.coalesce("next_state", F.lit(_STABLE))
-    return (
-        F.when(F.col("kind") == CLASSIC, F.col("group_state"))
-        .when(F.col("protocol") == NATIVE, native)
-        .when(F.col("own_state") == _AGAIN, again)
-        .otherwise(F.coalesce("own_state", "first_state"))
-    )
+def member_states(
+    changes: Sequence[ChangeRow],
+) -> Iterator[tuple[str, str | None, Sequence[Point]]]:
+    """The id, the instance id and the points of each member."""
+    members: dict[str, list[ChangeRow]] = {}
+    for change in changes:
+        if change.member_id is not None:
+            members.setdefault(change.member_id, []).append(change)
+    of_group = list(_group_points(changes))
+    group_places = [point.change.place for point in of_group]
+    pending: dict[str, dict[int, tuple[ChangeRow, int]]] = {}
+    for each in revocations(changes):
+        pending.setdefault(each.member_id, {})[each.change.place] = each.change, each.more
+    for member_id, own in members.items():
+        first, last = _span(own, group_places)
+        inherited = of_group[first:last]
+        told = _Member(changes[0], own, inherited, pending.get(member_id, {}))
+        yield member_id, own[0].instance_id, list(told.points())
 
 
-def _of_members(changes: DataFrame) -> DataFrame:
-    """The events of members, and a first row for members that were there before the first event."""
-    rows = changes.select(
-        "*",
-        F.first("kind").over(so_far()).alias("first_kind"),
-        F.first("state").over(so_far()).alias("first_state"),
-        F.row_number().over(so_far("member_id")).alias("number"),
-    ).where(F.col("member_id").isNotNull())
-    beginning = {
-        "place": F.lit(-1).cast("long"),
-        "at_ms": F.col("begun_ms"),
-        "is_from_before": F.lit(True),
-        "event": F.lit(SEEN),
-        "cause": nothing(),
-        "is_present": F.lit(True),
-        "kind": F.col("first_kind"),
-        "protocol": F.col("protocol_before"),
-        "group_state": F.col("first_state"),
-        "own_state": nothing(),
-        "was_state": nothing(),
-    }
-    own_state = F.when(is_any(MemberStateMoved), F.col("to_state"))
-    itself = {
-        **{name: F.col(name) for name in beginning if name in changes.columns},
-        "is_from_before": F.lit(False),
-        "cause": F.when(is_any(MemberLeft, MemberFenced), F.col("cause")),
-        "group_state": F.col("state"),
-        "own_state": F.when(is_any(MemberJoined, MemberSwitched), _STABLE).otherwise(own_state),
-        "was_state": F.when(is_any(MemberStateMoved), F.col("from_state")),
-    }
-    was_there = F.col("was_there") & (F.col("number") == 1)
-    points = F.array(F.when(was_there, _struct(beginning)), _struct(itself))
-    return rows.select(*MEMBER, "instance_id", F.inline(F.array_compact(points)))
+def _group_points(changes: Iterable[ChangeRow]) -> Iterator[GroupPoint]:
+    before: object = None
+    for change in changes:
+        is_restart = change.event == RESTARTED and change.member_id is None
+        taken = change.kind, change.state if change.kind == CLASSIC else None
+        if is_restart:
+            yield GroupPoint(change, _AGAIN)
+        elif taken != before:
+            yield GroupPoint(change, _STABLE if change.event == GroupConverted.name else None)
+        before = taken
 
 
-def _struct(columns: dict[str, Column]) -> Column:
-    names = sorted(columns)
-    return F.struct(*(columns[name].alias(name) for name in names))
+def _span(own: Sequence[ChangeRow], places: Sequence[int]) -> tuple[int, int]:
+    """The group's points between the member's arrival and its departure."""
+    if own[0].was_there:
+        first = 0
+    else:
+        arrival = next((change for change in own if change.is_present), None)
+        first = len(places) if arrival is None else bisect_right(places, arrival.place)
+    last = len(places) if own[-1].is_present else bisect_left(places, own[-1].place)
+    return first, last
 
 
-def _of_groups(changes: DataFrame) -> DataFrame:
-    """What each member inherits from its group: the kind, a classic group's state, a restart.
+class _More(NamedTuple):
+    """What else decides the state of a member."""
 
-    These points are numbered, and each member is joined with the numbers of its time in the group:
-    a group whose members come and go may have thousands of both.
-    """
-    taken = F.struct("kind", F.when(F.col("kind") == CLASSIC, F.col("state")))
-    rows = changes.select("*", taken.alias("taken"), F.lag(taken).over(so_far()).alias("before"))
-    is_restart = (F.col("event") == RESTARTED) & F.col("member_id").isNull()
-    is_point = is_restart | ~F.col("taken").eqNullSafe(F.col("before"))
-    one = F.when(is_point, 1).otherwise(0)
-    numbered = rows.select(
-        "*",
-        is_point.alias("is_point"),
-        is_restart.alias("is_restart"),
-        F.sum(one).over(so_far()).alias("number"),
-        F.sum(one).over(whole()).alias("last_number"),
-    )
-    points = numbered.where("is_point").select(
-        *GROUP,
-        "number",
-        "place",
-        "at_ms",
-        "event",
-        "kind",
-        F.col("state").alias("group_state"),
-        F.when(F.col("is_restart"), _AGAIN)
-        .when(is_any(GroupConverted), _STABLE)
-        .alias("own_state"),
-    )
-    return _during_membership(numbered).join(points, [*GROUP, "number"]).drop("number")
+    group_state: str | None
+    again: str | None = None
+    """The state before the member's next move."""
+    revoked: int = 0
+    """The partitions that it has to give up."""
 
 
-def _during_membership(numbered: DataFrame) -> DataFrame:
-    """For each member the numbers of the group's points between its arrival and its departure."""
-    before = F.col("number") - F.col("is_point").cast("int")
-    came = F.when(F.col("was_there"), 1).when(F.col("is_present"), F.col("number") + 1)
-    is_still_there = F.max_by("is_present", "place")
-    spans = (
-        numbered.where(F.col("member_id").isNotNull())
-        .groupBy(*MEMBER)
-        .agg(
-            F.min(came).alias("first"),
-            F.when(~is_still_there, F.max(before)).otherwise(F.max("last_number")).alias("last"),
-        )
-        .where("first <= last")
-    )
-    return spans.select(*MEMBER, F.explode(F.sequence("first", "last")).alias("number"))
+class _Member:
+    """Brings together what happens to one member."""
+
+    def __init__(
+        self,
+        first: ChangeRow,
+        own: Sequence[ChangeRow],
+        inherited: Sequence[GroupPoint],
+        pending: Mapping[int, tuple[ChangeRow, int]],
+    ) -> None:
+        """`first` is the first change of the group; `pending` has revocations by place."""
+        self._first = first
+        self._own = {change.place: change for change in own}
+        self._inherited = {point.change.place: point for point in inherited}
+        self._pending = pending
+        self._was_there = bool(own[0].was_there)
+        self._protocol_before = own[0].protocol_before
+
+    def points(self) -> Iterator[Point]:
+        """All points in their order."""
+        places = sorted({*self._own, *self._inherited, *self._pending})
+        next_states = self._next_states(places)
+        own_state = next(iter(next_states.values()), None)
+        """Until the member's first own state."""
+        kind, group_state, protocol = self._first.kind, self._first.state, self._protocol_before
+        is_present = self._was_there
+        begun_ms = self._first.begun_ms
+        revoked = 0
+        if self._was_there:
+            being = self._being(kind, protocol, own_state, _More(group_state))
+            yield Point(at_ms=begun_ms, event=SEEN, being=being, is_from_before=True)
+        else:
+            kind, group_state, protocol = None, None, None
+        for place in places:
+            own, point = self._own.get(place), self._inherited.get(place)
+            at = point.change if point else self._pending[place][0] if own is None else own
+            if point is not None:
+                kind = point.change.kind or kind
+                group_state = point.change.state or group_state
+                own_state = own_state if point.own_state is None else point.own_state
+            if own is not None:
+                at = own
+                kind, protocol = own.kind or kind, own.protocol or protocol
+                group_state = own.state or group_state
+                is_present = bool(own.is_present)
+                own_state = _own_state(own) or own_state
+            if place in self._pending:
+                revoked += self._pending[place][1]
+            more = _More(group_state, next_states.get(place), revoked)
+            being = self._being(kind, protocol, own_state, more)
+            is_departure = own is not None and own.event in (MemberLeft.name, MemberFenced.name)
+            yield Point(
+                at_ms=at.at_ms,
+                event=at.event,
+                being=being if is_present else None,
+                cause=at.cause if is_departure else None,
+                is_from_before=self._was_there and at.at_ms == begun_ms,
+            )
+
+    def _next_states(self, places: Iterable[int]) -> Mapping[int, str]:
+        """The state before the next move of the member's own, at each place that has one."""
+        found: dict[int, str] = {}
+        state: str | None = None
+        for place in sorted(places, reverse=True):
+            own = self._own.get(place)
+            if own is not None and own.event == MemberStateMoved.name:
+                state = own.from_state
+            if state is not None:
+                found[place] = state
+        return dict(reversed(found.items()))
+
+    @staticmethod
+    def _being(
+        kind: Kind | None, protocol: Protocol | None, own_state: str | None, more: _More
+    ) -> Being:
+        if kind == CLASSIC:
+            state = more.group_state
+        elif protocol == NATIVE:
+            state = "UnrevokedPartitions" if more.revoked > 0 else _STABLE
+        else:
+            state = (more.again or _STABLE) if own_state == _AGAIN else own_state
+        return Being(kind, protocol, state)
+
+
+def _own_state(own: ChangeRow) -> str | None:
+    if own.event in (MemberJoined.name, MemberSwitched.name):
+        return _STABLE
+    return own.to_state if own.event == MemberStateMoved.name else None

@@ -8,17 +8,18 @@ replaces leaves. It ends after the last member of the old protocol has left, whe
 have new owners and its successor has arrived. The cost is therefore counted from rest to rest.
 """
 
-from collections.abc import Mapping
-from typing import Literal
-
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Literal, NamedTuple, TypeAlias
 
 from gateway.events.group_events import GroupConverted
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.changes import CLASSIC, NATIVE
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.changes import CLASSIC, NATIVE, ChangeRow, Protocol
+from gateway.pipeline.tables.neighbors import with_next
+from gateway.pipeline.tables.ownership import OwnershipRow
+from gateway.pipeline.tables.rebalances import RebalanceRow
 from gateway.pipeline.tables.row import Row
 
 STALL_MS = 30_000
@@ -27,6 +28,8 @@ STALL_MS = 30_000
 REPLACED_MS_MAX = 60_000
 """A member that arrives later than this after a departure does not count as its replacement."""
 
+Direction: TypeAlias = Literal["classic->consumer", "consumer->classic"]
+
 _MIXED = "mixed"
 _AT_REST = ("Stable", "Empty")
 
@@ -34,7 +37,7 @@ _AT_REST = ("Stable", "Empty")
 class MigrationRow(Row):
     """One migration."""
 
-    direction: Literal["classic->consumer", "consumer->classic"]
+    direction: Direction
     from_ms: int
     """When the first member of the other protocol arrived, or the last one of the old protocol
     left."""
@@ -66,225 +69,244 @@ class MigrationRow(Row):
     """Members disturbed by the rebalances, counted in each of them."""
 
 
-def migrations(changes: DataFrame, ownership: DataFrame, rebalances: DataFrame) -> DataFrame:
+class Arrival(NamedTuple):
+    """A member arrived with a protocol: a new member, or a known one that switched."""
+
+    at_ms: int
+    protocol: Protocol | None
+
+
+def arrivals(changes: Iterable[ChangeRow]) -> list[Arrival]:
+    """All arrivals in their order."""
+    return [
+        Arrival(change.at_ms, change.protocol)
+        for change in changes
+        if change.is_present
+        and (not change.was_present or change.protocol not in (change.protocol_before, None))
+    ]
+
+
+def migrations(
+    history: History,
+    changes: Sequence[ChangeRow],
+    ownership: Iterable[OwnershipRow],
+    rebalances: Sequence[RebalanceRow],
+) -> list[MigrationRow]:
     """See `MigrationRow`."""
-    found = _with_costs(_migrations(changes), changes)
-    costs = (
-        arrivals(changes)
-        .unionByName(_conversions(changes), allowMissingColumns=True)
-        .unionByName(_rebalances(rebalances), allowMissingColumns=True)
-        .unionByName(_gaps(ownership), allowMissingColumns=True)
-    )
-    return (
-        in_migrations(costs, found)
-        .groupBy(*found.columns)
-        .agg(*(F.coalesce(F.sum(cost), F.lit(0)).alias(name) for name, cost in _costs().items()))
-        .select(*struct_of(MigrationRow).names)
-    )
+    spans = _with_costs(list(_migrations(changes)), changes)
+    if not spans:
+        return []
+    arrived = arrivals(changes)
+    converted_ms = [change.at_ms for change in changes if change.event == GroupConverted.name]
+    gaps = [row for row in ownership if row.kind == "gap" and row.empty_ms is not None]
+    found: list[MigrationRow] = []
+    for span, following in with_next(spans):
+        next_ms = following.cost_from_ms if following else None
+
+        def holds(at_ms: int, span: _Span = span, next_ms: int | None = next_ms) -> bool:
+            """Whether it is the latest that had begun, and its cost has not ended."""
+            if at_ms < span.cost_from_ms or (next_ms is not None and at_ms >= next_ms):
+                return False
+            return span.cost_to_ms is None or at_ms <= span.cost_to_ms
+
+        its_rebalances = [row for row in rebalances if holds(row.from_ms)]
+        longer_ms = [
+            max(0, row.to_ms - row.from_ms - STALL_MS)
+            for row in its_rebalances
+            if row.to_ms is not None
+        ]
+        found.append(
+            MigrationRow(
+                cluster_id=history.cluster_id,
+                group_id=history.group_id,
+                direction=span.direction,
+                from_ms=span.from_ms,
+                to_ms=span.to_ms,
+                is_complete=span.is_complete,
+                cost_from_ms=span.cost_from_ms,
+                cost_to_ms=span.cost_to_ms,
+                conversions=sum(map(holds, converted_ms)),
+                steps=sum(
+                    each.protocol == target_of(span.direction) and holds(each.at_ms)
+                    for each in arrived
+                ),
+                rebalances=len(its_rebalances),
+                stalls=sum(each > 0 for each in longer_ms),
+                stalled_ms=sum(longer_ms),
+                unowned_partition_s=sum(
+                    _unowned_s(gap, span.cost_to_ms)
+                    for gap in gaps
+                    if gap.from_ms is not None and holds(gap.from_ms)
+                ),
+                disturbed_members=sum(row.members_disturbed for row in its_rebalances),
+            )
+        )
+    return found
 
 
-def in_migrations(rows: DataFrame, migrations: DataFrame) -> DataFrame:
-    """The rows whose `at_ms` is within the cost of a migration, with the migration's columns, and
-    one otherwise empty row for each migration."""
-    of = F.struct(*(name for name in migrations.columns if name not in GROUP)).alias("of")
-    began = migrations.select(*GROUP, F.col("cost_from_ms").alias("at_ms"), of)
-    # Migrations follow one another, so a row belongs to the latest one that began, or to none.
-    in_order = Window.partitionBy(*GROUP).orderBy("at_ms", F.col("of").isNull())
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return (
-        began.unionByName(rows, allowMissingColumns=True)
-        .withColumn("of", F.last("of", ignorenulls=True).over(so_far))
-        .where((F.col("at_ms") <= F.col("of.cost_to_ms")) | F.col("of.cost_to_ms").isNull())
-        .where(F.col("of").isNotNull())
-        .select("*", "of.*")
-        .drop("of")
-    )
+def target_of(direction: Direction) -> Protocol:
+    """The protocol to which a migration leads."""
+    return NATIVE if direction == "classic->consumer" else CLASSIC
 
 
-def arrivals(changes: DataFrame) -> DataFrame:
-    """The arrivals of members with a protocol, new members or known ones: `arrived`."""
-    is_arrival = F.col("is_present") & (
-        ~F.col("was_present") | (F.col("protocol") != F.col("protocol_before"))
-    )
-    return changes.where(is_arrival).select(*GROUP, "at_ms", F.col("protocol").alias("arrived"))
+def _unowned_s(gap: OwnershipRow, cost_to_ms: int | None) -> float:
+    """The part of a gap before the end of the cost; the group's empty time is spread evenly."""
+    assert gap.from_ms is not None
+    assert gap.to_ms is not None
+    assert gap.empty_ms is not None
+    length_ms = gap.to_ms - gap.from_ms
+    counted_ms = (gap.to_ms if cost_to_ms is None else min(gap.to_ms, cost_to_ms)) - gap.from_ms
+    return (length_ms - gap.empty_ms) / 1000 * (counted_ms / length_ms)
 
 
-def _migrations(changes: DataFrame) -> DataFrame:
-    """A migration spans from the end of one protocol to the start of the next."""
-    mix = (
-        F.when(F.col("members") == 0, F.lit(None))
-        .when(F.col("classic_members") == F.col("members"), CLASSIC)
-        .when(F.col("classic_members") == 0, NATIVE)
-        .otherwise(_MIXED)
-    )
-    in_order = Window.partitionBy(*GROUP).orderBy("place")
+@dataclass(slots=True)
+class _Span:
+    """A migration, from the end of one protocol to the start of the next."""
+
+    direction: Direction
+    from_ms: int
+    to_ms: int | None
+    is_complete: bool
+    cost_from_ms: int = 0
+    cost_to_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Spell:
+    """A time in which a group has the same mix of protocols."""
+
+    mix: str
+    at_ms: int
+    left_ms: int | None
+
+
+def _migrations(changes: Sequence[ChangeRow]) -> Iterator[_Span]:
+    spells = list(_spells(changes))
+    around = zip([None, *spells], spells, [*spells[1:], None], strict=False)
+    for before, spell, after in around:
+        is_mixed = spell.mix == _MIXED
+        # From one protocol to the other without a mixed group: it was empty, or one member was
+        # replaced.
+        is_leap = not is_mixed and before is not None and before.mix != _MIXED
+        if not is_mixed and not is_leap:
+            continue
+        origin = before.mix if before else _other(after.mix) if after else CLASSIC
+        direction: Direction = "classic->consumer" if origin == CLASSIC else "consumer->classic"
+        if is_leap:
+            assert before is not None
+            from_ms = spell.at_ms if before.left_ms is None else before.left_ms
+            yield _Span(direction, from_ms, spell.at_ms, is_complete=True)
+        else:
+            to_ms = after.at_ms if after else None
+            is_complete = after is not None and after.mix != origin
+            yield _Span(direction, spell.at_ms, to_ms, is_complete)
+
+
+def _spells(changes: Sequence[ChangeRow]) -> Iterator[_Spell]:
     # Within one moment members are counted one by one; the count at its end is the valid one.
-    last_of_moment = Window.partitionBy(*GROUP, "at_ms").orderBy(F.desc("place"))
-    moments = (
-        changes.select(*GROUP, "place", "at_ms", mix.alias("mix"))
-        .withColumn("nth", F.row_number().over(last_of_moment))
-        .where(F.col("nth") == 1)
-        .withColumn("left_ms", F.lead("at_ms").over(in_order))
-        .where(F.col("mix").isNotNull())
-        .withColumn("is_new", ~F.col("mix").eqNullSafe(F.lag("mix").over(in_order)))
-        .withColumn("spell", F.sum(F.col("is_new").cast("int")).over(in_order))
+    moments = [list(at_once)[-1] for _, at_once in groupby(changes, key=lambda each: each.at_ms)]
+    spell: _Spell | None = None
+    for change, following in with_next(moments):
+        mix = _mix(change)
+        left_ms = following.at_ms if following else None
+        if mix is None:
+            continue
+        if spell is not None and spell.mix == mix:
+            spell.left_ms = left_ms
+            continue
+        if spell is not None:
+            yield spell
+        spell = _Spell(mix, change.at_ms, left_ms)
+    if spell is not None:
+        yield spell
+
+
+def _mix(change: ChangeRow) -> str | None:
+    """Null if the group is empty."""
+    if change.members == 0:
+        return None
+    if change.classic_members == change.members:
+        return CLASSIC
+    return NATIVE if change.classic_members == 0 else _MIXED
+
+
+def _other(protocol: str) -> str:
+    return NATIVE if protocol == CLASSIC else CLASSIC
+
+
+def _with_costs(spans: Sequence[_Span], changes: Sequence[ChangeRow]) -> Sequence[_Span]:
+    """A cost ends at the latest where the next one begins."""
+    times = [change.at_ms for change in changes]
+    before: _Span | None = None
+    for span, following in with_next(spans):
+        first = bisect_right(times, before.from_ms) if before else 0
+        begun_ms = _cost_start(span, changes[first : bisect_right(times, span.from_ms)])
+        ended_ms = before.to_ms if before else None
+        span.cost_from_ms = begun_ms if ended_ms is None else max(begun_ms, ended_ms)
+        last = bisect_left(times, following.from_ms) if following else len(times)
+        its_changes = changes[bisect_left(times, span.from_ms) : last]
+        span.cost_to_ms = _settled_ms(span, its_changes, changes[last : last + 1])
+        before = span
+    for span, after in pairwise(spans):
+        ends_ms = (span.cost_to_ms, after.cost_from_ms)
+        span.cost_to_ms = min(each for each in ends_ms if each is not None)
+    return spans
+
+
+def _cost_start(span: _Span, before: Sequence[ChangeRow]) -> int:
+    """The departure of the member that the first arrival replaced, or else the end of the group's
+    latest rest. `before` has the changes since the migration before, up to the beginning."""
+    members_then = next(
+        (change.members for change in reversed(before) if change.at_ms == span.from_ms), None
     )
-    spells = moments.groupBy(*GROUP, "spell", "mix").agg(
-        F.min("at_ms").alias("at_ms"), F.max_by("left_ms", "place").alias("left_ms")
+    rests = [
+        (change.members, after.at_ms)
+        for change, after in pairwise(before)
+        if change.state == "Stable" and after.at_ms >= span.from_ms - REPLACED_MS_MAX
+    ]
+    full = [
+        end_ms for members, end_ms in rests if members_then is not None and members >= members_then
+    ]
+    return full[-1] if full else rests[-1][1] if rests else span.from_ms
+
+
+def _settled_ms(
+    span: _Span, behind: Sequence[ChangeRow], next_one: Sequence[ChangeRow]
+) -> int | None:
+    """When the group was at rest after the last replacement had arrived. `behind` has the changes
+    from the beginning of the migration to that of the next one, which has `next_one`."""
+    to_ms = span.to_ms
+    if to_ms is None:
+        return None
+    members_before = next(
+        (change.members for change in reversed(behind) if change.at_ms < to_ms), 0
     )
-    nth = Window.partitionBy(*GROUP).orderBy("spell")
-    known = spells.select(
-        "*",
-        F.lag("mix").over(nth).alias("before"),
-        F.lag("left_ms").over(nth).alias("before_left_ms"),
-        F.lead("mix").over(nth).alias("after"),
-        F.lead("at_ms").over(nth).alias("after_ms"),
+    following = [*behind[1:], *next_one]
+    ends_moment = [
+        number >= len(following) or following[number].at_ms != change.at_ms
+        for number, change in enumerate(behind)
+    ]
+    full_place = next(
+        (
+            change.place
+            for change, is_last in zip(behind, ends_moment, strict=True)
+            if is_last
+            and to_ms <= change.at_ms <= to_ms + REPLACED_MS_MAX
+            and change.members >= members_before
+        ),
+        None,
     )
-    is_mixed = F.col("mix") == _MIXED
-    # From one protocol to the other without a mixed group: it was empty, or one member was
-    # replaced.
-    is_leap = ~is_mixed & F.col("before").isin(CLASSIC, NATIVE) & (F.col("before") != F.col("mix"))
-    origin = F.coalesce(F.col("before"), _other(F.col("after")), F.lit(CLASSIC))
-    return known.where(is_mixed | is_leap).select(
-        *GROUP,
-        F.when(origin == CLASSIC, "classic->consumer")
-        .otherwise("consumer->classic")
-        .alias("direction"),
-        F.when(is_leap, F.coalesce("before_left_ms", "at_ms"))
-        .otherwise(F.col("at_ms"))
-        .alias("from_ms"),
-        F.when(is_leap, F.col("at_ms")).otherwise(F.col("after_ms")).alias("to_ms"),
-        (is_leap | F.coalesce(F.col("after") != origin, F.lit(False))).alias("is_complete"),
+    if full_place is None:
+        full_place = next(
+            (change.place for change in reversed(behind) if change.at_ms == to_ms), None
+        )
+    if full_place is None:
+        return None
+    return next(
+        (
+            change.at_ms
+            for change in behind
+            if change.place >= full_place and change.state in _AT_REST
+        ),
+        None,
     )
-
-
-def _other(protocol: Column) -> Column:
-    return F.when(protocol == CLASSIC, NATIVE).when(protocol == NATIVE, CLASSIC)
-
-
-def _with_costs(migrations: DataFrame, changes: DataFrame) -> DataFrame:
-    """Adds `cost_from_ms` and `cost_to_ms`. A cost ends at the latest where the next one begins."""
-    key = (*GROUP, "from_ms")
-    in_group = Window.partitionBy(*GROUP).orderBy("from_ms")
-    placed = _around(changes, migrations)
-    begun_ms = F.greatest(F.coalesce("begun_ms", "from_ms"), F.lag("to_ms").over(in_group))
-    return (
-        migrations.join(_cost_starts(placed), [*key], "left")
-        .join(_cost_ends(placed), [*key], "left")
-        .withColumn("cost_from_ms", begun_ms)
-        .withColumn("next_ms", F.lead("cost_from_ms").over(in_group))
-        .withColumn("cost_to_ms", F.least("settled_ms", "next_ms"))
-        .select(*migrations.columns, "cost_from_ms", "cost_to_ms")
-    )
-
-
-def _around(changes: DataFrame, migrations: DataFrame) -> DataFrame:
-    """Each change with the migration that began last (`of`) and the one that begins next
-    (`coming`)."""
-    in_order = Window.partitionBy(*GROUP).orderBy("place")
-    told = changes.select(
-        *(*GROUP, "place", "at_ms", "members", "state"),
-        F.lead("at_ms").over(in_order).alias("next_ms"),
-    )
-    span = F.struct("from_ms", "to_ms").alias("span")
-    began = migrations.select(*GROUP, F.col("from_ms").alias("at_ms"), span)
-    forwards = Window.partitionBy(*GROUP).orderBy("at_ms", F.col("span").isNull())
-    backwards = Window.partitionBy(*GROUP).orderBy(F.desc("at_ms"), F.col("span").isNull())
-    nearest = F.last("span", ignorenulls=True)
-    passed = (Window.unboundedPreceding, Window.currentRow)
-    return (
-        began.unionByName(told, allowMissingColumns=True)
-        .withColumn("of", nearest.over(forwards.rowsBetween(*passed)))
-        .withColumn("coming", nearest.over(backwards.rowsBetween(*passed)))
-        .where(F.col("place").isNotNull())
-    )
-
-
-def _cost_starts(placed: DataFrame) -> DataFrame:
-    """`begun_ms`: the departure of the member that the first arrival replaced, or else the end of
-    the group's latest rest."""
-    of = Window.partitionBy(*GROUP, "coming.from_ms")
-    from_ms = F.col("coming.from_ms")
-    members_then = F.max_by("members", F.when(F.col("at_ms") == from_ms, F.col("place"))).over(of)
-    ends_rest = (
-        (F.col("state") == "Stable")
-        & (F.col("next_ms") <= from_ms)
-        & (F.col("next_ms") >= from_ms - REPLACED_MS_MAX)
-    )
-    last = F.when(ends_rest, F.col("place"))
-    was_full = F.when(F.col("members") >= F.col("members_then"), last)
-    return (
-        placed.where("coming is not null")
-        .withColumn("members_then", members_then)
-        .groupBy(*GROUP, from_ms.alias("from_ms"))
-        .agg(F.coalesce(F.max_by("next_ms", was_full), F.max_by("next_ms", last)).alias("begun_ms"))
-    )
-
-
-def _cost_ends(placed: DataFrame) -> DataFrame:
-    """`settled_ms`: when the group was at rest after the last replacement had arrived."""
-    of = Window.partitionBy(*GROUP, "of.from_ms")
-    at_ms, to_ms, place = F.col("at_ms"), F.col("of.to_ms"), F.col("place")
-    members_before = F.max_by("members", F.when(at_ms < to_ms, place)).over(of)
-    is_last_of_moment = ~F.col("next_ms").eqNullSafe(at_ms)
-    is_back = (
-        is_last_of_moment
-        & at_ms.between(to_ms, to_ms + REPLACED_MS_MAX)
-        & (F.col("members") >= F.coalesce("members_before", F.lit(0)))
-    )
-    full_place = F.coalesce(
-        F.min(F.when(is_back, place)).over(of), F.max(F.when(at_ms == to_ms, place)).over(of)
-    )
-    is_at_rest = F.col("state").isin(*_AT_REST) & (place >= F.col("full_place"))
-    return (
-        placed.where("of is not null")
-        .withColumn("members_before", members_before)
-        .withColumn("full_place", full_place)
-        .groupBy(*GROUP, F.col("of.from_ms").alias("from_ms"))
-        .agg(F.min(F.when(is_at_rest, at_ms)).alias("settled_ms"))
-    )
-
-
-# -- the parts of the cost: rows with the moment at which they begin -------------------------------
-
-
-def _conversions(changes: DataFrame) -> DataFrame:
-    found = changes.where(is_any(GroupConverted))
-    return found.select(*GROUP, "at_ms", F.lit(1).alias("conversion"))
-
-
-def _rebalances(rebalances: DataFrame) -> DataFrame:
-    longer_ms = F.col("to_ms") - F.col("from_ms") - STALL_MS
-    return rebalances.select(
-        *GROUP,
-        F.col("from_ms").alias("at_ms"),
-        F.lit(1).alias("rebalance"),
-        F.greatest(F.lit(0), F.coalesce(longer_ms, F.lit(0))).alias("longer_ms"),
-        F.col("members_disturbed").alias("disturbed"),
-    )
-
-
-def _gaps(ownership: DataFrame) -> DataFrame:
-    unowned_ms = F.col("to_ms") - F.col("from_ms") - F.col("empty_ms")
-    ended = ownership.where((F.col("kind") == "gap") & F.col("to_ms").isNotNull())
-    return ended.select(
-        *GROUP,
-        F.col("from_ms").alias("at_ms"),
-        F.col("to_ms").alias("gap_to_ms"),
-        (unowned_ms / 1000).alias("unowned_s"),
-    )
-
-
-def _costs() -> Mapping[str, Column]:
-    counted_ms = F.least("gap_to_ms", "cost_to_ms") - F.col("at_ms")
-    share = counted_ms / (F.col("gap_to_ms") - F.col("at_ms"))
-    target = F.when(F.col("direction") == "classic->consumer", NATIVE).otherwise(CLASSIC)
-    return {
-        "conversions": F.col("conversion"),
-        "steps": (F.col("arrived") == target).cast("int"),
-        "rebalances": F.col("rebalance"),
-        "stalls": (F.col("longer_ms") > 0).cast("int"),
-        "stalled_ms": F.col("longer_ms"),
-        "unowned_partition_s": F.col("unowned_s") * share,
-        "disturbed_members": F.col("disturbed"),
-    }

@@ -11,99 +11,86 @@ cancel out: `least = moved - sum(min(gained, lost))`, where lost partitions have
 end. Partitions that had no owner, or whose owner left, must all move.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from gateway.events.group_events import TopicsGone
-from gateway.events.member_events import (
-    PartitionsAssigned,
-    PartitionsReleased,
-    PartitionsRevoked,
-)
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
-
-_TOPIC = (*GROUP, "topic")
+from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.pipeline.tables.revocations import MOVES
+from gateway.pipeline.tables.rounds import Step
 
 
-def moves(rounds: DataFrame) -> DataFrame:
-    """For each round of `with_rounds` with partitions: `partitions_moved`,
-    `partitions_moved_least`, and `left_over`, the released partitions without a new owner."""
-    owners = _owners(rounds)
-    has, had = F.col("has"), F.col("had")
-    is_moved = has.isNotNull() & ~has.eqNullSafe(had)
-    gained = F.struct(has.alias("actor"), F.lit(1).alias("gained"), F.lit(0).alias("lost"))
-    lost = F.struct(had.alias("actor"), F.lit(0).alias("gained"), F.lit(1).alias("lost"))
-    is_left = has.isNull() & F.col("is_released")
-    left = F.struct(had.alias("actor"), F.lit(0).alias("gained"), F.lit(0).alias("lost"))
-    sides = F.array(
-        F.when(is_moved, gained),
-        F.when(is_moved & had.isNotNull(), lost),
-        F.when(is_left, left),
-    )
-    by_actor = (
-        owners.select(
-            *GROUP,
-            "round",
-            is_left.cast("long").alias("left_over"),
-            F.explode(F.array_compact(sides)).alias("side"),
-        )
-        .groupBy(*GROUP, "round", "side.actor")
-        .agg(
-            F.sum("side.gained").alias("gained"),
-            F.sum("side.lost").alias("lost"),
-            F.sum("left_over").alias("left_over"),
-        )
-    )
-    return by_actor.groupBy(*GROUP, "round").agg(
-        F.sum("gained").alias("partitions_moved"),
-        F.sum(F.col("gained") - F.least("gained", "lost")).alias("partitions_moved_least"),
-        F.sum("left_over").alias("left_over"),
-    )
+@dataclass(slots=True)
+class Moves:
+    """The moves of one rebalance."""
+
+    gained: Counter[str] = field(default_factory=Counter)
+    """Partitions by the actor that has got them."""
+    lost: Counter[str] = field(default_factory=Counter)
+    left_over: int = 0
+    """Released partitions without a new owner."""
+
+    @property
+    def partitions(self) -> int:
+        """The partitions moved."""
+        return self.gained.total()
+
+    @property
+    def least(self) -> int:
+        """The fewest that it could have moved."""
+        return sum(gained - min(gained, self.lost[actor]) for actor, gained in self.gained.items())
 
 
-def _owners(rounds: DataFrame) -> DataFrame:
-    """The owner of each partition before a round (`had`) and after it (`has`)."""
-    told = _of_partitions(rounds)
-    partition = (*_TOPIC, "life", "partition")
-    before = F.lag("after").over(so_far("topic", "life", "partition"))
-    known = told.withColumn(
-        "before", F.when(is_any(PartitionsAssigned), before).otherwise(F.col("actor"))
-    )
-    # A deleted topic has no partitions to own.
-    is_gone = F.coalesce(F.col("gone_in") <= F.col("round"), F.lit(False))
-    return (
-        known.groupBy(*partition, "round", is_gone.alias("is_gone"))
-        .agg(
-            F.min_by("before", "place").alias("had"),
-            F.max_by("after", "place").alias("has"),
-            F.max_by(is_any(PartitionsReleased), "place").alias("is_released"),
-        )
-        .where(~F.col("is_gone"))
-    )
+@dataclass(slots=True)
+class _Turn:
+    """The owner of a partition before a rebalance and after it."""
+
+    had: str | None
+    has: str | None
+    is_released: bool
 
 
-def _of_partitions(rounds: DataFrame) -> DataFrame:
-    """One row for each partition of an event, with its owner `after` the event. A recreated topic
-    begins another `life`; `gone_in` is the round in which this life ended."""
-    moved = rounds.where(is_any(PartitionsAssigned, PartitionsReleased, PartitionsRevoked))
-    topics = moved.select(
-        *GROUP,
-        "round",
-        "place",
-        "event",
-        "actor",
-        F.explode("partitions").alias("topic", "numbers"),
-    )
-    gone = rounds.where(is_any(TopicsGone)).select(
-        *GROUP, "round", "place", "event", F.explode("topics").alias("topic")
-    )
-    both = topics.unionByName(gone, allowMissingColumns=True)
-    is_gone = is_any(TopicsGone)
-    life = F.sum(is_gone.cast("long")).over(so_far("topic"))
-    gone_in = newest(F.when(is_gone, F.col("round")), but_this(from_here("topic")))
-    told = both.select("*", life.alias("life"), gone_in.alias("gone_in")).where(~is_gone)
-    return told.select("*", F.explode("numbers").alias("partition")).withColumn(
-        "after", F.when(~is_any(PartitionsReleased), F.col("actor"))
-    )
+Place: TypeAlias = tuple[str, int, int]
+"""A partition of a topic in one of its lives: a recreated topic begins another one."""
+
+
+def moves(steps: Iterable[Step]) -> Mapping[int, Moves]:
+    """The moves of each rebalance with partitions."""
+    lives: Counter[str] = Counter()
+    turns: dict[tuple[Place, int], _Turn] = {}
+    owners: dict[Place, str | None] = {}
+    gone_in: dict[tuple[str, int], int] = {}
+    for step in steps:
+        change = step.change
+        if change.event == TopicsGone.name:
+            for topic in dict.fromkeys(change.topics or ()):
+                gone_in[topic, lives[topic]] = step.round
+                lives[topic] += 1
+        elif change.event in MOVES:
+            is_released = change.event == PartitionsReleased.name
+            has = None if is_released else step.actor
+            for topic, numbers in (change.partitions or {}).items():
+                for number in numbers:
+                    place = topic, lives[topic], number
+                    is_assigned = change.event == PartitionsAssigned.name
+                    had = owners.get(place) if is_assigned else step.actor
+                    owners[place] = has
+                    turn = turns.setdefault((place, step.round), _Turn(had, has, is_released))
+                    turn.has, turn.is_released = has, is_released
+    found: dict[int, Moves] = {}
+    for (place, number), turn in turns.items():
+        # A deleted topic has no partitions to own.
+        if gone_in.get(place[:2], number + 1) > number:
+            _add(found.setdefault(number, Moves()), turn)
+    return found
+
+
+def _add(moves: Moves, turn: _Turn) -> None:
+    if turn.has is None:
+        moves.left_over += turn.is_released
+    elif turn.has != turn.had:
+        moves.gained[turn.has] += 1
+        if turn.had is not None:
+            moves.lost[turn.had] += 1

@@ -1,89 +1,256 @@
-"""The history of each partition's owners and offsets: one row per event and partition.
+"""The history of each partition's owners and offsets: one step per event and partition.
 
-`at` is the row's place in time. `life` counts how often the partition has started over: because its
-topic was recreated, or its group was deleted or forwarded.
+A commit is placed where the last commit of its event was stored. The event is told some seconds
+later, possibly by a gateway that has given up the group meanwhile.
 """
 
-from collections.abc import Callable
-
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
-from gateway.pipeline.group_histories import GROUP, GroupHistories
-from gateway.pipeline.parsing import is_any
+from gateway.events.offset_events import (
+    CommittedOffsets,
+    FetchedOffset,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsFetched,
+)
+from gateway.pipeline.history import History, Told
 
 GONE_TOLD_MS_MAX = 30_000
 """How long after a topic was recreated and consumed a gateway may report that it is gone."""
 
-LIFE = (*GROUP, "topic", "partition", "life")
-"""A partition between two starts."""
-
-_ENDS = (TopicsGone, GroupDeleted, GroupForwarded)
-_EVENT_COLUMNS = (
-    *(*GROUP, "gateway_id", "process_id", "sequence", "event"),
-    *("member_id", "is_transactional", "from_ms", "to_ms"),
+PartitionEvent: TypeAlias = (
+    PartitionsAssigned | PartitionsReleased | OffsetsFetched | OffsetsCommitted | OffsetsDeleted
 )
-_NUMBERS = ("offset", "commits", "first", "lowest", "last")
 
 
-def offset_history(histories: GroupHistories) -> DataFrame:
-    """A commit is placed where the last commit of its event was stored. The event is told some
-    seconds later, possibly by a gateway that has given up the group meanwhile. A fetched `offset`
-    is null if there was none."""
-    told = histories.of(
-        *(PartitionsAssigned, PartitionsReleased),
-        *(OffsetsFetched, OffsetsCommitted, OffsetsDeleted),
-        *_ENDS,
-    )
-    end = F.struct(F.struct("at_ms", "position").alias("at"), "topics")
-    ends = F.collect_list(F.when(is_any(*_ENDS), end)).over(Window.partitionBy(*GROUP))
-    at = F.struct(F.least("at_ms", "to_ms").alias("at_ms"), "position").alias("at")
-    return (
-        told.withColumn("ends", ends)
-        .select(*_EVENT_COLUMNS, at, "ends", F.inline(_entries()))
-        .withColumn("life", F.size(F.filter("ends", _ended_before)))
-        .withColumn("is_gone_soon", F.exists("ends", _is_late_notice))
-        .withColumn("offset", F.when(F.col("offset") >= 0, F.col("offset")))
-        .drop("ends")
-    )
+class At(NamedTuple):
+    """A place in time."""
+
+    at_ms: int
+    position: int
 
 
-def _entries() -> Column:
-    """The partitions of an event with its values for each; null if it has none."""
-    return F.coalesce(
-        _each("partitions", lambda entry: entry),
-        _each("starts", lambda entry: entry["partition"], "offset"),
-        _each("offsets", lambda entry: entry["partition"], "commits", "first", "lowest", "last"),
-    )
+class Stored(NamedTuple):
+    """The latest commit."""
+
+    at: At
+    offset: int | None
+    """Null if it was deleted."""
 
 
-def _each(by_topic: str, partition_of: Callable[[Column], Column], *said: str) -> Column:
-    def number(entry: Column, name: str) -> Column:
-        return (entry[name] if name in said else F.lit(None)).cast("long").alias(name)
+class Start(NamedTuple):
+    """What an owner was told when it began."""
 
-    def row(topic: Column, entry: Column) -> Column:
-        partition = partition_of(entry).cast("long").alias("partition")
-        return F.struct(topic.alias("topic"), partition, *(number(entry, n) for n in _NUMBERS))
-
-    def rows(topic: Column) -> Column:
-        return F.transform(topic["value"], lambda entry: row(topic["key"], entry))
-
-    return F.flatten(F.transform(F.map_entries(by_topic), rows))
+    at: At
+    offset: int | None
 
 
-def _ended_before(end: Column) -> Column:
-    return (end["at"] < F.col("at")) & (end["topics"].isNull() | _covers_topic(end))
+@dataclass(slots=True)
+class Step:
+    """An event of one partition, and what was true then."""
+
+    told: Told
+    event: PartitionEvent
+    at: At
+    topic: str
+    partition: int
+    committed: CommittedOffsets | None = None
+    fetched: FetchedOffset | None = None
+    life: int = 0
+    """How often the partition has started over: because its topic was recreated, or its group was
+    deleted or forwarded."""
+    is_gone_soon: bool = False
+    """Whether a later event tells that the topic had perhaps been gone."""
+
+    is_owner_known: bool = False
+    owner_id: str | None = None
+    """Null if there is none, or it is unknown."""
+    acting_id: str | None = None
+    """The member that acted. An event without a member id counts as the owner's where owners may
+    omit it."""
+    granted_at: At | None = None
+    """The latest grant, to anybody."""
+    began: At | None = None
+    """When the latest owner got the partition."""
+    in_transaction_at: At | None = None
+    """The latest transactional commit."""
+    stored: Stored | None = None
+    """The latest other commit before this event."""
+    before: int | None = None
+    """The offset in force before this event."""
+    start: Start | None = None
+    """What the latest owner was told after it began, unless it had committed before it asked."""
+    found: int | None = None
+    """The offset that was stored when the latest owner got the partition."""
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the owner acted."""
+        return self.owner_id is not None and self.acting_id == self.owner_id
+
+    @property
+    def offset(self) -> int | None:
+        """The fetched offset; null if there was none."""
+        return self.fetched.offset if self.fetched and self.fetched.offset >= 0 else None
 
 
-def _is_late_notice(end: Column) -> Column:
-    """Whether `end` reports that the topic is gone, and the topic may have been gone at this
-    event."""
-    late_ms = end["at"]["at_ms"] - F.col("at.at_ms")
-    return (end["at"] > F.col("at")) & (late_ms <= GONE_TOLD_MS_MAX) & _covers_topic(end)
+def offset_history(history: History) -> list[Step]:
+    """The steps of each partition in their order."""
+    found: dict[tuple[str, int], list[Step]] = {}
+    for told in history.told:
+        for step in _steps_of(told):
+            found.setdefault((step.topic, step.partition), []).append(step)
+    ends = list(_ends(history.told))
+    for steps in found.values():
+        steps.sort(key=lambda step: step.at)
+        if ends:
+            _tell_ends(steps, ends)
+        _Partition().tell(steps)
+    return [step for steps in found.values() for step in steps]
 
 
-def _covers_topic(end: Column) -> Column:
-    return F.coalesce(F.array_contains(end["topics"], F.col("topic")), F.lit(False))
+def _steps_of(told: Told) -> Iterator[Step]:
+    at = At(told.at_ms, told.position)
+    match told.event:
+        case PartitionsAssigned() | PartitionsReleased() | OffsetsDeleted() as event:
+            for topic, numbers in event.partitions.items():
+                for number in numbers:
+                    yield Step(told, event, at, topic, number)
+        case OffsetsFetched() as event:
+            for topic, starts in event.starts.items():
+                for start in starts:
+                    yield Step(told, event, at, topic, start.partition, fetched=start)
+        case OffsetsCommitted() as event:
+            at = At(min(told.at_ms, told.span_ms(event)[1]), told.position)
+            for topic, offsets in event.offsets.items():
+                for each in offsets:
+                    yield Step(told, event, at, topic, each.partition, committed=each)
+        case _:
+            pass
+
+
+class _End(NamedTuple):
+    """A topic, or everything, starts over."""
+
+    at: At
+    topics: Sequence[str] | None
+    """Null if it concerns the whole group."""
+
+
+def _ends(told: Iterable[Told]) -> Iterator[_End]:
+    for each in told:
+        at = At(each.at_ms, each.position)
+        match each.event:
+            case TopicsGone(topics=topics):
+                yield _End(at, topics)
+            case GroupDeleted() | GroupForwarded():
+                yield _End(at, None)
+            case _:
+                pass
+
+
+def _tell_ends(steps: Sequence[Step], ends: Sequence[_End]) -> None:
+    """`ends` are in their order, as the steps are."""
+    topic = steps[0].topic
+    of_topic = [end for end in ends if end.topics is None or topic in end.topics]
+    gone = [end.at for end in of_topic if end.topics is not None]
+    life = soon = 0
+    for step in steps:
+        while life < len(of_topic) and of_topic[life].at < step.at:
+            life += 1
+        while soon < len(gone) and gone[soon] < step.at:
+            soon += 1
+        step.life = life
+        step.is_gone_soon = soon < len(gone) and (
+            gone[soon].at_ms - step.at.at_ms <= GONE_TOLD_MS_MAX
+        )
+
+
+class _Partition:
+    """Follows one partition."""
+
+    def __init__(self) -> None:
+        self._life = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._is_owner_known = False
+        self._owner_id: str | None = None
+        self._granted_to: str | None = None
+        self._granted_at: At | None = None
+        self._began: At | None = None
+        self._in_transaction_at: At | None = None
+        self._own_at: At | None = None
+        self._stored: Stored | None = None
+        self._before: int | None = None
+        self._start: Start | None = None
+        self._found: int | None = None
+
+    def tell(self, steps: Iterable[Step]) -> None:
+        """Fill in what was true at each step."""
+        for step in steps:
+            if step.life != self._life:
+                self._life = step.life
+                self._begin()
+            match step.event:
+                case PartitionsAssigned():
+                    self._assigned(step, step.event.member_id)
+                case PartitionsReleased(member_id=member_id):
+                    if self._granted_to in (None, member_id):
+                        self._is_owner_known, self._owner_id = True, None
+                case _:
+                    pass
+            self._tell(step)
+            self._note(step)
+
+    def _assigned(self, step: Step, member_id: str) -> None:
+        if self._owner_id != member_id:
+            self._began = step.at
+            self._found = self._stored.offset if self._stored else None
+        self._is_owner_known, self._owner_id = True, member_id
+        self._granted_to, self._granted_at = member_id, step.at
+
+    def _tell(self, step: Step) -> None:
+        step.is_owner_known, step.owner_id = self._is_owner_known, self._owner_id
+        step.acting_id = self._acting_id(step.event)
+        step.granted_at, step.began = self._granted_at, self._began
+        if isinstance(step.event, OffsetsFetched) and step.is_owner and not self._has_asked():
+            self._start = Start(step.at, step.offset)
+        if isinstance(step.event, OffsetsCommitted) and step.event.is_transactional:
+            self._in_transaction_at = step.at
+        step.in_transaction_at = self._in_transaction_at
+        step.stored, step.before = self._stored, self._before
+        step.start, step.found = self._start, self._found
+
+    def _acting_id(self, event: PartitionEvent) -> str | None:
+        match event:
+            case OffsetsDeleted():
+                return None
+            case (
+                OffsetsFetched(member_id="") | OffsetsCommitted(member_id="", is_transactional=True)
+            ):
+                return self._owner_id
+            case _:
+                pass
+        return event.member_id
+
+    def _has_asked(self) -> bool:
+        """Whether the owner has fetched or committed since it began."""
+        return self._own_at is not None and self._began is not None and self._own_at > self._began
+
+    def _note(self, step: Step) -> None:
+        """What counts from the next step on."""
+        match step.event:
+            case OffsetsFetched():
+                self._before = step.offset
+            case OffsetsDeleted():
+                self._stored, self._before = Stored(step.at, None), None
+            case OffsetsCommitted(is_transactional=False) if step.committed:
+                self._stored = Stored(step.at, step.committed.last)
+                self._before = self._stored.offset
+        if step.is_owner and isinstance(step.event, OffsetsFetched | OffsetsCommitted):
+            self._own_at = step.at

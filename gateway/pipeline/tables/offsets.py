@@ -15,22 +15,15 @@ regression if a member goes back while the partition has no owner.
   back. The loss is in `lost_commits`.
 """
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F
-
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted, OffsetsDeleted, OffsetsFetched
-from gateway.pipeline.group_histories import GroupHistories
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.offset_history import LIFE, offset_history
+from gateway.events.offset_events import NO_MEMBER, CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.offset_history import Step
 from gateway.pipeline.tables.row import Row
 
 Finding: TypeAlias = Literal["seek", "reset", "regression"]
-
-_FIRST, _THIS = Window.unboundedPreceding, Window.currentRow
 
 
 class OffsetRow(Row):
@@ -74,129 +67,84 @@ class OffsetRow(Row):
     sequence: int
 
 
-def offsets(histories: GroupHistories) -> DataFrame:
+def offsets(history: History, steps: Iterable[Step]) -> list[OffsetRow]:
     """All commits."""
-    return (
-        _with_starts(with_stored(histories))
-        .where(is_any(OffsetsCommitted))
-        .withColumn("finding", _finding())
-        .select(*struct_of(OffsetRow).names)
+    return [
+        _row(history, step, step.event, step.committed)
+        for step in steps
+        if isinstance(step.event, OffsetsCommitted) and step.committed is not None
+    ]
+
+
+def _row(
+    history: History, step: Step, event: OffsetsCommitted, committed: CommittedOffsets
+) -> OffsetRow:
+    from_ms, to_ms = step.told.span_ms(event)
+    return OffsetRow(
+        cluster_id=history.cluster_id,
+        group_id=history.group_id,
+        topic=step.topic,
+        partition=step.partition,
+        member_id=event.member_id,
+        owner_id=step.owner_id,
+        is_transactional=event.is_transactional,
+        commits=committed.commits,
+        first=committed.first,
+        lowest=committed.lowest,
+        last=committed.last,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        before=step.before,
+        started_at=_started_at(step),
+        finding=_finding(step, event, committed),
+        gateway_id=step.told.gateway_id,
+        process_id=step.told.process_id,
+        sequence=step.told.sequence,
     )
 
 
-# -- the history of a partition: each step has the same window, so that it is sorted once ----------
+def _has_start(step: Step) -> bool:
+    """Whether the owner acted and was told where to start."""
+    is_told = step.start is not None and step.began is not None and step.start.at > step.began
+    return step.is_owner and is_told
 
 
-def with_stored(histories: GroupHistories) -> DataFrame:
-    """The history of each partition, with its owner and its stored offset at each event."""
-    return _with_offsets(_with_owners(offset_history(histories)))
+def _started_at(step: Step) -> int | None:
+    """Where the owner continued from: the latest earlier commit unless it was told."""
+    if _has_start(step):
+        return step.start.offset if step.start else None
+    return step.found if step.is_owner else None
 
 
-def _with_owners(story: DataFrame) -> DataFrame:
-    """Adds `granted_to`: the member with the latest grant. `holder`: the owner as a struct; its
-    `id` is null if the partition has no owner, and the struct is null while the owner is unknown.
-    `acting_id`: the member that acted; an event without a member id counts as the owner's where
-    owners may omit it."""
-    member_id = F.col("member_id")
-    is_given_up = is_any(PartitionsReleased) & F.coalesce(
-        F.col("granted_to") == member_id, F.lit(True)
-    )
-    moved = F.when(is_any(PartitionsAssigned), F.struct(member_id.alias("id"))).when(
-        is_given_up, F.struct(F.lit(None).cast("string").alias("id"))
-    )
-    is_unsaid = (member_id == NO_MEMBER) & (is_any(OffsetsFetched) | F.col("is_transactional"))
-    return (
-        story.withColumn("granted_to", _so_far(F.when(is_any(PartitionsAssigned), member_id)))
-        .withColumns({"holder": _so_far(moved), "owner_before": _earlier(moved)["id"]})
-        .withColumn("owner_id", F.col("holder.id"))
-        .withColumn("acting_id", F.when(is_unsaid, F.col("owner_id")).otherwise(member_id))
-        .withColumn("is_owner", _known_true(F.col("acting_id") == F.col("owner_id")))
-    )
+def _finding(step: Step, event: OffsetsCommitted, committed: CommittedOffsets) -> Finding | None:
+    lowest = committed.lowest
+    turns_back = not event.is_transactional and lowest < committed.first
+    is_lower = turns_back or _is_less(lowest, step.before)
+    is_behind = _is_less(lowest, _started_at(step))
+    goes_back = turns_back or _is_less(lowest, step.stored.offset if step.stored else None)
+    if step.is_gone_soon and (is_lower or is_behind or goes_back):
+        return "reset"
+    has_no_owner = step.is_owner_known and step.owner_id is None
+    is_named = event.member_id != NO_MEMBER
+    if has_no_owner and is_named:
+        return "regression" if is_lower else None
+    if step.owner_id is not None and step.acting_id != step.owner_id:
+        return "regression" if is_lower else None
+    if is_behind:
+        return "regression"
+    if step.owner_id is None and not is_named and not event.is_transactional:
+        return "reset" if has_no_owner or is_lower else None
+    return "seek" if goes_back and not _started_lower(step) else None
 
 
-def _with_offsets(story: DataFrame) -> DataFrame:
-    """Adds `began`: when the owner got the partition. `own`: when it last fetched or committed
-    before this event. `stored`: the latest commit before this event, without an offset if that was
-    deleted. `before`: the offset in force then."""
-    begins = is_any(PartitionsAssigned) & ~F.col("owner_before").eqNullSafe(F.col("member_id"))
-    counts = is_any(OffsetsCommitted) & ~F.col("is_transactional")
-    last = F.col("last").alias("offset")
-    stored = counts | is_any(OffsetsDeleted)
-    in_force = F.when(stored, F.struct(last)).when(is_any(OffsetsFetched), F.struct("offset"))
-    is_own = F.col("is_owner") & is_any(OffsetsFetched, OffsetsCommitted)
-    return story.withColumns(
-        {
-            "begins": begins,
-            "began": _so_far(F.when(begins, F.col("at"))),
-            "own": _earlier(F.when(is_own, F.col("at"))),
-            "stored": _earlier(F.when(stored, F.struct("at", last))),
-            "before": _earlier(in_force)["offset"],
-        }
-    )
+def _started_lower(step: Step) -> bool:
+    """Whether the owner was told less than what had been stored when it began."""
+    if not _has_start(step) or step.stored is None or step.stored.offset is None:
+        return False
+    told = step.start.offset if step.start and step.start.offset is not None else -1
+    return step.began is not None and step.stored.at < step.began and told < step.stored.offset
 
 
-def _with_starts(story: DataFrame) -> DataFrame:
-    """Adds `start`: what the owner was told after it `began`, unless it had committed without a
-    fetch. `started_at`: where it continued from, which without a `start` is the latest earlier
-    commit."""
-    is_start = (
-        is_any(OffsetsFetched) & F.col("is_owner") & ~_known_true(F.col("own") > F.col("began"))
-    )
-    started_at = F.when(F.col("has_start"), F.col("start.offset")).when(
-        F.col("is_owner"), F.col("found.stored.offset")
-    )
-    return (
-        story.withColumns(
-            {
-                "start": _so_far(F.when(is_start, F.struct("at", "offset"))),
-                "found": _so_far(F.when(F.col("begins"), F.struct("stored"))),
-            }
-        )
-        .withColumn(
-            "has_start", F.col("is_owner") & _known_true(F.col("start.at") > F.col("began"))
-        )
-        .withColumn("started_at", started_at)
-    )
-
-
-def _finding() -> Column:
-    lowest = F.col("lowest")
-    is_named = F.col("member_id") != NO_MEMBER
-    has_no_owner = F.col("owner_id").isNull()
-    is_nobodys = has_no_owner & F.col("holder").isNotNull()
-    is_other = _known_true(F.col("acting_id") != F.col("owner_id")) | (is_named & is_nobodys)
-    is_outside = ~is_named & ~F.col("is_transactional") & has_no_owner
-    turns_back = ~F.col("is_transactional") & (lowest < F.col("first"))
-    is_lower = turns_back | _known_true(lowest < F.col("before"))
-    is_behind = _known_true(lowest < F.col("started_at"))
-    goes_back = turns_back | _known_true(lowest < F.col("stored.offset"))
-    started_lower = F.col("has_start") & _known_true(
-        (F.col("stored.at") < F.col("began"))
-        & (F.coalesce("start.offset", F.lit(-1)) < F.col("stored.offset"))
-    )
-    return (
-        F.when(F.col("is_gone_soon") & (is_lower | is_behind | goes_back), "reset")
-        .when(is_other, F.when(is_lower, "regression"))
-        .when(is_behind, "regression")
-        .when(is_outside, F.when(is_nobodys | is_lower, "reset"))
-        .when(goes_back & ~started_lower, "seek")
-    )
-
-
-def _known_true(condition: Column) -> Column:
-    """False if unknown."""
-    return F.coalesce(condition, F.lit(False))
-
-
-def _so_far(value: Column) -> Column:
-    """The latest value, this event included."""
-    return F.last(value, ignorenulls=True).over(_window().rowsBetween(_FIRST, _THIS))
-
-
-def _earlier(value: Column) -> Column:
-    """The latest value before this event."""
-    return F.last(value, ignorenulls=True).over(_window().rowsBetween(_FIRST, _THIS - 1))
-
-
-def _window() -> WindowSpec:
-    return Window.partitionBy(*LIFE).orderBy("at")
+def _is_less(offset: int, other: int | None) -> bool:
+    """False if the other one is unknown."""
+    return other is not None and offset < other

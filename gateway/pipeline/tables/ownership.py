@@ -9,18 +9,16 @@ had it since the last event before such a hole. A member without a visible relea
 then, if another member has it after the hole. A hole alone therefore makes no overlap.
 """
 
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from gateway.pipeline.group_histories import GroupHistories
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.emptiness import with_empty_time
-from gateway.pipeline.tables.granted import PARTITION, granted
-from gateway.pipeline.tables.intervals import side_by_side
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.changes import ChangeRow
+from gateway.pipeline.tables.granted import TopicPartition, granted
+from gateway.pipeline.tables.intervals import Span, side_by_side
 from gateway.pipeline.tables.row import Row
-from gateway.pipeline.tables.stated import evidence, stated
+from gateway.pipeline.tables.stated import Claims, stated
 
 
 class OwnershipRow(Row):
@@ -46,12 +44,58 @@ class OwnershipRow(Row):
     """For a gap that has ended, the milliseconds of it during which the group had no members."""
 
 
-def ownership(histories: GroupHistories, changes: DataFrame) -> DataFrame:
+def ownership(history: History, changes: Sequence[ChangeRow], claims: Claims) -> list[OwnershipRow]:
     """See `OwnershipRow`."""
-    by_engine = side_by_side(granted(histories), of=PARTITION)
-    by_members = side_by_side(stated(evidence(histories)), of=PARTITION)
-    both = with_empty_time(by_engine.withColumn("basis", F.lit("granted")), changes).unionByName(
-        by_members.where(F.col("kind") != "gap").withColumn("basis", F.lit("stated")),
-        allowMissingColumns=True,
-    )
-    return both.select(*struct_of(OwnershipRow).names)
+    empty_ms = _empty_until(changes)
+
+    def row(
+        partition: TopicPartition, basis: Literal["granted", "stated"], span: Span
+    ) -> OwnershipRow:
+        return OwnershipRow(
+            cluster_id=history.cluster_id,
+            group_id=history.group_id,
+            topic=partition[0],
+            partition=partition[1],
+            basis=basis,
+            kind=span.kind,
+            member_id=span.member_id,
+            other_member_id=span.other_member_id,
+            from_ms=span.from_ms,
+            to_ms=span.to_ms,
+            empty_ms=_empty_during(span, empty_ms) if basis == "granted" else None,
+        )
+
+    by_engine = [
+        row(partition, "granted", span)
+        for partition, intervals in granted(history).items()
+        for span in side_by_side(intervals)
+    ]
+    by_members = [
+        row(partition, "stated", span)
+        for partition, some in claims.items()
+        for span in side_by_side(stated(some))
+        if span.kind != "gap"
+    ]
+    return by_engine + by_members
+
+
+def _empty_during(span: Span, empty_ms: Mapping[int, int]) -> int | None:
+    """How long the group had no members, when no member could miss an unowned partition. Both ends
+    of a gap are changes, because a partition was granted or released there."""
+    if span.kind != "gap" or span.from_ms is None or span.to_ms is None:
+        return None
+    before_ms, until_ms = empty_ms.get(span.from_ms), empty_ms.get(span.to_ms)
+    return None if before_ms is None or until_ms is None else until_ms - before_ms
+
+
+def _empty_until(changes: Sequence[ChangeRow]) -> Mapping[int, int]:
+    """For each moment of a group, the total time without members before it."""
+    found: dict[int, int] = {}
+    empty_ms = 0
+    for change, following in pairwise(changes):
+        found.setdefault(change.at_ms, empty_ms)
+        if change.members == 0:
+            empty_ms += following.at_ms - change.at_ms
+    if changes:
+        found.setdefault(changes[-1].at_ms, empty_ms)
+    return found

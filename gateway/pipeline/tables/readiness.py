@@ -1,10 +1,10 @@
 """The members that can switch next: those present at the end, by client library and version, and
 what prevents an online conversion of their group."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal
-
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
 from gateway.events.group_events import (
     ConversionRefused,
@@ -21,10 +21,8 @@ from gateway.events.member_events import (
     MemberSwitched,
 )
 from gateway.events.offset_events import NO_MEMBER
-from gateway.pipeline.group_histories import GROUP, GroupHistories
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.changes import CONSUMER
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.changes import CLASSIC, Protocol
 from gateway.pipeline.tables.client_versions import speaks_consumer
 from gateway.pipeline.tables.row import Row
 
@@ -53,108 +51,131 @@ class ReadinessRow(Row):
     """The latest event about any of them."""
 
 
-def readiness(histories: GroupHistories) -> DataFrame:
+def readiness(history: History) -> list[ReadinessRow]:
     """See `ReadinessRow`."""
-    members = _members(histories)
-    blocks = _blocks(histories, members)
-    known = members.join(blocks, list(GROUP), "left")
-    return (
-        known.groupBy(*GROUP, "software_name", "software_version", "protocol", "blocked_by")
-        .agg(
-            F.count("*").alias("members"),
-            F.count("instance_id").alias("static_members"),
-            F.max("seen_ms").alias("at_ms"),
+    members = list(_members(history))
+    if not members:
+        return []
+    blocked_by = _blocked_by(history, members)
+    together: dict[tuple[str | None, str | None, Protocol], list[_Member]] = {}
+    for member in members:
+        assert member.protocol is not None
+        key = member.software_name, member.software_version, member.protocol
+        together.setdefault(key, []).append(member)
+    return [
+        ReadinessRow(
+            cluster_id=history.cluster_id,
+            group_id=history.group_id,
+            software_name=name,
+            software_version=version,
+            protocol=protocol,
+            members=len(some),
+            static_members=sum(member.instance_id is not None for member in some),
+            speaks_consumer=speaks_consumer(name, version),
+            can_convert=blocked_by is None,
+            blocked_by=blocked_by,
+            at_ms=max(member.seen_ms for member in some),
         )
-        .withColumns(
-            {
-                "can_convert": F.col("blocked_by").isNull(),
-                "speaks_consumer": speaks_consumer(
-                    F.col("software_name"), F.col("software_version")
-                ),
-            }
-        )
-        .select(*struct_of(ReadinessRow).names)
-    )
+        for (name, version, protocol), some in together.items()
+    ]
 
 
-def _members(histories: GroupHistories) -> DataFrame:
+@dataclass(slots=True)
+class _Member:
+    """What is known of a member."""
+
+    seen_ms: int
+    protocol: Protocol | None = None
+    instance_id: str | None = None
+    client: ClientSeen | None = None
+    was_refused: bool = False
+    has_come: bool = False
+
+    @property
+    def software_name(self) -> str | None:
+        """As the member introduced itself."""
+        return self.client.software_name if self.client else None
+
+    @property
+    def software_version(self) -> str | None:
+        """As the member introduced itself."""
+        return self.client.software_version if self.client else None
+
+    @property
+    def protocol_type(self) -> str | None:
+        """Null if the member is not classic, or has not introduced itself."""
+        return self.client.protocol_type if self.client and self.protocol == CLASSIC else None
+
+
+def _members(history: History) -> Iterator[_Member]:
     """The latest knowledge of each member that is still there. A member whose join was not told (it
     was before the first event, or in the cluster) was at least seen; but so was a client that was
     refused."""
-    told = histories.of(
-        ClientSeen,
-        ConversionRefused,
-        MemberJoined,
-        MemberSwitched,
-        MemberLeft,
-        MemberFenced,
-        MemberReplaced,
-    ).where(F.col("member_id") != NO_MEMBER)
-    in_order = Window.partitionBy(*GROUP, "member_id").orderBy("position")
-    ended = is_any(MemberLeft, MemberFenced, MemberReplaced)
-    is_seen = is_any(ClientSeen)
-    # A member that leaves and returns under its id starts over.
-    lives = F.sum(ended.cast("int")).over(in_order)
-    of_life = told.withColumn("life", lives - ended.cast("int")).withColumn("ended", ended)
-    names = ("software_name", "software_version", "protocol_type", "embedded_version")
-    return (
-        of_life.groupBy(*GROUP, "member_id", "life")
-        .agg(
-            F.max("ended").alias("ended"),
-            F.max(is_any(ConversionRefused)).alias("was_refused"),
-            F.max(is_any(MemberJoined, MemberSwitched)).alias("has_come"),
-            F.max_by("protocol", F.when(F.col("protocol").isNotNull(), F.col("position"))).alias(
-                "protocol"
-            ),
-            F.max("instance_id").alias("instance_id"),
-            F.max_by(F.struct(*names), F.when(is_seen, F.col("position"))).alias("client"),
-            F.max("at_ms").alias("seen_ms"),
-        )
-        .where(~F.col("ended") & F.col("protocol").isNotNull())
-        .where(F.col("has_come") | ~F.col("was_refused"))
-        .select(*GROUP, "member_id", "protocol", "instance_id", "seen_ms", "client.*")
-    )
+    members: dict[str, _Member] = {}
+    for told in history.told:
+        match told.event:
+            case MemberLeft() | MemberFenced() | MemberReplaced():
+                # A member that returns under its id starts over.
+                members.pop(told.event.member_id, None)
+            case ClientSeen() | ConversionRefused() | MemberJoined() | MemberSwitched():
+                if told.event.member_id == NO_MEMBER:
+                    continue
+                member = members.setdefault(told.event.member_id, _Member(told.at_ms))
+                member.seen_ms = told.at_ms
+                _learn(member, told.event)
+            case _:
+                pass
+    for member in members.values():
+        if member.protocol is not None and (member.has_come or not member.was_refused):
+            yield member
 
 
-def _blocks(histories: GroupHistories, members: DataFrame) -> DataFrame:
-    """What prevents each group's conversion, if anything: `blocked_by`."""
-    told = histories.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded)
-    # A refusal to convert back does not concern classic members.
-    is_way_back = is_any(ConversionRefused) & (F.col("direction") == "consumer->classic")
-    converted_to = F.when(is_any(GroupConverted), F.split("direction", "->")[1])
-    last = (
-        told.where(~is_way_back)
-        .groupBy(*GROUP)
-        .agg(
-            F.max_by("event", "position").alias("last"),
-            F.max_by("reason", "position").alias("reason"),
-            F.max_by(F.coalesce(converted_to, "kind"), "position").alias("kind"),
-        )
-    )
-    is_classic = F.col("protocol") == "classic"
-    is_foreign = is_classic & (F.col("protocol_type") != CONSUMER_TYPE)
-    is_unread = is_classic & (F.col("protocol_type") == CONSUMER_TYPE)
-    of_members = members.groupBy(*GROUP).agg(
-        F.min(F.when(is_foreign, F.col("protocol_type"))).alias("foreign"),
-        F.max(is_unread & F.col("embedded_version").isNull()).alias("has_unread"),
-    )
-    return of_members.join(last, list(GROUP), "left").select(*GROUP, _reason().alias("blocked_by"))
+def _learn(
+    member: _Member, event: ClientSeen | ConversionRefused | MemberJoined | MemberSwitched
+) -> None:
+    match event:
+        case ConversionRefused():
+            member.was_refused = True
+            return
+        case ClientSeen():
+            member.client = event
+        case MemberJoined() | MemberSwitched():
+            member.has_come = True
+    member.protocol = event.protocol
+    if not isinstance(event, MemberSwitched) and event.instance_id is not None:
+        member.instance_id = event.instance_id
 
 
-def _reason() -> Column:
-    return (
-        F.when(
-            F.col("last") == GroupForwarded.name,
-            F.concat(F.lit("the cluster has the group: "), "reason"),
-        )
-        .when(F.col("kind") == CONSUMER, F.lit(None))
-        .when(
-            F.col("foreign").isNotNull(),
-            F.concat(F.lit("its members are not consumers: protocol type "), "foreign"),
-        )
-        .when(F.col("has_unread"), "a member's subscription cannot be read")
-        .when(
-            F.col("last") == ConversionRefused.name,
-            F.concat(F.lit("a conversion was refused: "), "reason"),
-        )
-    )
+def _blocked_by(history: History, members: Iterable[_Member]) -> str | None:
+    """What prevents the group's conversion, if anything."""
+    last: GroupCreated | GroupConverted | ConversionRefused | GroupForwarded | None = None
+    for told in history.told:
+        match told.event:
+            # A refusal to convert back does not concern classic members.
+            case ConversionRefused(direction="consumer->classic"):
+                pass
+            case GroupCreated() | GroupConverted() | ConversionRefused() | GroupForwarded():
+                last = told.event
+            case _:
+                pass
+    match last:
+        case GroupForwarded(reason=reason):
+            return f"the cluster has the group: {reason}"
+        case GroupCreated(kind="consumer") | GroupConverted(direction="classic->consumer"):
+            return None
+        case _:
+            pass
+    types = Counter(member.protocol_type for member in members)
+    foreign = [each for each in types if each not in (None, CONSUMER_TYPE)]
+    if foreign:
+        return f"its members are not consumers: protocol type {min(filter(None, foreign))}"
+    if any(
+        member.protocol_type == CONSUMER_TYPE
+        and member.client is not None
+        and member.client.embedded_version is None
+        for member in members
+    ):
+        return "a member's subscription cannot be read"
+    if isinstance(last, ConversionRefused):
+        return f"a conversion was refused: {last.reason}"
+    return None

@@ -4,10 +4,10 @@ A consumer group has one rebalance per group epoch, which lasts until the next o
 classic group begins when the group leaves Empty or Stable, and lasts until it next does.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from gateway.events.group_events import (
     GroupConverted,
@@ -21,19 +21,13 @@ from gateway.events.member_events import (
     MemberLeft,
     MemberReplaced,
     MemberStateMoved,
-    PartitionsAssigned,
-    PartitionsReleased,
-    PartitionsRevoked,
 )
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.changes import CLASSIC, CONSUMER
-from gateway.pipeline.tables.moves import moves
-from gateway.pipeline.tables.revocations import revocations
-from gateway.pipeline.tables.rounds import with_rounds
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.changes import CLASSIC, CONSUMER, ChangeRow, Kind
+from gateway.pipeline.tables.moves import Moves, moves
+from gateway.pipeline.tables.revocations import MOVES, revocations
+from gateway.pipeline.tables.rounds import Step, steps
 from gateway.pipeline.tables.row import Row
-from gateway.pipeline.tables.windows import so_far, whole
 
 
 class RebalanceRow(Row):
@@ -74,128 +68,156 @@ class RebalanceRow(Row):
     owner left, must all move; of the others only the excess."""
 
 
-_ROUND = (*GROUP, "round")
-
-
-def rebalances(changes: DataFrame) -> DataFrame:
+def rebalances(history: History, changes: Sequence[ChangeRow]) -> list[RebalanceRow]:
     """See `RebalanceRow`."""
-    rounds = with_rounds(changes)
-    parts = (_outlines(rounds), _disturbances(rounds), moves(rounds), _pending_revocations(rounds))
-    stacked = parts[0]
-    for part in parts[1:]:
-        stacked = stacked.unionByName(part, allowMissingColumns=True)
-    names = [name for name in stacked.columns if name not in _ROUND]
-    together = stacked.groupBy(*_ROUND).agg(*(F.max(name).alias(name) for name in names))
-    last = F.max("round").over(whole())
-    known = together.select(
-        "*", (F.col("round") < last).alias("has_next"), _end().alias("to_ms")
-    ).where(F.col("from_ms").isNotNull())
-    is_classic = F.col("kind") == CLASSIC
-    stayed = F.col("members") - F.coalesce("came", F.lit(0))
-    values = {
-        "is_superseded": F.col("has_next") & F.col("to_ms").isNull(),
-        "members_disturbed": F.when(is_classic, stayed).otherwise(_count("disturbed")),
-        "classic_members_disturbed": F.when(is_classic, stayed).otherwise(
-            _count("classic_disturbed")
-        ),
-        "partitions_moved": _count("partitions_moved"),
-        "partitions_moved_least": _count("partitions_moved_least"),
+    told = steps(changes)
+    rounds: dict[int, list[Step]] = {}
+    for step in told:
+        rounds.setdefault(step.round, []).append(step)
+    moved = moves(told)
+    pending = _pending_revocations(told)
+    handovers = {
+        (step.actor, step.change.at_ms) for step in told if step.change.event == MemberReplaced.name
     }
-    return known.withColumns(values).select(*struct_of(RebalanceRow).names)
-
-
-def _count(name: str) -> Column:
-    return F.coalesce(name, F.lit(0)).cast("long")
-
-
-def _end() -> Column:
-    is_complete = (F.col("members") == 0) | (
-        F.col("has_target") & (_count("revocations") == 0) & (_count("left_over") == 0)
-    )
-    return F.when(F.col("kind") == CLASSIC, F.col("completed_ms")).when(
-        is_complete, F.col("last_change_ms")
-    )
-
-
-def _outlines(rounds: DataFrame) -> DataFrame:
-    """Time, cause and kind of each rebalance, and the members at its end."""
-    is_begin = F.col("is_begin")
-    is_after = ~F.col("is_prelude")  # the cause of a rebalance is not part of the earlier one
-    kind = F.when(is_any(GroupEpochBumped), CONSUMER).otherwise(CLASSIC)
-    is_complete = is_any(GroupStateMoved) & F.col("to_state").isin("Stable", "Empty")
-    is_change = is_any(
-        GroupEpochBumped,
-        TargetComputed,
-        MemberStateMoved,
-        PartitionsRevoked,
-        PartitionsReleased,
-        PartitionsAssigned,
-    )
-    return rounds.groupBy(*_ROUND).agg(
-        F.max(F.when(is_begin, kind)).alias("kind"),
-        F.max(F.when(is_any(GroupEpochBumped, GroupStateMoved), F.col("epoch"))).alias("epoch"),
-        _cause(),
-        F.max(F.when(is_begin, F.col("at_ms"))).alias("from_ms"),
-        F.min(F.when(is_complete, F.col("at_ms"))).alias("completed_ms"),
-        F.max(F.when(is_change & is_after, F.col("at_ms"))).alias("last_change_ms"),
-        F.max(is_any(TargetComputed)).alias("has_target"),
-        F.max_by("members", F.when(is_after, F.col("place"))).alias("members"),
-        F.max_by("classic_members", F.when(is_after, F.col("place"))).alias("classic_members"),
-    )
-
-
-def _cause() -> Column:
-    is_prelude = F.col("is_prelude")
-    of_epoch = F.max(F.when(is_any(GroupEpochBumped), F.col("cause")))
-    converted = F.max(F.when(is_prelude & is_any(GroupConverted), "converted"))
-    turn = F.when(is_any(MemberJoined), "member_joined").when(
-        is_any(MemberLeft, MemberFenced), "member_removed"
-    )
-    turned = F.max_by(turn, F.when(is_prelude & turn.isNotNull(), F.col("place")))
-    return F.coalesce(of_epoch, converted, turned, F.lit("member_rejoined")).alias("cause")
-
-
-def _disturbances(rounds: DataFrame) -> DataFrame:
-    """For each round, how many of the members at its end `came` or were disturbed."""
-    # A replaced member's partitions are released and assigned to its successor in the same moment.
-    is_handover = F.max(is_any(MemberReplaced)).over(whole("actor", "at_ms"))
-    is_own = ~F.col("is_handover") & F.col("release").isNull()
-    is_moved = is_any(PartitionsRevoked, PartitionsReleased, PartitionsAssigned) & is_own
-    rejoins = is_any(MemberStateMoved) & (F.col("to_state") == "PrepareRebalance")
-    by_actor = (
-        rounds.where(F.col("actor").isNotNull())
-        .withColumn("is_handover", is_handover)
-        .groupBy(*_ROUND, "actor")
-        .agg(
-            F.sum(_one(F.col("is_present")) - _one(F.col("was_present"))).alias("more"),
-            F.max_by("is_present", "place").alias("is_there"),
-            F.max_by("protocol", "place").alias("protocol"),
-            F.max(is_moved | rejoins).alias("is_touched"),
+    found: list[RebalanceRow] = []
+    for number, its_steps in rounds.items():
+        begin = next((step.change for step in its_steps if step.is_begin), None)
+        if begin is None:  # before the first known rebalance
+            continue
+        kind: Kind = CONSUMER if begin.event == GroupEpochBumped.name else CLASSIC
+        its_moves = moved.get(number, Moves())
+        is_settled = not pending.get(number) and not its_moves.left_over
+        last = _last_change(its_steps)
+        to_ms = (
+            _completed_ms(its_steps)
+            if kind == CLASSIC
+            else _changed_ms(its_steps, last, is_settled=is_settled)
         )
-        .where("is_there")
-    )
-    came = F.col("more") > 0
-    disturbed = ~came & F.col("is_touched")
-    return by_actor.groupBy(*_ROUND).agg(
-        F.sum(_one(came)).alias("came"),
-        F.sum(_one(disturbed)).alias("disturbed"),
-        F.sum(_one(disturbed & (F.col("protocol") == CLASSIC))).alias("classic_disturbed"),
+        came, disturbed, classic_disturbed = _disturbances(its_steps, handovers)
+        if kind == CLASSIC:
+            disturbed = classic_disturbed = last.members - came
+        found.append(
+            RebalanceRow(
+                cluster_id=history.cluster_id,
+                group_id=history.group_id,
+                kind=kind,
+                epoch=_epoch(its_steps),
+                cause=_cause(its_steps),
+                from_ms=begin.at_ms,
+                to_ms=to_ms,
+                is_superseded=to_ms is None and number < max(rounds),
+                members=last.members,
+                classic_members=last.classic_members,
+                members_disturbed=disturbed,
+                classic_members_disturbed=classic_disturbed,
+                partitions_moved=its_moves.partitions,
+                partitions_moved_least=its_moves.least,
+            )
+        )
+    return found
+
+
+_STEPS = MOVES | {GroupEpochBumped.name, TargetComputed.name, MemberStateMoved.name}
+"""The changes that a consumer group's rebalance consists of."""
+
+
+def _last_change(its_steps: Iterable[Step]) -> ChangeRow:
+    """The last one that is not the cause of the next rebalance."""
+    return [step.change for step in its_steps if not step.is_prelude][-1]
+
+
+def _completed_ms(its_steps: Iterable[Step]) -> int | None:
+    """When a classic group was Stable or Empty again."""
+    for step in its_steps:
+        change = step.change
+        if change.event == GroupStateMoved.name and change.to_state in ("Stable", "Empty"):
+            return change.at_ms
+    return None
+
+
+def _changed_ms(its_steps: Sequence[Step], last: ChangeRow, *, is_settled: bool) -> int | None:
+    """The last change of a consumer group's rebalance, if it is complete."""
+    has_target = any(step.change.event == TargetComputed.name for step in its_steps)
+    if last.members and not (has_target and is_settled):
+        return None
+    return max(
+        step.change.at_ms
+        for step in its_steps
+        if step.change.event in _STEPS and not step.is_prelude
     )
 
 
-def _one(condition: Column) -> Column:
-    return F.when(condition, 1).otherwise(0)
+def _epoch(its_steps: Iterable[Step]) -> int | None:
+    of_group = (GroupEpochBumped.name, GroupStateMoved.name)
+    epochs = (step.change.epoch for step in its_steps if step.change.event in of_group)
+    return max((epoch for epoch in epochs if epoch is not None), default=None)
 
 
-def _pending_revocations(rounds: DataFrame) -> DataFrame:
-    """How many partitions members still had to give up at the end of each round."""
-    points = rounds.select(*GROUP, "place", "is_begin").unionByName(
-        revocations(rounds).select(*GROUP, "place", "revocations"), allowMissingColumns=True
-    )
-    known = points.select(
-        *GROUP,
-        "place",
-        F.sum(_one(F.col("is_begin"))).over(so_far()).alias("round"),
-        F.sum(F.coalesce("revocations", F.lit(0))).over(so_far()).alias("open"),
-    )
-    return known.groupBy(*_ROUND).agg(F.max_by("open", "place").alias("revocations"))
+def _cause(its_steps: Iterable[Step]) -> str:
+    cause = "member_rejoined"
+    for step in its_steps:
+        change = step.change
+        if change.event == GroupEpochBumped.name and change.cause is not None:
+            return change.cause
+        if step.is_prelude and cause != "converted":
+            cause = _CAUSES.get(change.event, cause)
+    return cause
+
+
+_CAUSES = {
+    GroupConverted.name: "converted",
+    MemberJoined.name: "member_joined",
+    MemberLeft.name: "member_removed",
+    MemberFenced.name: "member_removed",
+}
+
+
+@dataclass(slots=True)
+class _Actor:
+    """A member in a rebalance, under all its ids."""
+
+    more: int = 0
+    """How often it came, less how often it went."""
+    is_there: bool = False
+    protocol: str | None = None
+    is_touched: bool = False
+
+
+def _disturbances(
+    its_steps: Iterable[Step], handovers: set[tuple[str | None, int]]
+) -> tuple[int, int, int]:
+    """How many of the members at the end came, were disturbed, and were disturbed with the classic
+    protocol."""
+    actors: dict[str, _Actor] = {}
+    for step in its_steps:
+        change = step.change
+        if step.actor is None:
+            continue
+        actor = actors.setdefault(step.actor, _Actor())
+        actor.more += bool(change.is_present) - bool(change.was_present)
+        actor.is_there = bool(change.is_present)
+        actor.protocol = change.protocol
+        # A replaced member's partitions are released and assigned to its successor in the same
+        # moment.
+        is_own = step.release is None and (step.actor, change.at_ms) not in handovers
+        rejoins = change.event == MemberStateMoved.name and change.to_state == "PrepareRebalance"
+        actor.is_touched |= (change.event in MOVES and is_own) or rejoins
+    there = [actor for actor in actors.values() if actor.is_there]
+    disturbed = [actor for actor in there if actor.more <= 0 and actor.is_touched]
+    came = sum(actor.more > 0 for actor in there)
+    return came, len(disturbed), sum(actor.protocol == CLASSIC for actor in disturbed)
+
+
+def _pending_revocations(told: Sequence[Step]) -> Mapping[int, int]:
+    """How many partitions members still had to give up at the end of each rebalance."""
+    more: dict[int, int] = {}
+    for pending in revocations([step.change for step in told]):
+        place = pending.change.place
+        more[place] = more.get(place, 0) + pending.more
+    found: dict[int, int] = {}
+    begun = open_ = 0
+    for place, at_once in groupby(told, key=lambda step: step.change.place):
+        begun += sum(step.is_begin for step in at_once)
+        open_ += more.get(place, 0)
+        found[begun] = open_
+    return found

@@ -1,11 +1,8 @@
 """Lines that are no event, or none that this version of groupferry knows."""
 
 from pydantic import BaseModel, ConfigDict
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from gateway.events.catalog import EVENTS
-from gateway.pipeline.parsing import LINE, NUMBERED, PROBLEM, is_any
+from gateway.pipeline.parsing import TEXT_MAX, Line
 
 
 class RejectedRow(BaseModel):
@@ -16,7 +13,8 @@ class RejectedRow(BaseModel):
     file: str
     """The file; for a topic `kafka:TOPIC/PARTITION`."""
     place: str | None
-    """The line, byte or offset in it."""
+    """The line, byte or offset in it. In a file that Spark reads in several blocks, lines are
+    counted from the beginning of the block, as in `line 3 after byte 4194304`."""
     problem: str
     line: str
     """The beginning of the line."""
@@ -24,15 +22,20 @@ class RejectedRow(BaseModel):
     """The group, if the line has a place in a sequence and is an event of the group with a known
     name: its contents are lost as if it were missing. Otherwise null."""
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether it is an event of a group."""
+        return self.group_id is not None
 
-def rejected(lines: DataFrame) -> DataFrame:
-    """The parsed lines with a `problem`."""
-    bad = lines.where(F.col(PROBLEM).isNotNull())
-    is_lost = F.col(NUMBERED) & is_any(*EVENTS.values())
-    return bad.select(
-        "file",
-        "place",
-        F.col(PROBLEM).alias("problem"),
-        F.col(LINE).alias("line"),
-        F.when(is_lost, F.col("group_id")).alias("group_id"),
+
+def rejected(
+    file: str, place: str | None, text: str, line: Line | None, problem: str
+) -> RejectedRow:
+    """The row of a line with a problem; `line` is null if it has no place in a sequence."""
+    return RejectedRow(
+        file=file,
+        place=place,
+        problem=problem,
+        line=text[:TEXT_MAX],
+        group_id=line.group_id if line and line.is_known else None,
     )

@@ -4,8 +4,8 @@ A revocation ends with the next event of the partition (it is released, or the m
 or with the end of its topic.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import (
@@ -13,49 +13,44 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.tables.windows import from_here, newest, so_far
+from gateway.pipeline.tables.changes import ChangeRow
 
-_MOMENT = ("place", "at_ms", "event")
-
-
-def revocations(changes: DataFrame) -> DataFrame:
-    """The change in each member's number of pending revocations at each moment (`revocations`)."""
-    here = F.struct(*_MOMENT)
-    revoked = (
-        _of_partitions(changes)
-        .select(
-            "*",
-            here.alias("begun"),
-            F.lead(here).over(so_far("member_id", "topic", "partition")).alias("next"),
-            newest(F.when(is_any(TopicsGone), here), from_here("topic")).alias("gone"),
-        )
-        .where(is_any(PartitionsRevoked))
-        .withColumn("ended", F.least("next", "gone"))
-    )
-    more = F.struct("begun.*", F.lit(1).alias("revocations"))
-    less = F.struct("ended.*", F.lit(-1).alias("revocations"))
-    both = F.array(more, F.when(F.col("ended").isNotNull(), less))
-    return (
-        revoked.select(*GROUP, "member_id", F.inline(F.array_compact(both)))
-        .groupBy(*GROUP, "member_id", *_MOMENT)
-        .agg(F.sum("revocations").alias("revocations"))
-    )
+MOVES = frozenset({PartitionsRevoked.name, PartitionsReleased.name, PartitionsAssigned.name})
+"""The events that move partitions."""
 
 
-def _of_partitions(changes: DataFrame) -> DataFrame:
-    """One row for each partition of an event; for the end of a topic, one for the topic."""
-    moved = changes.where(is_any(PartitionsRevoked, PartitionsReleased, PartitionsAssigned))
-    topics = moved.select(
-        *GROUP, "member_id", *_MOMENT, F.explode("partitions").alias("topic", "numbers")
-    )
-    gone = changes.where(is_any(TopicsGone))
-    return (
-        topics.select("*", F.explode("numbers").alias("partition"))
-        .drop("numbers")
-        .unionByName(
-            gone.select(*GROUP, *_MOMENT, F.explode("topics").alias("topic")),
-            allowMissingColumns=True,
-        )
-    )
+@dataclass(slots=True)
+class Pending:
+    """A change in a member's number of pending revocations."""
+
+    member_id: str
+    change: ChangeRow
+    more: int
+
+
+def revocations(changes: Iterable[ChangeRow]) -> list[Pending]:
+    """The changes in their order; at most one for each member and place."""
+    pending: dict[tuple[str, str, int], None] = {}
+    found: list[Pending] = []
+
+    def tell(change: ChangeRow, more: Mapping[str, int]) -> None:
+        found.extend(Pending(member_id, change, count) for member_id, count in more.items())
+
+    for change in changes:
+        more: dict[str, int] = {}
+        if change.event in MOVES and change.member_id is not None:
+            for topic, numbers in (change.partitions or {}).items():
+                for number in dict.fromkeys(numbers):
+                    key = change.member_id, topic, number
+                    if key in pending:
+                        del pending[key]
+                        more[change.member_id] = more.get(change.member_id, 0) - 1
+                    if change.event == PartitionsRevoked.name:
+                        pending[key] = None
+                        more[change.member_id] = more.get(change.member_id, 0) + 1
+        elif change.event == TopicsGone.name:
+            for key in [key for key in pending if key[1] in (change.topics or ())]:
+                del pending[key]
+                more[key[0]] = more.get(key[0], 0) - 1
+        tell(change, more)
+    return found

@@ -5,8 +5,9 @@ leaves Empty or Stable. Each lasts until the next one. Members whose arrival or 
 same millisecond caused it belong to its beginning.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from gateway.events.group_events import (
     GroupConverted,
@@ -21,51 +22,98 @@ from gateway.events.member_events import (
     MemberReplaced,
     PartitionsReleased,
 )
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
+from gateway.pipeline.tables.changes import ChangeRow
 
-REPLACED, WENT = "replaced", "went"
+Release: TypeAlias = Literal["replaced", "went"]
+
+_TURNS = frozenset(
+    {
+        TopicsGone.name,
+        MemberJoined.name,
+        MemberLeft.name,
+        MemberFenced.name,
+        MemberReplaced.name,
+    }
+)
 
 
-def with_rounds(changes: DataFrame) -> DataFrame:
-    """`changes` with `round` (0 before the first known rebalance), `is_begin` for the event that
-    begins it, `is_prelude` for the events that caused it, `actor`, which is the same for all ids of
-    a static member, and `release`, which says why a release was not requested by a rebalance."""
-    rows = (
-        changes.repartition(*GROUP)
-        .select(
-            "*",
-            _is_begin().alias("is_begin"),
-            F.coalesce("instance_id", "member_id").alias("actor"),
-            _release().alias("release"),
+@dataclass(slots=True)
+class Step:
+    """A change in a rebalance."""
+
+    change: ChangeRow
+    is_begin: bool
+    """Whether it begins the rebalance."""
+    release: Release | None
+    """Why a release was not requested by a rebalance."""
+    round: int = 0
+    """The number of the rebalance; 0 before the first known one."""
+    is_prelude: bool = False
+    """Whether it caused the rebalance."""
+
+    @property
+    def actor(self) -> str | None:
+        """The same for all ids of a static member."""
+        change = self.change
+        return change.member_id if change.instance_id is None else change.instance_id
+
+
+def steps(changes: Sequence[ChangeRow]) -> list[Step]:
+    """The changes with their rebalances."""
+    found = [
+        Step(change, _begins(change), release)
+        for change, release in zip(changes, _releases(changes), strict=True)
+    ]
+    begun = 0
+    moment: tuple[int, int] | None = None
+    has_converted = False
+    for step, next_ms in zip(found, _next_begins(found), strict=True):
+        begun += step.is_begin
+        if moment != (step.change.at_ms, begun):
+            moment, has_converted = (step.change.at_ms, begun), False
+        # What a conversion assigns and releases is told after it, before the rebalance that it
+        # begins.
+        has_converted |= step.change.event == GroupConverted.name
+        step.is_prelude = step.change.at_ms == next_ms and (
+            step.change.event in _TURNS or has_converted or step.release == "went"
         )
-        .withColumn("begun", F.sum(F.col("is_begin").cast("long")).over(so_far()))
-    )
-    next_ms = newest(F.when(F.col("is_begin"), F.col("at_ms")), but_this(from_here()))
-    turns = is_any(TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
-    # What a conversion assigns and releases is told after it, before the rebalance that it begins.
-    is_conversion = F.max(is_any(GroupConverted)).over(so_far("at_ms", "begun"))
-    is_prelude = turns | is_conversion | F.coalesce(F.col("release") == WENT, F.lit(False))
-    rows = rows.select(
-        "*",
-        F.coalesce((F.col("at_ms") == next_ms) & is_prelude, F.lit(False)).alias("is_prelude"),
-    )
-    return rows.withColumn("round", F.col("begun") + F.col("is_prelude").cast("long")).drop("begun")
+        step.round = begun + step.is_prelude
+    return found
 
 
-def _is_begin() -> Column:
-    leaves = (F.col("to_state") == "PreparingRebalance") & F.col("from_state").isin(
-        "Empty", "Stable"
-    )
-    return is_any(GroupEpochBumped) | (is_any(GroupStateMoved) & leaves)
+def _begins(change: ChangeRow) -> bool:
+    if change.event == GroupStateMoved.name:
+        return change.to_state == "PreparingRebalance" and change.from_state in ("Empty", "Stable")
+    return change.event == GroupEpochBumped.name
 
 
-def _release() -> Column:
+def _next_begins(found: Sequence[Step]) -> list[int | None]:
+    """When the next rebalance after each change begins."""
+    next_ms: int | None = None
+    times: list[int | None] = []
+    for step in reversed(found):
+        times.append(next_ms)
+        if step.is_begin:
+            next_ms = step.change.at_ms
+    times.reverse()
+    return times
+
+
+def _releases(changes: Sequence[ChangeRow]) -> list[Release | None]:
     """Whether the member goes, or continues under another id: its next event tells."""
-    is_told_with_it = F.lead("at_ms").over(so_far("member_id")) == F.col("at_ms")
-    goes = F.lead("event").over(so_far("member_id"))
-    why = F.when(goes.isin(MemberLeft.name, MemberFenced.name), WENT).when(
-        goes == MemberReplaced.name, REPLACED
-    )
-    return F.when(is_any(PartitionsReleased) & is_told_with_it, why)
+    following: dict[str, ChangeRow] = {}
+    found: list[Release | None] = []
+    for change in reversed(changes):
+        found.append(None)
+        if change.member_id is None:
+            continue
+        after = following.get(change.member_id)
+        following[change.member_id] = change
+        if change.event != PartitionsReleased.name or after is None or after.at_ms != change.at_ms:
+            continue
+        if after.event in (MemberLeft.name, MemberFenced.name):
+            found[-1] = "went"
+        elif after.event == MemberReplaced.name:
+            found[-1] = "replaced"
+    found.reverse()
+    return found

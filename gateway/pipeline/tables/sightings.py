@@ -5,9 +5,11 @@ and the state at the end of a rebalance. The end of a process shows only in the 
 one. Its time is unknown, so the process counts as ended with its last event.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
+from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
@@ -30,9 +32,7 @@ from gateway.events.member_events import (
     PartitionsStated,
 )
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
-from gateway.pipeline.group_histories import GROUP, GroupHistories
-from gateway.pipeline.parsing import is_any
-from gateway.pipeline.tables.windows import but_this, from_here, newest, so_far
+from gateway.pipeline.history import History, Told
 
 CHANGES = (
     GroupCreated,
@@ -52,9 +52,6 @@ CHANGES = (
     PartitionsReleased,
     PartitionsAssigned,
 )
-SIGHTS = (PartitionsStated, OffsetsCommitted)
-"""Frequent events that change nothing; they show only that a member is there."""
-
 DEPARTURES = (MemberLeft, MemberFenced, MemberReplaced)
 
 RESTARTED = "gateway_restarted"
@@ -64,117 +61,118 @@ PLACES = 3
 SEEN = "member_seen"
 """A pseudo event: the member was there."""
 
-_COLUMNS = (
-    *GROUP,
-    "event",
-    "at_ms",
-    "member_id",
-    "instance_id",
-    "replaced_by",
-    "protocol",
-    "cause",
-    "kind",
-    "direction",
-    "is_live",
-    "group_epoch",
-    "generation",
-    "from_state",
-    "to_state",
-    "partitions",
-    "topics",
-)
+
+@dataclass(slots=True)
+class Sighting:
+    """An event of CHANGES, or a pseudo event."""
+
+    place: int
+    at_ms: int
+    name: str
+    member_id: str | None
+    event: GatewayEvent | None = None
+    """Null for a pseudo event."""
+    is_back: bool | None = None
+    """Whether a restart brought the member back (true) or removed it (false)."""
 
 
-def sightings(histories: GroupHistories) -> DataFrame:
-    """The events of CHANGES in the order of `place`, with pseudo events between them.
-
-    The columns are those of the events and `is_back`: whether a restart brought the member back
-    (true) or removed it (false); null in all other rows.
-    """
-    changes = _with_restarts(_changes(histories))
-    return changes.unionByName(_seen(histories), allowMissingColumns=True)
+def sightings(history: History) -> list[Sighting]:
+    """Everything that happened, in the order of `place`. A seen member's place is the beginning."""
+    told = [each for each in history.told if isinstance(each.event, CHANGES)]
+    rows = [*_seen(history), *map(_itself, told), *_restarts(told)]
+    rows.sort(key=lambda row: row.place)
+    return rows
 
 
-def _changes(histories: GroupHistories) -> DataFrame:
-    place = F.col("position") * PLACES
-    return histories.of(*CHANGES).select(*_COLUMNS, "process_id", place.alias("place"))
+def _itself(told: Told) -> Sighting:
+    event = told.event
+    member_id: str | None = getattr(event, "member_id", None)
+    return Sighting(told.position * PLACES, told.at_ms, event.name, member_id, event)
 
 
-def _seen(histories: GroupHistories) -> DataFrame:
-    """Rows at the very beginning for members that appear later without having joined."""
-    seen = histories.of(*SIGHTS).where(F.col("member_id") != NO_MEMBER)
-    return seen.groupBy(*GROUP, "member_id").agg(
-        F.min("at_ms").alias("at_ms"),
-        F.lit(SEEN).alias("event"),
-        F.lit(0).cast("long").alias("place"),
-    )
+def _seen(history: History) -> Iterator[Sighting]:
+    """Members that appear without having joined, perhaps in frequent events that change nothing."""
+    first_ms: dict[str, int] = {}
+    for told in history.told:
+        if isinstance(told.event, PartitionsStated | OffsetsCommitted):
+            first_ms.setdefault(told.event.member_id, told.at_ms)
+    for member_id, at_ms in sorted(first_ms.items()):
+        if member_id != NO_MEMBER:
+            yield Sighting(0, at_ms, SEEN, member_id)
 
 
-def _with_restarts(changes: DataFrame) -> DataFrame:
-    next_process = _next("process_id")
-    resumed = _next(F.when(F.col("process_id").isNotNull(), F.col("place")))
-    changes = changes.withColumn("is_kept", _is_kept())
-    is_kept = F.col("is_kept")
-    changes = changes.select(
-        "*",
-        (F.col("process_id") != next_process).alias("is_end"),
-        F.struct("place", "at_ms", resumed.alias("resumed")).alias("here"),
-        _next(F.when(is_kept, F.col("place"))).alias("kept"),
-        _next(F.when(is_kept & is_any(GroupStateMoved), F.col("place"))).alias("completed"),
-    )
-    ended = newest(F.when(F.col("is_end"), F.col("here")), from_here())
-    changes = changes.withColumn("ended", ended)
-    is_forgotten = (
-        is_any(MemberJoined, *DEPARTURES)
-        & ~is_kept
-        & F.col("ended").isNotNull()
-        & (F.col("kept").isNull() | (F.col("ended.place") < F.col("kept")))
-        # Records between the two processes may be of either. But only a group that a member has
-        # rejoined completes a rebalance, and its join would have been told earlier.
-        & (F.col("completed").isNull() | (F.col("ended.resumed") < F.col("completed")))
-    )
-    changes = changes.withColumn("is_forgotten", F.coalesce(is_forgotten, F.lit(False)))
-    # Of a member's forgotten changes only the first matters: what was true before it.
-    together = so_far("member_id", "ended", "is_forgotten")
-    is_undone = F.col("is_forgotten") & (F.row_number().over(together) == 1)
-    return _with_rows_between(changes.withColumn("is_undone", is_undone))
+@dataclass(slots=True)
+class _End:
+    """The last row of a process, and the first one of the next."""
+
+    told: Told
+    resumed: int
 
 
-def _is_kept() -> Column:
-    """Whether the event was written with its records. An empty consumer group that turns classic is
-    deleted by a record, but its first member has none before the end of a rebalance."""
-    is_emptied = F.col("direction").endswith("->classic") & ~F.col("is_live")
-    has_turned = F.max(is_any(GroupConverted) & is_emptied).over(so_far("at_ms"))
-    is_unwritten = is_any(MemberJoined, GroupStateMoved) & F.coalesce(has_turned, F.lit(False))
-    return F.col("process_id").isNull() & ~is_unwritten
+Ahead: TypeAlias = tuple[_End | None, int | None, int | None]
+"""The next end of a process, and the positions of the next record and of the next record that
+completes a rebalance."""
 
 
-def _next(value: Column | str) -> Column:
-    """The next such value after this row."""
-    return newest(value, but_this(from_here()))
+def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
+    """A row for the end of each process, and one for each change that it forgot."""
+    undone: set[tuple[str, int]] = set()
+    are_kept = list(_are_kept(told))
+    ahead = _ahead(told, are_kept)
+    for each, is_kept, (end, kept, completed) in zip(told, are_kept, ahead, strict=True):
+        if end is None:
+            continue
+        place, at_ms = end.told.position * PLACES, end.told.at_ms
+        if end.told is each:
+            yield Sighting(place + 2, at_ms, RESTARTED, None)
+        if (
+            is_kept
+            or not isinstance(each.event, MemberJoined | MemberLeft | MemberFenced | MemberReplaced)
+            or (kept is not None and kept <= end.told.position)
+            # Records between the two processes may be of either. But only a group that a member has
+            # rejoined completes a rebalance, and its join would have been told earlier.
+            or (completed is not None and completed <= end.resumed)
+        ):
+            continue
+        # Of a member's forgotten changes only the first matters: what was true before it.
+        member_id = each.event.member_id
+        if (member_id, place) not in undone:
+            undone.add((member_id, place))
+            is_back = not isinstance(each.event, MemberJoined)
+            yield Sighting(place + 1, at_ms, RESTARTED, member_id, is_back=is_back)
 
 
-def _with_rows_between(changes: DataFrame) -> DataFrame:
-    """Adds rows after a process's last row: one for each change that is undone, and one for its
-    end."""
-    itself, undoing, end = F.lit(0), F.lit(1), F.lit(2)
-    rows = F.array_compact(
-        F.array(itself, F.when(F.col("is_undone"), undoing), F.when(F.col("is_end"), end))
-    )
-    told = changes.withColumn("row", F.explode(rows))
-    is_itself, is_undoing = F.col("row") == itself, F.col("row") == undoing
-    at = F.when(is_itself, F.col("here")).otherwise(F.col("ended"))
-    changed = {
-        "event": F.when(is_itself, F.col("event")).otherwise(RESTARTED),
-        "at_ms": at["at_ms"],
-        "place": at["place"] + F.col("row"),
-        "is_back": F.when(is_undoing, F.col("event") != MemberJoined.name),
-        "member_id": F.when(F.col("row") != end, F.col("member_id")),
-        "protocol": F.when(is_undoing, "classic").otherwise(F.when(is_itself, F.col("protocol"))),
-    }
-    kept = [
-        F.when(is_itself, F.col(name)).alias(name)
-        for name in _COLUMNS
-        if name not in (*GROUP, *changed)
-    ]
-    return told.select(*GROUP, *(column.alias(name) for name, column in changed.items()), *kept)
+def _are_kept(told: Iterable[Told]) -> Iterator[bool]:
+    """Whether each event was written with its records. An empty consumer group that turns classic
+    is deleted by a record, but its first member has none before the end of a rebalance."""
+    turned_ms: int | None = None
+    for each in told:
+        match each.event:
+            case GroupConverted(direction="consumer->classic", is_live=False):
+                turned_ms = each.at_ms
+            case _:
+                pass
+        is_unwritten = isinstance(each.event, MemberJoined | GroupStateMoved)
+        yield each.process_id is None and not (is_unwritten and each.at_ms == turned_ms)
+
+
+def _ahead(told: Sequence[Told], are_kept: Sequence[bool]) -> list[Ahead]:
+    """What comes after each event; an end includes the event itself."""
+    found: list[Ahead] = []
+    end: _End | None = None
+    kept: int | None = None
+    completed: int | None = None
+    next_process: str | None = None
+    resumed = 0
+    for each, is_kept in zip(reversed(told), reversed(are_kept), strict=True):
+        if each.process_id is not None and next_process not in (None, each.process_id):
+            end = _End(each, resumed)
+        found.append((end, kept, completed))
+        if is_kept:
+            kept = each.position
+            if isinstance(each.event, GroupStateMoved):
+                completed = each.position
+        if each.process_id is not None:
+            next_process, resumed = each.process_id, each.position
+    found.reverse()
+    return found

@@ -6,16 +6,14 @@ continues from its last completed rebalance. That counts from the last event of 
 because its end is not known.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.member_states import MEMBER, member_states, nothing
+from gateway.pipeline.history import History
+from gateway.pipeline.tables.changes import ChangeRow
+from gateway.pipeline.tables.member_states import Being, Point, member_states
+from gateway.pipeline.tables.neighbors import with_next
 from gateway.pipeline.tables.row import Row
-from gateway.pipeline.tables.windows import so_far
 
 
 class TimelineRow(Row):
@@ -46,51 +44,53 @@ class TimelineRow(Row):
     """The reason for the member's departure, if that ended it."""
 
 
-def timeline(changes: DataFrame) -> DataFrame:
+def timeline(history: History, changes: Sequence[ChangeRow]) -> list[TimelineRow]:
     """See `TimelineRow`."""
-    changes = changes.repartition(*GROUP)
-    points = _group_states(changes).unionByName(member_states(changes))
-    is_so = F.when(F.col("is_present"), F.struct("kind", "protocol", "state"))
-    return _intervals(points.withColumn("so", is_so)).select(*struct_of(TimelineRow).names)
+    of_group = [
+        Point(at_ms=change.at_ms, event=change.event, being=Being(change.kind, None, change.state))
+        for change in changes
+    ]
+    found = _rows(history, None, None, of_group)
+    for member_id, instance_id, points in member_states(changes):
+        found += _rows(history, member_id, instance_id, points)
+    return found
 
 
-def _group_states(changes: DataFrame) -> DataFrame:
-    return changes.select(
-        *GROUP,
-        "place",
-        "at_ms",
-        "event",
-        nothing().alias("cause"),
-        nothing().alias("member_id"),
-        nothing().alias("instance_id"),
-        F.lit(True).alias("is_present"),
-        "kind",
-        nothing().alias("protocol"),
-        "state",
-        F.lit(False).alias("is_from_before"),
-    )
-
-
-def _intervals(points: DataFrame) -> DataFrame:
+def _rows(
+    history: History, member_id: str | None, instance_id: str | None, points: Sequence[Point]
+) -> list[TimelineRow]:
     """Intervals from each change to the next. An absent member has no state."""
+    differing = list(_differing(points))
     # Of one millisecond only the last change counts; it may restore the earlier state.
-    next_ms = F.lead("at_ms").over(so_far("member_id"))
-    lasting = _differing(points).withColumn("next_ms", next_ms)
-    intervals = _differing(lasting.where(~F.col("at_ms").eqNullSafe(F.col("next_ms"))))
-    return intervals.select(
-        *MEMBER,
-        "instance_id",
-        "so",
-        "so.*",
-        F.col("at_ms").alias("from_ms"),
-        "is_from_before",
-        F.lead("at_ms").over(so_far("member_id")).alias("to_ms"),
-        F.lead("event").over(so_far("member_id")).alias("ended_by"),
-        F.lead("cause").over(so_far("member_id")).alias("cause"),
-    ).where(F.col("so").isNotNull())
+    lasting = [
+        point
+        for point, after in with_next(differing)
+        if after is None or after.at_ms != point.at_ms
+    ]
+    return [
+        TimelineRow(
+            cluster_id=history.cluster_id,
+            group_id=history.group_id,
+            member_id=member_id,
+            instance_id=instance_id,
+            kind=point.being.kind,
+            protocol=point.being.protocol,
+            state=point.being.state,
+            from_ms=point.at_ms,
+            is_from_before=point.is_from_before,
+            to_ms=end.at_ms if end else None,
+            ended_by=end.event if end else None,
+            cause=end.cause if end else None,
+        )
+        for point, end in with_next(list(_differing(lasting)))
+        if point.being is not None
+    ]
 
 
-def _differing(points: DataFrame) -> DataFrame:
+def _differing(points: Sequence[Point]) -> Iterator[Point]:
     """The points that differ from the one before."""
-    before = F.lag("so").over(so_far("member_id"))
-    return points.withColumn("before", before).where(~F.col("so").eqNullSafe(F.col("before")))
+    before: Being | None = None
+    for point in points:
+        if point.being != before:
+            before = point.being
+            yield point

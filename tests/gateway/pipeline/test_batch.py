@@ -84,19 +84,15 @@ def hostile(scribe: Scribe) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_no_input_stops_a_run(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each invalid line is counted, in files of any name, and with few files also with its
-    place."""
-    from gateway.pipeline import batch  # needs PySpark
+def test_no_input_stops_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Each invalid line is counted, with its place, in files of any name."""
+    from gateway.pipeline.analysis import Analysis  # needs PySpark
     from gateway.pipeline.folders import Folder
     from gateway.pipeline.lines import read_lines
     from gateway.pipeline.parsing import TEXT_MAX
+    from gateway.pipeline.report.numbers.whole import report
     from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
-    from gateway.pipeline.tables.catalog import ALL_ROWS
 
-    monkeypatch.setattr(batch, "REJECTED_FILES_MAX", 1)
     events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))
     events.mkdir()
     lines: list[str] = []
@@ -107,17 +103,20 @@ def test_no_input_stops_a_run(
     good = len(lines)
     (events / ODD_NAME).write_text("\n".join([*lines, *BAD]))
     (events / "one too many").write_text("garbage\n")
-    tables = batch.make_tables(spark, read_lines(spark, [str(events)]), output)
-    report = write_report(tables, ALL_ROWS, output, top=10)
+    analysis = Analysis(spark, output, top=10)
+    digest = analysis.make(read_lines(spark, [str(events)]))
+    made = report(digest, analysis.drawn(digest))
+    write_report(made, output)
     places = {f"line {good + n}" for n in range(1, len(BAD) + 1)}
-    assert {row.place for row in tables["rejected"].collect()} == {*places, None}
-    assert report.totals.rejected_lines == len(BAD) + 1
-    assert report.totals.groups == 4
-    assert len({group.group_id for group in report.groups}) == 4
+    rejected = analysis.tables()["rejected"].collect()
+    assert {row.place for row in rejected} == {*places, "line 1"}
+    assert made.totals.rejected_lines == len(BAD) + 1
+    assert made.totals.groups == 4
+    assert len({group.group_id for group in made.groups}) == 4
     told = re.findall(r'"(?:[^"\\]|\\.)*"', (tmp_path / "out" / NUMBERS).read_text())
     assert max(map(len, told)) < 2 * TEXT_MAX, "of names, and of what was rejected"
-    protocols = {member.protocol for group in report.groups for member in group.members}
+    protocols = {member.protocol for group in made.groups for member in group.members}
     assert protocols == {"classic"}, "of a member with a long name, too"
-    assert report.totals.missing_events > LAST
+    assert made.totals.missing_events > LAST
     page = (tmp_path / "out" / PAGE).read_text()
     assert "<script" not in page

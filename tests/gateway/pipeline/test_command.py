@@ -145,7 +145,7 @@ def test_a_check_of_a_demo_finds_planted_faults(
     assert commands.run(check) == 0, capsys.readouterr().out
     assert "faulty" not in (output / "report.html").read_text()
     assert sorted(each.name for each in output.iterdir() if each.suffix != ".crc") == [
-        *("lock", "report.html", "report.json", "stored", "tables")
+        *("lock", "report.html", "report.json", "tables")
     ]
 
 

@@ -18,7 +18,7 @@ def test_invalid_bytes_become_the_same_text(spark: SparkSession, tmp_path: Path)
     from pyspark.sql import functions as F  # needs PySpark
 
     from gateway.pipeline.growing_files import Reader
-    from gateway.pipeline.lines import places, read_lines
+    from gateway.pipeline.lines import read_lines
 
     dice = random.Random(1)
     file = tmp_path / "garbage"
@@ -31,6 +31,6 @@ def test_invalid_bytes_become_the_same_text(spark: SparkSession, tmp_path: Path)
         for batch in stream.read(each)
     )
     streamed = sorted(row["line"].encode() for batch in read for row in batch.to_pylist())
-    for of_batch in (read_lines(spark, [str(file)]), places(spark, [str(file)])):
-        stored = of_batch.select(F.col("line").cast("binary").alias("line")).collect()
-        assert sorted(bytes(row.line) for row in stored) == streamed
+    of_batch = read_lines(spark, [str(file)])
+    stored = of_batch.select(F.col("line").cast("binary").alias("line")).collect()
+    assert sorted(bytes(row.line) for row in stored) == streamed

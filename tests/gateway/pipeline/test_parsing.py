@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
@@ -17,33 +16,28 @@ from gateway.events.group_events import (
 )
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.parsing import ENVELOPE, FIELDS
-from gateway.pipeline.tables.granted import granted
-from tests.support.scribe import GROUP, START_MS, Scribe, histories, parsed, without
+from gateway.pipeline.parsing import content_of, parse
+from tests.support.scribe import GROUP, START_MS, Scribe, without
 
 
-def test_every_field_of_every_event_is_a_column() -> None:
-    """No name occurs twice or in the envelope."""
-    assert {"member_id", "partitions", "offsets", "starts", "direction"} <= set(FIELDS.names)
-    assert not set(FIELDS.names) & set(ENVELOPE.names)
-
-
-def test_an_event_is_parsed_with_its_fields(spark: SparkSession) -> None:
-    """Objects are included, and the fields of other events are null."""
+def test_an_event_is_parsed_with_its_fields() -> None:
+    """Objects are included."""
     scribe = Scribe()
     scribe.tell(1, GroupCreated(kind="classic"))
     assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
     scribe.tell(2, assigned)
     scribe.beside(3, COMMITTED)
-    created, given, commit = parsed(spark, *scribe.lines).collect()
-    assert [row.problem for row in (created, given, commit)] == [None] * 3
-    assert (created.event, created.kind, created.partitions) == ("group_created", "classic", None)
+    (created, _), (given, _), (commit, problem) = map(parse, scribe.lines)
+    assert created is not None
+    assert given is not None
+    assert commit is not None
+    assert problem is None
+    assert created.fields == GroupCreated(kind="classic")
     assert (given.group_id, given.sequence, given.process_id) == (GROUP, 2, None)
-    assert (given.member_id, given.member_epoch, given.partitions) == ("m", 3, {"t": [0, 2]})
+    assert given.fields == assigned
     assert given.at_ms == START_MS + 2000
-    assert given.line is None, "the text is kept where it is needed only"
     assert (commit.process_id, commit.sequence, commit.after) == ("p", 1, 2)
-    assert commit.offsets["t"][0].asDict() == COMMITTED.offsets["t"][0].model_dump()
+    assert commit.fields == COMMITTED
 
 
 def told(**changes: Any) -> str:
@@ -78,9 +72,16 @@ BAD: Mapping[str, str] = {
     "[]": "it is not an event",
     "5": "it is not an event",
     told()[:-20]: "it is not an event",
-    told(at_ms="yesterday"): "it is not an event",
-    told(fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}): "it is not an event",
-    told(sequence=1 << 70): "it is not an event",
+    told(at_ms="yesterday"): "its envelope is incomplete",
+    told(
+        fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}
+    ): "partitions_assigned has an invalid value",
+    of(TopicsGone(topics=("t",)), topics=["x" * 40_000]): "topics_gone has an invalid value",
+    told(
+        fields={"member_id": "m", "member_epoch": 1 << 63, "partitions": {}}
+    ): "partitions_assigned has an invalid value",
+    told(sequence=1 << 70): "its envelope is incomplete",
+    told(gateway_id="x" * 40_000): "its envelope is incomplete",
     told(sequence=0): "its envelope is incomplete",
     without(told(), "gateway_id"): "its envelope is incomplete",
     without(told(), "group_id"): "its envelope is incomplete",
@@ -101,15 +102,12 @@ BAD: Mapping[str, str] = {
 
 
 @pytest.mark.parametrize("line", BAD)
-def test_an_invalid_line_has_a_reason(spark: SparkSession, line: str) -> None:
-    """The valid line after it is read."""
-    bad, good = parsed(spark, line, told()).collect()
-    assert bad.problem == BAD[line]
-    assert bad.line == line
-    assert good.problem is None
+def test_an_invalid_line_has_a_reason(line: str) -> None:
+    """The first one counts."""
+    assert parse(line)[1] == BAD[line]
 
 
-def test_a_line_with_several_events_is_invalid(spark: SparkSession) -> None:
+def test_a_line_with_several_events_is_invalid() -> None:
     """It may come from a file without a final line break, or from a crash of the machine. Reading
     only the first event would silently lose the second. White space around an event is allowed."""
     event, other = told(), told(sequence=2)
@@ -127,15 +125,39 @@ def test_a_line_with_several_events_is_invalid(spark: SparkSession) -> None:
         f"[{event}]",
         f'"{event}',
     ]
-    *bad, good = parsed(spark, *lines, f" {event}\t\r").collect()
-    assert [(row.problem, row.line, row.is_numbered) for row in bad] == [
-        ("it is not an event", line, False) for line in lines
-    ]
-    assert (good.problem, good.sequence) == (None, 1)
+    assert [parse(line) for line in lines] == [(None, "it is not an event")] * len(lines)
+    good, problem = parse(f" {event}\t\r")
+    assert good is not None
+    assert (problem, good.sequence) == (None, 1)
 
 
-def test_a_repeated_key_is_accepted(spark: SparkSession) -> None:
-    """JSON allows it, and one of the values counts."""
-    line = told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]')
-    owned = granted(histories(spark, line)).collect()
-    assert sorted(row.partition for row in owned) == [0, 1, 2]
+def test_a_repeated_key_is_accepted() -> None:
+    """JSON allows it, and the last value counts."""
+    line, problem = parse(told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]'))
+    assert problem is None
+    assert line is not None
+    assert isinstance(line.fields, PartitionsAssigned)
+    assert line.fields.partitions == {"t": (1,)}
+
+
+def test_unknown_fields_are_ignored() -> None:
+    """A later groupferry may tell more."""
+    line, problem = parse(of(GroupCreated(kind="classic"), more=[1]))
+    assert problem is None
+    assert line is not None
+    assert line.fields == GroupCreated(kind="classic")
+
+
+def test_a_line_with_an_unreadable_event_keeps_its_place() -> None:
+    """Its number is not missing."""
+    for text in (told(schema_version=9), told(event="partitions_vanished"), of(MOVED, to_state=5)):
+        line, problem = parse(text)
+        assert problem is not None
+        assert line is not None
+        assert (line.sequence, line.fields) == (1, None)
+
+
+def test_lines_that_are_equal_have_the_same_content() -> None:
+    """Others do not."""
+    assert content_of(told()) == content_of(told())
+    assert content_of(told()) != content_of(told(sequence=2))

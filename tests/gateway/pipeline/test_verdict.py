@@ -1,44 +1,33 @@
 """The verdict has each planted fault, with everything needed to investigate it."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
-from pydantic import BaseModel
-from pyspark.sql import DataFrame, SparkSession
 
 from gateway.events.member_events import PartitionsReleased
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.changes import changes
-from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
-from gateway.pipeline.tables.lost_commits import LostCommitRow, lost_commits
-from gateway.pipeline.tables.offsets import OffsetRow, offsets
-from gateway.pipeline.tables.ownership import OwnershipRow, ownership
-from gateway.pipeline.tables.rejected import RejectedRow, rejected
-from gateway.pipeline.tables.sequences import SequenceRow, sequences
-from gateway.pipeline.verdict import EVIDENCE_MAX, judge
+from gateway.pipeline.fold import Tables
+from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.verdict import EVIDENCE_MAX, Verdict, judge
+from tests.support.folds import folds
 from tests.support.offset_tales import OffsetTale
-from tests.support.scribe import START_MS, Scribe, histories, parsed
-
-EMPTY: Mapping[str, type[BaseModel]] = {
-    "ownership": OwnershipRow,
-    "offsets": OffsetRow,
-    "lost_commits": LostCommitRow,
-    "sequences": SequenceRow,
-    "contradictions": ContradictionRow,
-    "rejected": RejectedRow,
-}
+from tests.support.report_tables import tables
+from tests.support.scribe import START_MS, Scribe
 
 
-def tables(spark: SparkSession, **rows: list[dict[str, Any]]) -> dict[str, DataFrame]:
-    """All tables, with only these rows."""
-    return {
-        name: spark.createDataFrame(rows.get(name, []), struct_of(row))
-        for name, row in EMPTY.items()
-    }
+def judged(*tables: Tables, has_groups: bool = True) -> Verdict:
+    """The verdict on these tables of one group."""
+    digest = Digest(top=1)
+    for each in tables:
+        digest.add(("", "g") if has_groups else None, each)
+    digest.cut()
+    digest.groups = int(has_groups)
+    return judge(digest)
 
 
-def test_every_planted_fault_is_reported(spark: SparkSession) -> None:
+def verdict_on(*lines: str) -> Verdict:
+    """The verdict on these lines."""
+    return judged(*(tables for _key, tables in folds(*lines)))
+
+
+def test_every_planted_fault_is_reported() -> None:
     """Two owners, an offset that went back, and lost lines: member, place, time and line are
     given."""
     it = OffsetTale("orders\x1b")
@@ -53,26 +42,19 @@ def test_every_planted_fault_is_reported(spark: SparkSession) -> None:
     it.gets(8, "d")
     it.fetches(9, "d", 40)
     twice = {
-        **dict.fromkeys(OwnershipRow.model_fields),
         "group_id": "orders\x1b",
-        "topic": "t",
-        "partition": 0,
         "kind": "overlap",
         "basis": "stated",
         "member_id": "b",
         "other_member_id": "a",
         "from_ms": START_MS + 2000,
+        "to_ms": None,
     }
     lines = [*it.scribe.lines, it.scribe.lines[-3].replace('"b"', '"c\\u001b"')]
-    verdict = judge(
-        ownership=tables(spark, ownership=[twice])["ownership"],
-        offsets=offsets(histories(spark, *lines)),
-        lost_commits=lost_commits(histories(spark, *lines)),
-        sequences=sequences(parsed(spark, *lines)),
-        contradictions=contradictions(parsed(spark, *lines)),
-        rejected=tables(spark)["rejected"],
-        has_groups=True,
-    )
+    found = [each for _key, each in folds(*lines)]
+    for each in found:
+        each.ownership = []
+    verdict = judged(*found, tables(ownership=[twice]))
     assert not verdict.is_safe
     where = 'group "orders\\u001b"'
     assert verdict.lines == (
@@ -94,7 +76,7 @@ def test_every_planted_fault_is_reported(spark: SparkSession) -> None:
     )
 
 
-def test_owners_from_before_the_first_event_are_reported(spark: SparkSession) -> None:
+def test_owners_from_before_the_first_event_are_reported() -> None:
     """Two members released a partition that they had owned before the first event, so both had
     owned it."""
     scribe = Scribe()
@@ -102,9 +84,7 @@ def test_owners_from_before_the_first_event_are_reported(spark: SparkSession) ->
     for at_s, member_id in ((1, "a"), (3, "b")):
         given = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0,)})
         scribe.tell(at_s, given)
-    story = histories(spark, *scribe.lines)
-    found = {**tables(spark), "ownership": ownership(story, changes(story))}
-    verdict = judge(**found, has_groups=True)
+    verdict = verdict_on(*scribe.lines)
     assert verdict.lines[:2] == (
         "1 partitions owned twice:",
         "  group orders: t-0 had b and a as granted,"
@@ -112,23 +92,11 @@ def test_owners_from_before_the_first_event_are_reported(spark: SparkSession) ->
     )
 
 
-def test_harmless_rows_are_not_reported(spark: SparkSession) -> None:
+def test_harmless_rows_are_not_reported() -> None:
     """Owners, gaps, seeks and resets are harmless."""
-    owner = {
-        **dict.fromkeys(OwnershipRow.model_fields),
-        "group_id": "orders",
-        "kind": "owner",
-        "from_ms": 1,
-    }
-    commit = {**dict.fromkeys(OffsetRow.model_fields), "group_id": "orders", "from_ms": 1}
-    verdict = judge(
-        **tables(
-            spark,
-            ownership=[owner, {**owner, "kind": "gap"}],
-            offsets=[{**commit, "finding": finding} for finding in (None, "seek", "reset")],
-        ),
-        has_groups=True,
-    )
+    owner = {"kind": "owner", "from_ms": 1}
+    commits = [{"finding": finding, "from_ms": 1} for finding in (None, "seek", "reset")]
+    verdict = judged(tables(ownership=[owner, {**owner, "kind": "gap"}], offsets=commits))
     assert verdict.is_safe
     assert verdict.lines == (
         "no partitions owned twice",
@@ -140,7 +108,7 @@ def test_harmless_rows_are_not_reported(spark: SparkSession) -> None:
     )
 
 
-def test_unreadable_events_are_not_called_safe(spark: SparkSession) -> None:
+def test_unreadable_events_are_not_called_safe() -> None:
     """An unreadable event of a group counts as missing, wherever it is in its sequence. Unknown
     events and garbage are only counted."""
     it = OffsetTale("orders")
@@ -148,10 +116,8 @@ def test_unreadable_events_are_not_called_safe(spark: SparkSession) -> None:
     lines = it.scribe.lines
     newer = lines[-1].replace('"schema_version":1', '"schema_version":2')
     other = lines[-1].replace('"partitions_assigned"', '"partitions_blessed"')
-    none = tables(spark)
     for line, faults in ((newer, 1), (other, 0), (lines[-1][:-9], 0), ("garbage", 0)):
-        bad = rejected(parsed(spark, *lines[:-1], line))
-        verdict = judge(**{**none, "rejected": bad}, has_groups=True)
+        verdict = verdict_on(*lines[:-1], line)
         assert [fault.count for fault in verdict.faults] == [0, 0, 0, 0, 0, faults]
         assert verdict.is_safe == (not faults)
         assert verdict.lines[-1] == "1 lines could not be read: tables/rejected"
@@ -162,19 +128,18 @@ def test_unreadable_events_are_not_called_safe(spark: SparkSession) -> None:
             )
 
 
-def test_an_empty_input_is_not_called_safe(spark: SparkSession) -> None:
+def test_an_empty_input_is_not_called_safe() -> None:
     """A user may have named the wrong folder."""
-    verdict = judge(**tables(spark), has_groups=False)
+    verdict = judged(has_groups=False)
     assert not verdict.is_safe
     assert verdict.lines == ("nothing to judge: the events mention no group",)
 
 
 @pytest.mark.parametrize("more", [0, 5])
-def test_the_first_faults_are_listed_and_the_rest_counted(spark: SparkSession, more: int) -> None:
-    """At most EVIDENCE_MAX rows of a kind are fetched."""
+def test_the_first_faults_are_listed_and_the_rest_counted(more: int) -> None:
+    """At most EVIDENCE_MAX rows of a kind are listed."""
     gaps = [
         {
-            **dict.fromkeys(SequenceRow.model_fields),
             "gateway_id": "g",
             "process_id": f"p{number}",
             "missing_from": 2,
@@ -184,7 +149,7 @@ def test_the_first_faults_are_listed_and_the_rest_counted(spark: SparkSession, m
         }
         for number in reversed(range(EVIDENCE_MAX + more))
     ]
-    verdict = judge(**tables(spark, sequences=gaps), has_groups=True)
+    verdict = judged(tables(sequences=gaps))
     assert not verdict.is_safe
     (missing,) = (fault for fault in verdict.faults if fault.name == "gaps in sequences")
     assert missing.count == EVIDENCE_MAX + more

@@ -1,4 +1,5 @@
-"""Computes the report's numbers from the tables. Everything collected here has a named limit.
+"""Computes the report's numbers from the tables. Everything kept here has a named limit.
 
-Each module makes one part of the `Report`; `whole` combines them.
+A `Digest` sums up the tables of any number of groups; digests are added up. `whole` makes the
+report from the digest of everything.
 """

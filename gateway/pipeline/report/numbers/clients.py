@@ -1,49 +1,84 @@
 """Members by client version and readiness, over all groups."""
 
-from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F
+from collections import Counter
+from collections.abc import Iterable
+
+from pydantic import BaseModel
 
 from gateway.pipeline.report.model import ClientVersion
-from gateway.pipeline.report.numbers.limits import first_of
+from gateway.pipeline.report.numbers.limits import short_or_none
+from gateway.pipeline.tables.readiness import ReadinessRow
 
 VERSIONS_MAX = 40
 REASONS_MAX = 3
 """Reasons shown for a version's blocked groups."""
+KEPT_MAX = 1_000
+"""Versions and reasons that are counted each; the others are left out."""
 
-_VERSION = ("software_name", "software_version")
+
+class VersionSum(BaseModel):
+    """The members of one client version."""
+
+    software_name: str | None
+    software_version: str | None
+    groups: int = 0
+    members: int = 0
+    on_consumer: int = 0
+    ready: int = 0
+    too_old: int = 0
+    unknown: int = 0
+    blocked: Counter[str] = Counter()
+    """By the reason."""
+
+    def add(self, rows: Iterable[ReadinessRow]) -> None:
+        """Add the rows of one group."""
+        self.groups += 1
+        for row in rows:
+            self.members += row.members
+            if row.protocol == "consumer":
+                self.on_consumer += row.members
+            elif row.speaks_consumer is None:
+                self.unknown += row.members
+            elif not row.speaks_consumer:
+                self.too_old += row.members
+            elif row.can_convert:
+                self.ready += row.members
+            elif row.blocked_by in self.blocked or len(self.blocked) < KEPT_MAX:
+                self.blocked[row.blocked_by or ""] += row.members
+
+    def merge(self, other: "VersionSum") -> None:
+        """Add the sums of other groups."""
+        self.groups += other.groups
+        self.members += other.members
+        self.on_consumer += other.on_consumer
+        self.ready += other.ready
+        self.too_old += other.too_old
+        self.unknown += other.unknown
+        self.blocked.update(other.blocked)
 
 
-def clients(readiness: DataFrame) -> tuple[tuple[ClientVersion, ...], int]:
+def clients(sums: Iterable[VersionSum]) -> tuple[tuple[ClientVersion, ...], int]:
     """The versions with most members, and how many are left out."""
-    on_consumer = F.col("protocol") == "consumer"
-    knows = F.col("speaks_consumer")
-    can = F.coalesce(F.col("can_convert"), F.lit(False))
-    # A group has at most one reason, so counts by reason can be added up.
-    by_reason = readiness.groupBy(*_VERSION, "blocked_by").agg(
-        F.countDistinct("cluster_id", "group_id").alias("groups"),
-        _members(on_consumer).alias("on_consumer"),
-        _members(~on_consumer & knows & can).alias("ready"),
-        _members(~on_consumer & ~knows).alias("too_old"),
-        _members(~on_consumer & knows.isNull()).alias("unknown"),
-        _members(~on_consumer & knows & ~can).alias("blocked"),
-        F.sum("members").alias("members"),
+    in_order = sorted(sums, key=_order)
+    versions = tuple(map(_version, in_order[:VERSIONS_MAX]))
+    return versions, len(in_order) - len(versions)
+
+
+def _order(each: VersionSum) -> tuple[object, ...]:
+    names = (each.software_name, each.software_version)
+    return -each.members, *((name is None, name or "") for name in names)
+
+
+def _version(each: VersionSum) -> ClientVersion:
+    reasons = sorted(each.blocked.items(), key=lambda item: (-item[1], item[0]))
+    return ClientVersion(
+        software_name=short_or_none(each.software_name),
+        software_version=short_or_none(each.software_version),
+        groups=each.groups,
+        on_consumer=each.on_consumer,
+        ready=each.ready,
+        too_old=each.too_old,
+        unknown=each.unknown,
+        blocked=each.blocked.total(),
+        blocked_by=tuple(filter(None, (reason for reason, _ in reasons[:REASONS_MAX]))),
     )
-    counts = ("groups", "on_consumer", "ready", "too_old", "unknown", "blocked", "members")
-    reason = F.struct(-F.col("blocked"), "blocked_by")
-    reasons = F.sort_array(F.collect_list(F.when(F.col("blocked") > 0, reason)))
-    by_version = by_reason.groupBy(*_VERSION).agg(
-        *(F.sum(name).alias(name) for name in counts),
-        F.slice(reasons, 1, REASONS_MAX)["blocked_by"].alias("blocked_by"),
-    )
-    order = (F.desc("members"), *(F.asc_nulls_last(name) for name in _VERSION))
-    rows, left_out = first_of(by_version, order, VERSIONS_MAX)
-    return tuple(_version(row) for row in rows), left_out
-
-
-def _version(row: Row) -> ClientVersion:
-    values = {name: row[name] for name in ClientVersion.model_fields}
-    return ClientVersion(**{**values, "blocked_by": tuple(filter(None, row.blocked_by))})
-
-
-def _members(condition: Column) -> Column:
-    return F.coalesce(F.sum(F.when(condition, F.col("members"))), F.lit(0))

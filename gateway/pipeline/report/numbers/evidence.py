@@ -1,75 +1,113 @@
 """The rows of evidence: the gravest of each kind up to a limit, with a count of the others."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
-from gateway.pipeline.report.model import Column, Evidence
-from gateway.pipeline.report.numbers.limits import first_of
+from gateway.pipeline.report.model import Cell, Column, Evidence
+from gateway.pipeline.report.numbers.limits import short
+from gateway.pipeline.tables.catalog import ALL_ROWS
+
+R = TypeVar("R", bound=BaseModel)
 
 ROWS_MAX = 200
 TEXT_MAX = 1_000
 """Characters of a text on the page."""
+_CANDIDATES_MAX = 5 * ROWS_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """Selects rows of a table by a Spark SQL condition, with their order; `-` means descending."""
+class Kind:
+    """Selects rows of a table, with their order; `-` means descending."""
 
     table: str
-    condition: str
     order: Sequence[str]
+    is_one: Callable[[Any], bool] = field(default=lambda _row: True)
 
 
-_KINDS: Mapping[str, _Kind] = {
-    "overlaps": _Kind("ownership", "kind = 'overlap'", ("from_ms",)),
-    "regressions": _Kind("offsets", "finding = 'regression'", ("from_ms",)),
-    "lost_commits": _Kind("lost_commits", "true", ("at_ms",)),
-    "missing_events": _Kind("sequences", "true", ("from_ms",)),
-    "contradictions": _Kind("contradictions", "true", ("at_ms",)),
-    "differences": _Kind("differences", "true", ("at_ms",)),
-    "moves_back": _Kind("offsets", "finding in ('seek', 'reset')", ("from_ms",)),
-    "migrations": _Kind("migrations", "true", ("-unowned_partition_s", "from_ms")),
-    "rebalances": _Kind(
-        "rebalances", "true", ("-members_disturbed", "-partitions_moved", "from_ms")
-    ),
-    "readiness": _Kind("readiness", "true", ("can_convert", "-members")),
-    "rejected_lines": _Kind("rejected", "true", ("-group_id", "file", "place")),
+KINDS: Mapping[str, Kind] = {
+    "overlaps": Kind("ownership", ("from_ms",), lambda row: row.kind == "overlap"),
+    "regressions": Kind("offsets", ("from_ms",), lambda row: row.finding == "regression"),
+    "lost_commits": Kind("lost_commits", ("at_ms",)),
+    "missing_events": Kind("sequences", ("from_ms",)),
+    "contradictions": Kind("contradictions", ("at_ms",)),
+    "differences": Kind("differences", ("at_ms",)),
+    "moves_back": Kind("offsets", ("from_ms",), lambda row: row.finding in ("seek", "reset")),
+    "migrations": Kind("migrations", ("-unowned_partition_s", "from_ms")),
+    "rebalances": Kind("rebalances", ("-members_disturbed", "-partitions_moved", "from_ms")),
+    "readiness": Kind("readiness", ("can_convert", "-members")),
+    "rejected_lines": Kind("rejected", ("-is_unread", "file", "place")),
 }
 
 
-def evidence(
-    tables: Mapping[str, DataFrame], rows_of: Mapping[str, type[BaseModel]]
-) -> Mapping[str, Evidence]:
-    """The evidence by key of the page; `rows_of` has the models of the tables' rows, by name."""
-    return {
-        key: _evidence(kind, tables[kind.table].where(kind.condition), rows_of[kind.table])
-        for key, kind in _KINDS.items()
-    }
+class Gravest(BaseModel, Generic[R]):
+    """The gravest rows of one kind."""
+
+    count: int = 0
+    """All rows."""
+    rows: list[R] = []
+
+    def add(self, kind: Kind, rows: Iterable[R]) -> None:
+        """Add rows; those that the limit leaves out are only counted."""
+        before = len(self.rows)
+        self.rows += rows
+        self.count += len(self.rows) - before
+        if len(self.rows) > _CANDIDATES_MAX:
+            self.cut(kind)
+
+    def merge(self, kind: Kind, other: "Gravest[R]") -> None:
+        """Add the rows of another one."""
+        self.count += other.count
+        self.rows += other.rows
+        self.cut(kind)
+
+    def cut(self, kind: Kind) -> None:
+        """Keep the gravest rows, in their order."""
+        for name in reversed((*kind.order, *type(self.rows[0]).model_fields) if self.rows else ()):
+            column = name.removeprefix("-")
+            self.rows.sort(key=lambda row: _key(getattr(row, column)), reverse=column != name)
+        del self.rows[ROWS_MAX:]
 
 
-def _evidence(kind: _Kind, found: DataFrame, row: type[BaseModel]) -> Evidence:
-    columns = list(row.model_fields)
-    order = [
-        F.desc(name[1:]) if name.startswith("-") else F.asc(name)
-        for name in (*kind.order, *columns)
-    ]
-    rows, left_out = first_of(_cut(found.select(*columns)), order, ROWS_MAX)
+def _key(value: Any) -> tuple[bool, Any]:
+    """Null comes before any value."""
+    return value is not None, value
+
+
+def evidence(kind: Kind, found: Gravest[Any]) -> Evidence:
+    """The evidence of one kind for the page."""
+    row = ALL_ROWS[kind.table]
+    texts, names = _texts(row), kind.table != "rejected"  # rejected lines have no names
+    found.cut(kind)
+
+    def cell(name: str, value: Cell) -> Cell:
+        if name not in texts or not isinstance(value, str):
+            return value
+        return (short(value) if names else value)[:TEXT_MAX]
+
     return Evidence(
         table=kind.table,
         columns=tuple(
-            Column(name=name, meaning=" ".join((field.description or "").split()))
-            for name, field in row.model_fields.items()
+            Column(name=name, meaning=" ".join((column.description or "").split()))
+            for name, column in row.model_fields.items()
         ),
-        rows=tuple(each.asDict() for each in rows),
-        left_out=left_out,
+        rows=tuple(
+            {name: cell(name, getattr(each, name)) for name in row.model_fields}
+            for each in found.rows
+        ),
+        left_out=found.count - len(found.rows),
     )
 
 
-def _cut(found: DataFrame) -> DataFrame:
-    texts = [field.name for field in found.schema if field.dataType == StringType()]
-    return found.withColumns({name: F.substring(name, 1, TEXT_MAX) for name in texts})
+@cache
+def _texts(row: type[BaseModel]) -> frozenset[str]:
+    """The columns with names and other texts."""
+    return frozenset(
+        name
+        for name, column in row.model_fields.items()
+        if column.annotation is str or str in typing.get_args(column.annotation)
+    )

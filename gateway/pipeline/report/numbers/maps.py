@@ -1,96 +1,140 @@
 """The ownership maps: what is drawn of each group, the worst first, and what a limit leaves out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Row, Window
-from pyspark.sql import functions as F
-
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.report.model import Interval, OwnershipMap, PartitionStory
-from gateway.pipeline.report.numbers.chosen import Chosen, Key, key_of
-from gateway.pipeline.report.numbers.limits import made, of_each
+from gateway.pipeline.report.model import Interval, MemberName, OwnershipMap, PartitionStory
+from gateway.pipeline.report.numbers.limits import short, short_or_none
 from gateway.pipeline.report.window import Span
+from gateway.pipeline.tables.intervals import Kind
+from gateway.pipeline.tables.ownership import OwnershipRow
+from gateway.pipeline.tables.timeline import TimelineRow
 
 PARTITIONS_MAX = 40
 INTERVALS_MAX = 600
 """Intervals per group, fewer if there are very many groups: see `of_each`."""
 
-_PLACE = ("topic", "partition")
+
+class _Drawn(NamedTuple):
+    """An interval, cut off at the time shown."""
+
+    topic: str
+    partition: int
+    from_ms: int
+    kind: Kind
+    member_id: str | None
+    other_member_id: str | None
+    to_ms: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The partition."""
+        return self.topic, self.partition
+
+    @property
+    def length_ms(self) -> int:
+        """How long it lasted."""
+        return self.to_ms - self.from_ms
+
+    @property
+    def importance(self) -> tuple[bool, bool, int, int, str]:
+        """What comes first in its partition: overlaps, gaps, long ones."""
+        is_least = self.kind != "overlap", self.kind != "gap", -self.length_ms
+        return *is_least, self.from_ms, self.member_id or ""
 
 
-def maps(
-    ownership: DataFrame, windows: Mapping[Key, tuple[Span, Span]]
-) -> Mapping[Key, OwnershipMap]:
-    """The maps of groups. `windows` has the span to show and the whole span of each group."""
-    shown = {key: window for key, (window, _) in windows.items()}
-    chosen = Chosen(ownership.sparkSession, shown, "shown_from_ms long, shown_to_ms long")
-    drawn = _ranked(_clipped(chosen.of(ownership)))
-    most = of_each(INTERVALS_MAX, len(windows))
-    few = drawn.where((F.col("rank") <= PARTITIONS_MAX) & (F.col("nth") <= most))
-    rows = few.orderBy(*GROUP, *_PLACE, "from_ms", "kind", "member_id", "other_member_id").collect()
-    by_group = groupby(rows, key=key_of)
-    return {key: _map(list(found), *windows[key]) for key, found in by_group}
-
-
-def _clipped(ownership: DataFrame) -> DataFrame:
-    """Granted intervals, and overlaps of either basis, within the span to show."""
-    relevant = (F.col("basis") == "granted") | (F.col("kind") == "overlap")
-    clipped = (
-        ownership.where(relevant)
-        .select(
-            *GROUP,
-            *_PLACE,
-            "kind",
-            "member_id",
-            "other_member_id",
-            F.greatest("from_ms", "shown_from_ms").alias("from_ms"),  # ignores nulls
-            F.least("to_ms", "shown_to_ms").alias("to_ms"),
-            (F.col("shown_from_ms") == F.col("shown_to_ms")).alias("is_moment"),
-        )
-        .distinct()
-    )
-    has_length = (F.col("from_ms") < F.col("to_ms")) | (
-        (F.col("from_ms") == F.col("to_ms")) & ((F.col("kind") == "overlap") | F.col("is_moment"))
-    )
-    return clipped.where(has_length)
-
-
-def _ranked(drawn: DataFrame) -> DataFrame:
-    """Adds `rank` of the partition and `nth` of the interval in the group, and the group's totals
-    as `partitions` and `intervals`."""
-    length_ms = F.col("to_ms") - F.col("from_ms")
-    is_overlap, is_gap = F.col("kind") == "overlap", F.col("kind") == "gap"
-    of_partition = Window.partitionBy(*GROUP, *_PLACE)
-    in_group = Window.partitionBy(*GROUP)
-    bad = drawn.select(
-        "*",
-        F.max(is_overlap).over(of_partition).alias("is_bad"),
-        F.sum(F.when(is_gap, length_ms).otherwise(0)).over(of_partition).alias("gap_ms"),
-    )
-    worst_first = (F.desc("is_bad"), F.desc("gap_ms"), *_PLACE)
-    ranked = bad.withColumn("rank", F.dense_rank().over(in_group.orderBy(*worst_first)))
-    in_partition = (F.desc(is_overlap), F.desc(is_gap), F.desc(length_ms), "from_ms", "member_id")
-    return ranked.select(
-        "*",
-        F.max("rank").over(in_group).alias("partitions"),
-        F.count("*").over(in_group).alias("intervals"),
-        F.row_number().over(in_group.orderBy("rank", *in_partition)).alias("nth"),
-    )
-
-
-def _map(rows: Sequence[Row], shown: Span, whole: Span) -> OwnershipMap:
+def ownership_map(
+    ownership: Iterable[OwnershipRow], shown: Span, whole: Span, intervals_max: int
+) -> OwnershipMap | None:
+    """The map of one group: its granted intervals, and overlaps of either basis. None if nothing is
+    to be drawn."""
+    drawn = {each for row in ownership if (each := _cut_off(row, shown)) is not None}
+    if not drawn:
+        return None
+    by_place: dict[tuple[str, int], list[_Drawn]] = {}
+    for each in drawn:
+        by_place.setdefault(each.place, []).append(each)
+    worst_first = sorted(by_place, key=lambda place: (*_badness(by_place[place]), *place))
+    chosen = [
+        each
+        for place in worst_first[:PARTITIONS_MAX]
+        for each in sorted(by_place[place], key=lambda each: each.importance)
+    ][:intervals_max]
+    chosen.sort(key=lambda each: (*each[:4], each.member_id or "", each.other_member_id or ""))
     histories = tuple(
         PartitionStory(
-            topic=topic, partition=partition, intervals=tuple(made(Interval, row) for row in found)
+            topic=short(topic),
+            partition=partition,
+            intervals=tuple(
+                Interval(
+                    kind=each.kind,
+                    member_id=short_or_none(each.member_id),
+                    other_member_id=short_or_none(each.other_member_id),
+                    from_ms=each.from_ms,
+                    to_ms=each.to_ms,
+                )
+                for each in some
+            ),
         )
-        for (topic, partition), found in groupby(rows, key=lambda row: (row.topic, row.partition))
+        for (topic, partition), some in groupby(chosen, key=lambda each: each.place)
     )
     return OwnershipMap(
         from_ms=shown[0],
         to_ms=shown[1],
         is_all=shown == whole,
         partitions=histories,
-        partitions_left_out=rows[0].partitions - len(histories),
-        intervals_left_out=rows[0].intervals - len(rows),
+        partitions_left_out=len(by_place) - len(histories),
+        intervals_left_out=len(drawn) - len(chosen),
+    )
+
+
+def _cut_off(row: OwnershipRow, shown: Span) -> _Drawn | None:
+    """The part in the time shown."""
+    if row.basis != "granted" and row.kind != "overlap":
+        return None
+    from_ms = shown[0] if row.from_ms is None else max(row.from_ms, shown[0])
+    to_ms = shown[1] if row.to_ms is None else min(row.to_ms, shown[1])
+    may_be_moment = row.kind == "overlap" or shown[0] == shown[1]
+    if from_ms > to_ms or (from_ms == to_ms and not may_be_moment):
+        return None
+    members = row.member_id, row.other_member_id
+    return _Drawn(row.topic, row.partition, from_ms, row.kind, *members, to_ms)
+
+
+def _badness(drawn: Sequence[_Drawn]) -> tuple[bool, int]:
+    """A partition with two owners comes first, then the longest unowned."""
+    gap_ms = sum(each.length_ms for each in drawn if each.kind == "gap")
+    return all(each.kind != "overlap" for each in drawn), -gap_ms
+
+
+def names(told: OwnershipMap, timeline: Iterable[TimelineRow]) -> tuple[MemberName, ...]:
+    """The members in a map, by their first ownership."""
+    latest: dict[str, TimelineRow] = {}
+    for row in timeline:
+        if row.member_id is not None:
+            member_id = short(row.member_id)
+            if member_id not in latest or latest[member_id].from_ms <= row.from_ms:
+                latest[member_id] = row
+    return tuple(_name(member_id, latest) for member_id in _drawn_members(told))
+
+
+def _drawn_members(told: OwnershipMap) -> list[str]:
+    """The ids in a map, each once."""
+    intervals = sorted(
+        (interval.from_ms, story.topic, story.partition, member_id)
+        for story in told.partitions
+        for interval in story.intervals
+        for member_id in (interval.other_member_id, interval.member_id)
+        if member_id is not None
+    )
+    return list(dict.fromkeys(member_id for *_, member_id in intervals))
+
+
+def _name(member_id: str, latest: Mapping[str, TimelineRow]) -> MemberName:
+    row = latest.get(member_id)
+    return MemberName(
+        member_id=member_id,
+        instance_id=short_or_none(row.instance_id) if row else None,
+        protocol=row.protocol if row else None,
     )

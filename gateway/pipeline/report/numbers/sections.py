@@ -1,18 +1,23 @@
-"""The groups with a section, and the contents of each section."""
+"""The contents of a group's section, apart from its map."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from pydantic import BaseModel
 
-from gateway.pipeline.group_histories import GROUP
-from gateway.pipeline.report.model import GroupStory, Migration, MigrationStep, Share
-from gateway.pipeline.report.numbers.chosen import Chosen, key_of
-from gateway.pipeline.report.numbers.groups import counts
-from gateway.pipeline.report.numbers.limits import made, of_each
-from gateway.pipeline.report.numbers.maps import maps
-from gateway.pipeline.report.numbers.names import names
+from gateway.pipeline.fold import Tables
+from gateway.pipeline.report.model import (
+    GroupStory,
+    MemberName,
+    Migration,
+    MigrationStep,
+    OwnershipMap,
+    Share,
+)
+from gateway.pipeline.report.numbers.figures import Figures, has_members
+from gateway.pipeline.report.numbers.limits import of_each, short
+from gateway.pipeline.report.numbers.shares import Spell
+from gateway.pipeline.report.numbers.steps import Step
 from gateway.pipeline.report.window import Span, around, what_matters
 
 MIGRATIONS_MAX = 20
@@ -21,107 +26,146 @@ SHARES_MAX = 150
 STEPS_MAX = 60
 """Limits per group, lower if there are very many groups: see `of_each`."""
 
-_FIGURES = (
-    "findings",
-    "partitions",
-    "unowned_at_end",
-    "rebalances",
-    "members_disturbed",
-    "partitions_moved",
-    "partitions_moved_least",
-)
+Key: TypeAlias = tuple[str, str]
+"""Cluster id and group id."""
 
 
-def sections(
-    tables: Mapping[str, DataFrame],
-    worst: Sequence[Row],
-    *,
-    shares: DataFrame,
-    steps: DataFrame,
-    end_ms: int,
-) -> tuple[GroupStory, ...]:
-    """The sections, in the order of `worst`, which has rows of `groups`. Open spans end at
-    `end_ms`."""
-    if not worst:
-        return ()
-    spark = tables["timeline"].sparkSession
-    chosen = Chosen(spark, {key_of(row): () for row in worst})
-    migrations = chosen.first(
-        tables["migrations"], ["from_ms"], MIGRATIONS_MAX, partial(made, Migration)
+class Section(BaseModel):
+    """The contents, up to the limits."""
+
+    cluster_id: str
+    group_id: str
+    figures: Figures
+    has_members: bool
+    """Whether the group has members at the end."""
+    finding_times_ms: tuple[int, ...]
+    migrations: tuple[Migration, ...]
+    migrations_left_out: int
+    shares: tuple[Spell, ...]
+    """The longest ones, and the one that has not ended."""
+    shares_count: int
+    """All of them."""
+    steps: tuple[Step, ...]
+    steps_count: int
+    """All of them."""
+
+    @property
+    def key(self) -> Key:
+        """The group."""
+        return self.cluster_id, self.group_id
+
+    def whole(self, end_ms: int) -> Span:
+        """The whole span of the group. One known only from missing events has an empty one."""
+        from_ms = end_ms if self.figures.from_ms is None else self.figures.from_ms
+        ended_ms = None if self.has_members else self.figures.to_ms
+        return from_ms, end_ms if ended_ms is None else ended_ms
+
+    def shown(self, end_ms: int) -> Span:
+        """The span that its map shows."""
+        whole = self.whole(end_ms)
+        return around(what_matters(self.migrations, self.finding_times_ms, whole), whole)
+
+
+def section(
+    key: Key, tables: Tables, figures: Figures, shares: Sequence[Spell], steps: Sequence[Step]
+) -> Section:
+    """The section of a group."""
+    migrations = sorted(tables.migrations, key=lambda row: row.from_ms)
+    ended = sorted(
+        (spell for spell in shares if spell.to_ms is not None),
+        key=lambda spell: (spell.from_ms - (spell.to_ms or 0), spell.from_ms),
     )
-    findings_ms = chosen.first(
-        _findings(tables), ["found_ms"], FINDING_TIMES_MAX, lambda row: int(row.found_ms)
-    )
-    windows = {}
-    for row in worst:
-        key, whole = key_of(row), _whole(row, end_ms)
-        matters = what_matters(migrations[key][0], findings_ms[key][0], whole)
-        windows[key] = around(matters, whole), whole
-    drawn = maps(tables["ownership"], windows)
-    called = names(tables["timeline"], drawn)
-    # The longest shares say most. They are drawn in chronological order.
-    longest = (F.desc(F.col("to_ms") - F.col("from_ms")), "from_ms")
-    shown_shares = chosen.first(
-        _ended(shares, end_ms), longest, of_each(SHARES_MAX, len(worst)), partial(made, Share)
-    )
-    shown_steps = chosen.first(
-        _ended(steps, end_ms), ["migration", "number"], of_each(STEPS_MAX, len(worst)), _step
-    )
-    histories = []
-    for row in worst:
-        key = key_of(row)
-        histories.append(
-            GroupStory(
-                cluster_id=row.cluster_id,
-                group_id=row.group_id,
-                **counts(row, _FIGURES),
-                unowned_partition_s=row.unowned_ms / 1000,
-                finding_times_ms=findings_ms[key][0],
-                shares=tuple(sorted(shown_shares[key][0], key=lambda share: share.from_ms)),
-                shares_left_out=shown_shares[key][1],
-                migrations=migrations[key][0],
-                migrations_left_out=migrations[key][1],
-                steps=shown_steps[key][0],
-                steps_left_out=shown_steps[key][1],
-                ownership=drawn.get(key),
-                members=called.get(key, ()),
+    return Section(
+        cluster_id=key[0],
+        group_id=key[1],
+        figures=figures,
+        has_members=has_members(shares),
+        finding_times_ms=tuple(sorted(set(_finding_times(tables)))[:FINDING_TIMES_MAX]),
+        migrations=tuple(
+            Migration(
+                direction=row.direction,
+                from_ms=row.from_ms,
+                to_ms=row.to_ms,
+                is_complete=row.is_complete,
             )
-        )
-    return tuple(histories)
+            for row in migrations[:MIGRATIONS_MAX]
+        ),
+        migrations_left_out=max(0, len(migrations) - MIGRATIONS_MAX),
+        shares=(*ended[:SHARES_MAX], *(spell for spell in shares if spell.to_ms is None)),
+        shares_count=len(shares),
+        steps=tuple(steps[:STEPS_MAX]),
+        steps_count=len(steps),
+    )
 
 
-def _ended(rows: DataFrame, end_ms: int) -> DataFrame:
-    return rows.withColumn("to_ms", F.coalesce("to_ms", F.lit(end_ms)))
+def _finding_times(tables: Tables) -> Iterator[int]:
+    """The times of findings; the end if the beginning is unknown."""
+    for row in tables.ownership:
+        if row.kind == "overlap":
+            at_ms = row.to_ms if row.from_ms is None else row.from_ms
+            if at_ms is not None:
+                yield at_ms
+    yield from (row.from_ms for row in tables.offsets if row.finding == "regression")
+    yield from (row.from_ms for row in tables.sequences)
+    for found in (tables.lost_commits, tables.differences, tables.contradictions):
+        yield from (row.at_ms for row in found)
 
 
-def _whole(row: Row, end_ms: int) -> Span:
-    """The whole span of a group. A group known only from missing events has an empty one."""
-    from_ms = end_ms if row.from_ms is None else row.from_ms
-    return from_ms, end_ms if row.has_members or row.to_ms is None else row.to_ms
+def story(
+    told: Section,
+    drawn: OwnershipMap | None,
+    members: tuple[MemberName, ...],
+    *,
+    end_ms: int,
+    groups: int,
+) -> GroupStory:
+    """The section on the page, one of so many groups. Open spans end at `end_ms`."""
+    sums = told.figures.sums
+    shares = sorted(
+        (_share(spell, end_ms) for spell in told.shares),
+        key=lambda share: (share.from_ms - share.to_ms, share.from_ms),
+    )[: of_each(SHARES_MAX, groups)]
+    steps = told.steps[: of_each(STEPS_MAX, groups)]
+    return GroupStory(
+        cluster_id=short(told.cluster_id),
+        group_id=short(told.group_id),
+        findings=told.figures.findings,
+        partitions=sums["partitions"],
+        unowned_partition_s=sums["unowned_ms"] / 1000,
+        unowned_at_end=sums["unowned_at_end"],
+        rebalances=sums["rebalances"],
+        members_disturbed=sums["members_disturbed"],
+        partitions_moved=sums["partitions_moved"],
+        partitions_moved_least=sums["partitions_moved_least"],
+        finding_times_ms=told.finding_times_ms,
+        # The longest shares say most. They are drawn in chronological order.
+        shares=tuple(sorted(shares, key=lambda share: share.from_ms)),
+        shares_left_out=told.shares_count - len(shares),
+        migrations=told.migrations,
+        migrations_left_out=told.migrations_left_out,
+        steps=tuple(_step(each, end_ms) for each in steps),
+        steps_left_out=told.steps_count - len(steps),
+        ownership=drawn,
+        members=members,
+    )
 
 
-def _findings(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The times of findings in `found_ms`; the end if the beginning is unknown."""
-    found_ms = F.coalesce("from_ms", "to_ms").alias("found_ms")
-    found = tables["ownership"].where("kind = 'overlap'").select(*GROUP, found_ms)
-    for other in (
-        tables["offsets"].where("finding = 'regression'").select(*GROUP, "from_ms"),
-        tables["lost_commits"].select(*GROUP, "at_ms"),
-        tables["differences"].select(*GROUP, "at_ms"),
-        tables["sequences"].select(*GROUP, "from_ms"),
-        tables["contradictions"].select(*GROUP, "at_ms"),
-    ):
-        found = found.union(other)
-    return found.where("found_ms is not null").distinct()
+def _share(spell: Spell, end_ms: int) -> Share:
+    return Share(
+        from_ms=spell.from_ms,
+        to_ms=end_ms if spell.to_ms is None else spell.to_ms,
+        classic_members=spell.classic_members,
+        consumer_members=spell.consumer_members,
+    )
 
 
-def _step(row: Row) -> MigrationStep:
+def _step(step: Step, end_ms: int) -> MigrationStep:
     return MigrationStep(
-        migration=row.migration,
-        number=row.number,
-        from_ms=row.from_ms,
-        to_ms=row.to_ms,
-        classic_members=row.classic_members,
-        consumer_members=row.consumer_members,
-        unowned_partition_s=row.unowned_ms / 1000,
+        migration=step.migration,
+        number=step.number,
+        from_ms=step.from_ms,
+        to_ms=end_ms if step.to_ms is None else step.to_ms,
+        classic_members=step.classic_members,
+        consumer_members=step.consumer_members,
+        unowned_partition_s=step.unowned_ms / 1000,
     )

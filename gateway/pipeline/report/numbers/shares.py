@@ -1,43 +1,44 @@
-"""The number of members of either protocol in each group, over time."""
+"""The number of members of either protocol in a group, over time."""
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from gateway.pipeline.group_histories import GROUP
-
-_COUNTS = ("classic_members", "consumer_members")
+from gateway.pipeline.tables.timeline import TimelineRow
 
 
-def shares(timeline: DataFrame) -> DataFrame:
-    """Spans `from_ms` to `to_ms` (null: not ended) with constant numbers of members."""
-    in_group = Window.partitionBy(*GROUP).orderBy("from_ms")
-    counted = (
-        _changes(timeline)
-        .groupBy(*GROUP, "from_ms")
-        .agg(*(F.sum(name).alias(name) for name in _COUNTS))
-        .select(*GROUP, "from_ms", *(F.sum(name).over(in_group).alias(name) for name in _COUNTS))
-    )
-    before = F.lag(F.struct(*_COUNTS)).over(in_group)
-    return (
-        counted.withColumn("is_same", F.struct(*_COUNTS).eqNullSafe(before))
-        .where(~F.col("is_same"))
-        .select(*GROUP, "from_ms", F.lead("from_ms").over(in_group).alias("to_ms"), *_COUNTS)
-    )
+@dataclass(slots=True)
+class Spell:
+    """A time with constant numbers of members."""
+
+    from_ms: int
+    to_ms: int | None
+    """Null if it has not ended."""
+    classic_members: int
+    consumer_members: int
+
+    @property
+    def members(self) -> int:
+        """Members of both protocols."""
+        return self.classic_members + self.consumer_members
 
 
-def _changes(timeline: DataFrame) -> DataFrame:
-    """One more where a member's row begins, one less where it ends. A group's own rows count zero,
-    so that groups without members are included."""
-    edges = F.array(
-        F.struct(F.col("from_ms").alias("at_ms"), F.lit(1).alias("more")),
-        F.struct(F.col("to_ms").alias("at_ms"), F.lit(-1).alias("more")),
-    )
-    found = timeline.select(*GROUP, "member_id", "protocol", F.inline(edges))
-    return found.where(F.col("at_ms").isNotNull()).select(
-        *GROUP, F.col("at_ms").alias("from_ms"), _of("classic"), _of("consumer")
-    )
-
-
-def _of(protocol: str) -> Column:
-    is_one = F.col("member_id").isNotNull() & (F.col("protocol") == protocol)
-    return F.when(is_one, F.col("more")).otherwise(0).alias(f"{protocol}_members")
+def shares(timeline: Iterable[TimelineRow]) -> list[Spell]:
+    """The spells of a group, one after another."""
+    more: dict[int, list[int]] = {}
+    for row in timeline:
+        for at_ms, one in ((row.from_ms, 1), (row.to_ms, -1)):
+            if at_ms is not None:
+                # The group's own rows count zero, so that groups without members are included.
+                counts = more.setdefault(at_ms, [0, 0])
+                if row.member_id is not None and row.protocol is not None:
+                    counts[row.protocol == "consumer"] += one
+    found: list[Spell] = []
+    classic = consumer = 0
+    for at_ms, (more_classic, more_consumer) in sorted(more.items()):
+        classic, consumer = classic + more_classic, consumer + more_consumer
+        if found and (found[-1].classic_members, found[-1].consumer_members) == (classic, consumer):
+            continue
+        if found:
+            found[-1].to_ms = at_ms
+        found.append(Spell(at_ms, None, classic, consumer))
+    return found

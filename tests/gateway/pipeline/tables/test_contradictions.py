@@ -2,21 +2,17 @@
 
 import random
 
-from pyspark.sql import SparkSession
-
 from coordinator.interface.records import RemovalCause
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.member_events import MemberLeft
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
-from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import Scribe, parsed, seconds
+from tests.support.folds import folded
+from tests.support.scribe import Scribe, seconds
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
 
 
-def test_a_number_with_two_contents_is_found(spark: SparkSession) -> None:
+def test_a_number_with_two_contents_is_found() -> None:
     """Member, time or event differ, in a group's sequence or a process's. Repeats, equal numbers of
     another sequence, and garbage are no contradictions."""
     scribe, other = Scribe("g", "p"), Scribe("h", "q")
@@ -39,26 +35,20 @@ def test_a_number_with_two_contents_is_found(spark: SparkSession) -> None:
     ]
     lines = 2 * [*scribe.lines, *other.lines, *planted, first[:-20], unreadable]
     random.Random(1).shuffle(lines)
-    table = contradictions(parsed(spark, *lines))
-    assert table.columns == struct_of(ContradictionRow).names
-    rows = sorted((row[:5] for row in table.collect()), key=str)
+    table = folded(*lines).contradictions
+    rows = sorted(
+        (
+            (row.cluster_id, row.group_id, row.gateway_id, row.process_id, row.sequence)
+            for row in table
+        ),
+        key=str,
+    )
     assert rows == [
         ("c", "orders", "g", None, 1),
         ("c", "orders", "g", None, 80),
         ("c", None, "g", "p", 2),
         ("c", None, "g", "p", 4),
     ]
-    found = {(row.process_id, row.sequence): row for row in table.collect()}
+    found = {(row.process_id, row.sequence): row for row in table}
     assert {found["p", 4].event, found["p", 4].other_event} == {"gateway_ended", "gateway_started"}
     assert seconds(found[None, 80].at_ms) == 79
-
-
-def test_without_repeats_nothing_is_compared_closely(spark: SparkSession) -> None:
-    """Only rows in blocks with repeats are joined, by equal keys."""
-    scribe = Scribe()
-    scribe.tell(1, LEFT)
-    table = contradictions(parsed(spark, *scribe.lines))
-    plan = plan_of(table)
-    check_joins(plan)
-    assert "LeftSemi" in plan
-    assert table.collect() == []

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
 
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupCreated
@@ -13,10 +11,9 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsStated,
 )
-from gateway.pipeline.tables.changes import changes
-from gateway.pipeline.tables.differences import differences
-from gateway.pipeline.tables.ownership import ownership
-from tests.support.scribe import Scribe, histories, lines_of, seconds
+from gateway.pipeline.tables.differences import DifferenceRow
+from tests.support.folds import folded
+from tests.support.scribe import Scribe, lines_of, seconds
 
 CREATED = GroupCreated(kind="consumer")
 
@@ -81,16 +78,14 @@ TELLERS = (as_it_should_be, anothers, at_once, nobodys, unknown)
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Sequence[Row]:
-    """The differences of all histories in one run. The order of intervals does not matter."""
-    told = histories(spark, *lines_of({tell.__name__: tell for tell in TELLERS}))
-    owned = ownership(told, changes(told)).orderBy(F.asc_nulls_first("to_ms"))
-    return differences(told, owned).collect()
+def rows() -> Sequence[DifferenceRow]:
+    """The differences of all histories."""
+    return folded(*lines_of({tell.__name__: tell for tell in TELLERS})).differences
 
 
 @pytest.mark.parametrize("tell", TELLERS)
 def test_hand_written_histories_have_the_expected_differences(
-    tell: object, rows: Sequence[Row]
+    tell: object, rows: Sequence[DifferenceRow]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [

@@ -6,15 +6,13 @@ from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.offset_events import OffsetsDeleted
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.lost_commits import LostCommitRow, lost_commits
+from gateway.pipeline.tables.lost_commits import LostCommitRow
+from tests.support.folds import folded
 from tests.support.offset_tales import TOPIC, OffsetTale
-from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import START_MS, Scribe, histories, seconds
+from tests.support.scribe import START_MS, Scribe, seconds
 from tests.support.simulated_events import simulated_with_excuses
 
 Tell: TypeAlias = Callable[[OffsetTale], None]
@@ -54,17 +52,17 @@ def played(seed: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """By group: all histories and runs of the simulator, in one run of Spark."""
+def rows() -> Mapping[str, Sequence[LostCommitRow]]:
+    """By group: all histories and runs of the simulator."""
     told = {name: OffsetTale(name) for name in TALES}
     for name, it in told.items():
         TALES[name][0](it)
     lines = [line for it in told.values() for line in it.scribe.lines]
     lines += [line for seed in SEEDS for line in played(seed)]
-    table = lost_commits(histories(spark, *lines))
-    assert table.columns == struct_of(LostCommitRow).names
-    found: dict[str, list[Row]] = {name: [] for name in (*told, *(f"seed {n}" for n in SEEDS))}
-    for row in sorted(table.collect(), key=lambda row: row.at_ms):
+    found: dict[str, list[LostCommitRow]] = {
+        name: [] for name in (*told, *(f"seed {n}" for n in SEEDS))
+    }
+    for row in sorted(folded(*lines).lost_commits, key=lambda row: row.at_ms):
         found[row.group_id].append(row)
     return found
 
@@ -226,7 +224,7 @@ def commits_are_told_late(it: OffsetTale) -> None:
 
 @pytest.mark.parametrize("name", TALES)
 def test_hand_written_histories_have_the_expected_rows(
-    rows: Mapping[str, Sequence[Row]], name: str
+    rows: Mapping[str, Sequence[LostCommitRow]], name: str
 ) -> None:
     """Each history states its own."""
     found = [
@@ -237,17 +235,8 @@ def test_hand_written_histories_have_the_expected_rows(
 
 
 def test_the_simulator_loses_no_commit(
-    rows: Mapping[str, Sequence[Row]], excused: Mapping[str, AbstractSet[tuple[str, int]]]
+    rows: Mapping[str, Sequence[LostCommitRow]], excused: Mapping[str, AbstractSet[tuple[str, int]]]
 ) -> None:
     """Its runs have rebalances, conversions, crashes, lost answers, and recreated topics."""
     for name, partitions in excused.items():
         assert not [row for row in rows[name] if (row.topic, row.partition) not in partitions]
-
-
-def test_no_pairs_of_all_rows_are_compared(spark: SparkSession) -> None:
-    """Nothing is shuffled twice either."""
-    it = OffsetTale("orders")
-    the_next_owner_is_told_less(it)
-    plan = plan_of(lost_commits(histories(spark, *it.scribe.lines)))
-    assert plan.count("Exchange hashpartitioning(group_id") == 1
-    check_joins(plan)

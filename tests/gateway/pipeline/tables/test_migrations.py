@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.event import GatewayEvent
@@ -17,12 +16,10 @@ from gateway.events.member_events import (
     PartitionsReleased,
     Protocol,
 )
-from gateway.pipeline.tables.changes import changes
-from gateway.pipeline.tables.migrations import migrations
-from gateway.pipeline.tables.ownership import ownership
-from gateway.pipeline.tables.rebalances import rebalances
+from gateway.pipeline.tables.migrations import MigrationRow
+from tests.support.folds import folded
 from tests.support.group_events import EMPTY, PREPARING, STABLE, bump, group_goes, target
-from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
 
@@ -182,18 +179,16 @@ def runs() -> Mapping[int, Sequence[SimulatedStep]]:
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
-    """The migrations of all histories in one run."""
+def rows(runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[MigrationRow]:
+    """The migrations of all histories."""
     told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
-    of_groups = histories(spark, *lines_of(told))
-    changed = changes(of_groups).persist()
-    return migrations(changed, ownership(of_groups, changed), rebalances(changed)).collect()
+    return folded(*lines_of(told)).migrations
 
 
 @pytest.mark.parametrize("tell", TELLERS)
 def test_hand_written_histories_have_the_expected_migrations(
-    tell: object, rows: Sequence[Row]
+    tell: object, rows: Sequence[MigrationRow]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [
@@ -213,7 +208,7 @@ def test_hand_written_histories_have_the_expected_migrations(
 
 
 def test_migrations_agree_with_the_simulator(
-    runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[Row]
+    runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[MigrationRow]
 ) -> None:
     """The engine's members at every step show when groups migrated."""
     for seed, steps in runs.items():

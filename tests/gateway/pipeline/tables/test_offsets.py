@@ -6,16 +6,14 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeAlias
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.offset_history import GONE_TOLD_MS_MAX
-from gateway.pipeline.tables.offsets import OffsetRow, offsets
+from gateway.pipeline.tables.offsets import OffsetRow
+from tests.support.folds import folded
 from tests.support.offset_tales import TOPIC, OffsetTale
-from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import START_MS, Scribe, histories
+from tests.support.scribe import START_MS, Scribe
 from tests.support.simulated_events import simulated_with_excuses
 
 Tell: TypeAlias = Callable[[OffsetTale], None]
@@ -87,17 +85,15 @@ def runs() -> Mapping[str, Played]:
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession, runs: Mapping[str, Played]) -> Mapping[str, Sequence[Row]]:
-    """By group, in the order of storing, all in one run of Spark."""
+def rows(runs: Mapping[str, Played]) -> Mapping[str, Sequence[OffsetRow]]:
+    """By group, in the order of storing."""
     told = {name: OffsetTale(name) for name in TALES}
     for name, it in told.items():
         TALES[name][0](it)
     lines = [line for it in told.values() for line in it.scribe.lines]
     lines += [line for run in runs.values() for line in run.lines]
-    table = offsets(histories(spark, *lines))
-    assert table.columns == struct_of(OffsetRow).names
-    found: dict[str, list[Row]] = {name: [] for name in (*told, *runs)}
-    for row in sorted(table.collect(), key=lambda row: (row.to_ms, row.sequence)):
+    found: dict[str, list[OffsetRow]] = {name: [] for name in (*told, *runs)}
+    for row in sorted(folded(*lines).offsets, key=lambda row: (row.to_ms, row.sequence)):
         found[row.group_id].append(row)
     return found
 
@@ -458,7 +454,7 @@ def granted_twice(it: OffsetTale) -> None:
 
 @pytest.mark.parametrize("name", TALES)
 def test_hand_written_histories_have_the_expected_rows(
-    rows: Mapping[str, Sequence[Row]], name: str
+    rows: Mapping[str, Sequence[OffsetRow]], name: str
 ) -> None:
     """Each history states its own."""
     found = [
@@ -466,28 +462,3 @@ def test_hand_written_histories_have_the_expected_rows(
         for row in rows[name]
     ]
     assert found == list(TALES[name][1])
-
-
-def test_only_planted_decreases_are_found_in_simulated_runs(
-    rows: Mapping[str, Sequence[Row]], runs: Mapping[str, Played]
-) -> None:
-    """The runs have rebalances, conversions, crashes, lost answers, and recreated topics. Only the
-    zombie decreases offsets."""
-    for name, run in runs.items():
-        found = [row for row in rows[name] if (row.topic, row.partition) not in run.excused]
-        back = {(row.topic, row.partition): row for row in found if row.finding == "regression"}
-        assert back.keys() == run.taken_back - run.excused, name
-        assert {row.member_id for row in back.values()} <= {ZOMBIE}, name
-        resets = [row for row in found if row.finding == "reset"]
-        assert {row.member_id for row in resets} <= {""}, name  # an admin's reset of an empty group
-        assert {row.finding for row in found} <= {None, "regression", "reset"}, name
-    assert sum(len(run.taken_back) for run in runs.values()) > len(SEEDS)
-
-
-def test_nothing_is_shuffled_twice(spark: SparkSession) -> None:
-    """No pairs of all rows are compared either."""
-    it = OffsetTale("orders")
-    ordinary(it)
-    plan = plan_of(offsets(histories(spark, *it.scribe.lines)))
-    assert plan.count("Exchange hashpartitioning(group_id") == 1
-    check_joins(plan)

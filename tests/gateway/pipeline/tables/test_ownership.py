@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
@@ -20,11 +19,10 @@ from gateway.events.member_events import (
     PartitionsStated,
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.changes import changes
-from gateway.pipeline.tables.ownership import OwnershipRow, ownership
+from gateway.pipeline.tables.ownership import OwnershipRow
+from tests.support.folds import folded
 from tests.support.group_events import COMPLETING, EMPTY, PREPARING, STABLE
-from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, simulated
 
 Interval = tuple[int, str, str, str | None, str | None, float | None, float | None]
@@ -399,8 +397,8 @@ def with_holes(dice: random.Random, steps: Sequence[SimulatedStep], scribe: Scri
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """The intervals of all histories by group, in one run, because each run of Spark takes time."""
+def rows() -> Mapping[str, Sequence[OwnershipRow]]:
+    """The intervals of all histories by group."""
     told: dict[str, Told] = {case.__name__: case for case in (*CASES, *EMPTY_MS)}
     told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
     told |= {
@@ -408,16 +406,13 @@ def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
         for seed in SEEDS
         for n in range(HOLES)
     }
-    story = histories(spark, *lines_of(told))
-    table = ownership(story, changes(story))
-    assert table.columns == struct_of(OwnershipRow).names
-    found: dict[str, list[Row]] = {group_id: [] for group_id in told}
-    for row in table.collect():
+    found: dict[str, list[OwnershipRow]] = {group_id: [] for group_id in told}
+    for row in folded(*lines_of(told)).ownership:
         found[row.group_id].append(row)
     return found
 
 
-def interval(row: Row) -> Interval:
+def interval(row: OwnershipRow) -> Interval:
     return (
         row.partition,
         row.basis,
@@ -431,7 +426,7 @@ def interval(row: Row) -> Interval:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_hand_written_histories_have_the_expected_intervals(
-    case: Told, rows: Mapping[str, Sequence[Row]]
+    case: Told, rows: Mapping[str, Sequence[OwnershipRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [interval(row) for row in rows[case.__name__]]
@@ -440,7 +435,7 @@ def test_hand_written_histories_have_the_expected_intervals(
 
 @pytest.mark.parametrize("case", EMPTY_MS, ids=lambda case: case.__name__)
 def test_the_time_without_members_is_counted_separately(
-    case: Told, rows: Mapping[str, Sequence[Row]]
+    case: Told, rows: Mapping[str, Sequence[OwnershipRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     gaps = [row for row in rows[case.__name__] if row.kind == "gap"]
@@ -450,7 +445,9 @@ def test_the_time_without_members_is_counted_separately(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_owners_agree_with_the_simulator(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
+def test_owners_agree_with_the_simulator(
+    seed: int, rows: Mapping[str, Sequence[OwnershipRow]]
+) -> None:
     """No partition ever has two owners, and the last owners are the engine's."""
     granted = [row for row in rows[f"seed {seed}"] if row.basis == "granted"]
     assert [row for row in granted if row.kind == "overlap"] == []
@@ -465,7 +462,7 @@ def test_owners_agree_with_the_simulator(seed: int, rows: Mapping[str, Sequence[
     assert still == last.holdings
 
 
-def test_missing_lines_never_cause_two_owners(rows: Mapping[str, Sequence[Row]]) -> None:
+def test_missing_lines_never_cause_two_owners(rows: Mapping[str, Sequence[OwnershipRow]]) -> None:
     """This holds for any missing lines of a history without two owners."""
     found = [row for name in rows for row in rows[name] if name.endswith("with holes")]
     granted = [row for row in found if row.basis == "granted"]

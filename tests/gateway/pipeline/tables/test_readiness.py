@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.group_events import (
@@ -16,8 +15,9 @@ from gateway.events.group_events import (
     GroupForwarded,
 )
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
-from gateway.pipeline.tables.readiness import readiness
-from tests.support.scribe import Scribe, Told, histories, lines_of
+from gateway.pipeline.tables.readiness import ReadinessRow
+from tests.support.folds import folded
+from tests.support.scribe import Scribe, Told, lines_of
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
 
@@ -219,15 +219,17 @@ def runs() -> Mapping[int, Sequence[SimulatedStep]]:
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession, runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[Row]:
-    """The rows of all histories in one run."""
+def rows(runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[ReadinessRow]:
+    """The rows of all histories."""
     told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
-    return readiness(histories(spark, *lines_of(told))).collect()
+    return folded(*lines_of(told)).readiness
 
 
 @pytest.mark.parametrize("tell", TELLERS)
-def test_hand_written_histories_have_the_expected_rows(tell: object, rows: Sequence[Row]) -> None:
+def test_hand_written_histories_have_the_expected_rows(
+    tell: object, rows: Sequence[ReadinessRow]
+) -> None:
     """Each history is explained where it is defined."""
     found = [
         (
@@ -246,7 +248,7 @@ def test_hand_written_histories_have_the_expected_rows(tell: object, rows: Seque
 
 
 def test_members_agree_with_the_simulator(
-    runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[Row]
+    runs: Mapping[int, Sequence[SimulatedStep]], rows: Sequence[ReadinessRow]
 ) -> None:
     """The last members, static or not, by protocol."""
     for seed, steps in runs.items():

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from coordinator.interface.records import EpochCause
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
 from gateway.events.member_events import PartitionsAssigned
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.changes import changes
-from gateway.pipeline.tables.rebalances import RebalanceRow, rebalances
+from gateway.pipeline.tables.rebalances import RebalanceRow
+from tests.support.folds import folded
 from tests.support.group_events import (
     AT_REST,
     COMPLETING,
@@ -37,11 +35,11 @@ from tests.support.group_events import (
     leaves,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, simulated
 from tests.support.simulated_lines import write
 
-Course = tuple[str, int, str, float, float | None, bool]
+Course = tuple[str, int | None, str, float, float | None, bool]
 """Kind, epoch, cause, start, end, is superseded."""
 Cost = tuple[int, int, int, int, int, int]
 """Members, classic members, disturbed members, disturbed classic members, moved partitions, and the
@@ -176,37 +174,32 @@ CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """The rebalances of all histories by group, in one run, because each run of Spark takes
-    time."""
+def rows() -> Mapping[str, Sequence[RebalanceRow]]:
+    """The rebalances of all histories by group."""
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
-    lines = lines_of(told)
-    made = changes(histories(spark, *lines)).localCheckpoint()  # as if stored and read again
-    table = rebalances(made)
-    assert table.columns == struct_of(RebalanceRow).names
-    found: dict[str, list[Row]] = {group_id: [] for group_id in told}
-    for row in table.orderBy("from_ms", "epoch").collect():
+    found: dict[str, list[RebalanceRow]] = {group_id: [] for group_id in told}
+    for row in folded(*lines_of(told)).rebalances:
         found[row.group_id].append(row)
     return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_hand_written_histories_have_the_expected_rebalances(
-    case: Told, rows: Mapping[str, Sequence[Row]]
+    case: Told, rows: Mapping[str, Sequence[RebalanceRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [(course(row), cost(row)) for row in rows[case.__name__]]
     assert found == CASES[case]
 
 
-def course(row: Row) -> Course:
+def course(row: RebalanceRow) -> Course:
     from_s, to_s = seconds(row.from_ms), seconds(row.to_ms)
     assert from_s is not None
     return (row.kind, row.epoch, row.cause, from_s, to_s, row.is_superseded)
 
 
-def cost(row: Row) -> Cost:
+def cost(row: RebalanceRow) -> Cost:
     return (
         row.members,
         row.classic_members,
@@ -230,7 +223,9 @@ class Round:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_rebalances_agree_with_the_simulator(seed: int, rows: Mapping[str, Sequence[Row]]) -> None:
+def test_rebalances_agree_with_the_simulator(
+    seed: int, rows: Mapping[str, Sequence[RebalanceRow]]
+) -> None:
     """Moved partitions are the difference between the members' assignments before and after. The
     least number is that of the best assignment with the same loads."""
     found = rows[f"seed {seed}"]

@@ -1,18 +1,13 @@
 """Missing lines are found, and nothing else is."""
 
 import random
-import re
 from itertools import pairwise
-
-from pyspark.sql import DataFrame, SparkSession
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.member_events import MemberLeft
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.sequences import SequenceRow, sequences
-from tests.support.plans import check_joins, plan_of
-from tests.support.scribe import START_MS, Scribe, parsed, seconds, without
+from tests.support.folds import folded
+from tests.support.scribe import START_MS, Scribe, seconds, without
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
@@ -21,14 +16,19 @@ Gap = tuple[str, str | None, str, str | None, int, int, float | None, float | No
 """Cluster, group, gateway, process, first and last missing number, before, after."""
 
 
-def found(table: DataFrame) -> list[Gap]:
+def found(*lines: str) -> list[Gap]:
     """The whole table, sorted."""
-    assert table.columns == struct_of(SequenceRow).names
-    rows = [(*row[:6], seconds(row.from_ms), seconds(row.to_ms)) for row in table.collect()]
+    rows = [
+        (
+            *(row.cluster_id, row.group_id, row.gateway_id, row.process_id),
+            *(row.missing_from, row.missing_to, seconds(row.from_ms), seconds(row.to_ms)),
+        )
+        for row in folded(*lines).sequences
+    ]
     return sorted(rows, key=lambda row: (row[2], row[1] or "", row[4]))
 
 
-def test_gaps_of_groups_and_processes_are_found(spark: SparkSession) -> None:
+def test_gaps_of_groups_and_processes_are_found() -> None:
     """Each sequence counts alone, wherever its lines are and however often they are repeated. One
     that starts late has no gap, and a second gateway has its own numbers."""
     whole, late = Scribe("g1", "p1", "whole"), Scribe("g1", "p2", "late")
@@ -47,14 +47,14 @@ def test_gaps_of_groups_and_processes_are_found(spark: SparkSession) -> None:
     whole.gateway(7, GatewayEnded())
     lines = 2 * [line for scribe in (whole, late, broken, other) for line in scribe.lines]
     random.Random(1).shuffle(lines)
-    assert found(sequences(parsed(spark, *lines))) == [
+    assert found(*lines) == [
         ("c", None, "g1", "p1", 3, 4, 6, 7),
         ("c", "broken", "g1", None, 4, 4, 3, 4),
         ("c", "broken", "g1", None, 6, 205, 4, 5),
     ]
 
 
-def test_a_missing_end_of_a_sequence_is_found(spark: SparkSession) -> None:
+def test_a_missing_end_of_a_sequence_is_found() -> None:
     """The process's own events show how far the group's sequence had come. A group without lines
     has no gap, and late lines or large numbers cause no error."""
     cut, whole, unseen, endless = (Scribe(process_id=each, group_id=each) for each in "abcd")
@@ -71,13 +71,13 @@ def test_a_missing_end_of_a_sequence_is_found(spark: SparkSession) -> None:
     endless.lose((1 << 63) - 2)
     endless.beside(2, LEFT)
     lines = [line for scribe in (cut, whole, unseen, endless) for line in scribe.lines]
-    assert [row[1:2] + row[4:] for row in found(sequences(parsed(spark, *lines)))] == [
+    assert [row[1:2] + row[4:] for row in found(*lines)] == [
         ("a", 3, 4, 1, 5),
         ("d", 2, (1 << 63) - 1, 1, 2),
     ]
 
 
-def test_a_missing_beginning_of_a_sequence_is_found(spark: SparkSession) -> None:
+def test_a_missing_beginning_of_a_sequence_is_found() -> None:
     """It is found if a process event about the group came earlier. Lines before that event are not
     missing, nor are numbers that the process already knew at its first event."""
     first, later, late, whole = (Scribe(process_id=each, group_id=each) for each in "abcd")
@@ -96,13 +96,13 @@ def test_a_missing_beginning_of_a_sequence_is_found(spark: SparkSession) -> None
     whole.tell(2, LEFT)
     odd = without(first.lines[0]).replace('"after": 0', '"after": -9')
     lines = [line for scribe in (first, later, late, whole) for line in scribe.lines]
-    assert [row[1:2] + row[4:] for row in found(sequences(parsed(spark, *lines, odd)))] == [
+    assert [row[1:2] + row[4:] for row in found(*lines, odd)] == [
         ("a", 1, 1, 1, 3),
         ("b", 6, 7, 1, 3),
     ]
 
 
-def test_a_restarted_sequence_counts_alone(spark: SparkSession) -> None:
+def test_a_restarted_sequence_counts_alone() -> None:
     """The group was deleted. Nothing is missing between the two sequences, but gaps within each are
     found."""
     scribe = Scribe()
@@ -116,21 +116,21 @@ def test_a_restarted_sequence_counts_alone(spark: SparkSession) -> None:
     scribe.beside(5, LEFT)
     scribe.forget(6)
     scribe.tell(6, LEFT)
-    gaps = found(sequences(parsed(spark, *scribe.lines)))
+    gaps = found(*scribe.lines)
     assert [row[4:] for row in gaps] == [(2, 2, 3, 4), (4, 4, 4, 5)]
 
 
-def test_an_impossible_time_makes_a_line_invalid(spark: SparkSession) -> None:
+def test_an_impossible_time_makes_a_line_invalid() -> None:
     """Its number counts as missing."""
     scribe = Scribe()
     scribe.tell(1, LEFT, LEFT, LEFT)
     lines = [scribe.lines[0], scribe.lines[1].replace(f"{START_MS + 1000}", f"{1 << 62}")]
     assert lines[1] != scribe.lines[1]
-    gaps = found(sequences(parsed(spark, *lines, scribe.lines[2])))
+    gaps = found(*lines, scribe.lines[2])
     assert [row[4:] for row in gaps] == [(2, 2, 1, 1)]
 
 
-def test_an_unknown_event_is_not_missing(spark: SparkSession) -> None:
+def test_an_unknown_event_is_not_missing() -> None:
     """A later groupferry wrote it. A partial line is missing, however."""
     scribe = Scribe()
     scribe.tell(1, LEFT, LEFT, LEFT, LEFT, LEFT, LEFT, LEFT)
@@ -142,10 +142,10 @@ def test_an_unknown_event_is_not_missing(spark: SparkSession) -> None:
     lines[other] = lines[other].replace('"member_id":"m"', '"member_id":"m","offsets":[1]')
     lines[half] = lines[half][:-20]
     assert lines[lacking] != scribe.lines[lacking]
-    assert [row[4:6] for row in found(sequences(parsed(spark, *lines)))] == [(6, 6)]
+    assert [row[4:6] for row in found(*lines)] == [(6, 6)]
 
 
-def test_exactly_the_lost_lines_are_missing(spark: SparkSession) -> None:
+def test_exactly_the_lost_lines_are_missing() -> None:
     """Long sequences lose random lines and ranges. The result equals that of a plain walk through
     the numbers."""
     dice = random.Random(1)
@@ -161,20 +161,10 @@ def test_exactly_the_lost_lines_are_missing(spark: SparkSession) -> None:
         kept[group_id] = [n for n in range(1, 401) if n not in lost]
         lines += [scribe.lines[n - 1] for n in kept[group_id]]
     dice.shuffle(lines)
-    gaps = [(row[1], *row[4:]) for row in found(sequences(parsed(spark, *lines)))]
+    gaps = [(row[1], *row[4:]) for row in found(*lines)]
     assert gaps == [
         (group_id, before + 1, after - 1, before, after)
         for group_id, numbers in kept.items()
         for before, after in pairwise(numbers)
         if after > before + 1
     ]
-
-
-def test_only_masks_are_sorted(spark: SparkSession) -> None:
-    """Lines are not sorted, and no pairs of all rows are compared."""
-    scribe = Scribe()
-    scribe.tell(1, LEFT)
-    plan = plan_of(sequences(parsed(spark, *scribe.lines)))
-    assert re.search(r" HashAggregate\(keys=\[gateway_id#\d+, group_id#\d+, process_id#", plan)
-    assert not re.search(r" SortAggregate\(key=\[gateway_id#\d+, group_id#", plan)
-    check_joins(plan)

@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupCreated, TopicsGone
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.changes import ChangeRow, changes
 from gateway.pipeline.tables.sightings import CHANGES
-from gateway.pipeline.tables.timeline import TimelineRow, timeline
+from gateway.pipeline.tables.timeline import TimelineRow
+from tests.support.folds import folded
 from tests.support.group_events import (
     AT_REST,
     COMPLETING,
@@ -37,7 +35,7 @@ from tests.support.group_events import (
     switches,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, Told, histories, lines_of, seconds
+from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import SimulatedMember, simulated
 from tests.support.simulated_lines import write
 
@@ -208,24 +206,19 @@ CASES: Mapping[Told, Sequence[Interval]] = {
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession) -> Mapping[str, Sequence[Row]]:
-    """The intervals of all histories by group, in one run, because each run of Spark takes time."""
+def rows() -> Mapping[str, Sequence[TimelineRow]]:
+    """The intervals of all histories by group."""
     told: dict[str, Told] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in SEEDS}
-    lines = lines_of(told)
-    made = changes(histories(spark, *lines)).localCheckpoint()  # as if stored and read again
-    assert made.columns == struct_of(ChangeRow).names
-    table = timeline(made)
-    assert table.columns == struct_of(TimelineRow).names
-    found: dict[str, list[Row]] = {group_id: [] for group_id in told}
-    for row in table.collect():
+    found: dict[str, list[TimelineRow]] = {group_id: [] for group_id in told}
+    for row in folded(*lines_of(told)).timeline:
         found[row.group_id].append(row)
     return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_hand_written_histories_have_the_expected_intervals(
-    case: Told, rows: Mapping[str, Sequence[Row]]
+    case: Told, rows: Mapping[str, Sequence[TimelineRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [
@@ -245,7 +238,7 @@ def test_hand_written_histories_have_the_expected_intervals(
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_timeline_agrees_with_the_simulator(
-    seed: int, rows: Mapping[str, Sequence[Row]]
+    seed: int, rows: Mapping[str, Sequence[TimelineRow]]
 ) -> None:
     """Members and states equal the engine's at every moment, except where they cannot be known:
     between the last event of a process and its end, and for classic members after a load, which may
@@ -266,7 +259,7 @@ def test_the_timeline_agrees_with_the_simulator(
         since_told.append(step.at_ms)
     for at_ms, there in truth.items():
         found = {
-            row.member_id: (row.kind, row.protocol, row.state)
+            str(row.member_id): (str(row.kind), str(row.protocol), str(row.state))
             for row in members
             if row.from_ms - START_MS <= at_ms
             and (row.to_ms is None or row.to_ms - START_MS > at_ms)
@@ -291,7 +284,9 @@ def _without_rejoins(
     }
 
 
-def test_the_last_interval_has_the_cause_of_a_departure(rows: Mapping[str, Sequence[Row]]) -> None:
+def test_the_last_interval_has_the_cause_of_a_departure(
+    rows: Mapping[str, Sequence[TimelineRow]],
+) -> None:
     """The cause is where the member's last interval ends."""
     found = {row.member_id: row.cause for row in rows["late_and_quiet"] if row.to_ms}
     assert found["late"] == "left"

@@ -1,13 +1,8 @@
 """Members by client version and readiness."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from tests.support.report_tables import Row, table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from gateway.pipeline.report.numbers.clients import clients
+from gateway.pipeline.report.numbers.digest import Digest
+from tests.support.report_tables import Row, tables
 
 
 def seen(members: int, protocol: str, can_convert: bool, knows: bool | None, **more: str) -> Row:
@@ -23,10 +18,8 @@ def seen(members: int, protocol: str, can_convert: bool, knows: bool | None, **m
     }
 
 
-def test_each_member_is_counted_once_by_its_readiness(spark: SparkSession) -> None:
+def test_each_member_is_counted_once_by_its_readiness() -> None:
     """Versions with most members come first."""
-    from gateway.pipeline.report.numbers.clients import clients
-
     rows = [
         seen(1, "consumer", True, True),
         seen(2, "classic", True, True),
@@ -36,7 +29,11 @@ def test_each_member_is_counted_once_by_its_readiness(spark: SparkSession) -> No
         seen(16, "classic", True, None),
         seen(3, "classic", True, True, software_version="2"),
     ]
-    found, left_out = clients(table(spark, "readiness", rows))
+    digest = Digest(top=1)
+    for group_id in ("g", "h", "i"):
+        its_rows = [row for row in rows if row.get("group_id", "g") == group_id]
+        digest.add(("", group_id), tables(readiness=its_rows))
+    found, left_out = clients(digest.versions)
     assert left_out == 0
     assert [client.model_dump(exclude={"software_name"}) for client in found] == [
         {

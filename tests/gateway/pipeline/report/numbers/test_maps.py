@@ -1,28 +1,19 @@
 """The partitions and intervals that a group's map shows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from gateway.pipeline.report.numbers import maps
 from tests.support.report_tables import gap, owner, table
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-ALL = ((0, 100), (0, 100))
+ALL = (0, 100)
 
 
 def test_the_worst_partitions_are_drawn_and_the_rest_counted(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Partitions with two owners come first, then those with the longest gaps. Of a partition's
     intervals, overlaps precede gaps and long ones. Partitions are drawn in their own order."""
-    from gateway.pipeline.report.numbers import maps
-
     monkeypatch.setattr(maps, "PARTITIONS_MAX", 2)
-    monkeypatch.setattr(maps, "INTERVALS_MAX", 5)
     rows = [
         owner("a", 0, None, partition=0),
         owner("a", 0, 10, partition=1),
@@ -41,7 +32,8 @@ def test_the_worst_partitions_are_drawn_and_the_rest_counted(
             "partition": 2,
         },
     ]
-    found = maps.maps(table(spark, "ownership", rows), {("", "g"): ALL})[("", "g")]
+    found = maps.ownership_map(table("ownership", rows), ALL, ALL, 5)
+    assert found is not None
     drawn = [
         (line.partition, [(each.kind, each.from_ms, each.to_ms) for each in line.intervals])
         for line in found.partitions
@@ -53,10 +45,8 @@ def test_the_worst_partitions_are_drawn_and_the_rest_counted(
     assert (found.partitions_left_out, found.intervals_left_out) == (1, 3)
 
 
-def test_intervals_are_cut_off_at_the_time_shown(spark: SparkSession) -> None:
+def test_intervals_are_cut_off_at_the_time_shown() -> None:
     """Members' claims are not drawn, unless two overlap."""
-    from gateway.pipeline.report.numbers.maps import maps
-
     rows = [
         owner("a", None, 20),
         owner("b", 20, 40),
@@ -64,12 +54,16 @@ def test_intervals_are_cut_off_at_the_time_shown(spark: SparkSession) -> None:
         owner("d", 80, None, partition=1),
         owner("e", 25, 35, basis="stated"),
     ]
-    windows = {("", "g"): ((20, 60), (0, 100)), ("", "nobody"): ALL}
-    found = maps(table(spark, "ownership", rows), windows)
-    assert list(found) == [("", "g")]
-    (line,) = found["", "g"].partitions
+    found = maps.ownership_map(table("ownership", rows), (20, 60), ALL, 600)
+    assert found is not None
+    (line,) = found.partitions
     assert [(each.member_id, each.from_ms, each.to_ms) for each in line.intervals] == [
         ("b", 20, 40),
         ("c", 40, 60),
     ]
-    assert not found["", "g"].is_all
+    assert not found.is_all
+
+
+def test_a_group_whose_partitions_had_no_owner_has_no_map() -> None:
+    """There is nothing to draw."""
+    assert maps.ownership_map([], ALL, ALL, 600) is None

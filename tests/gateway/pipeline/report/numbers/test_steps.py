@@ -1,42 +1,41 @@
 """The steps of migrations, and their costs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.support.report_tables import Row, arrival, gap, member, tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from gateway.pipeline.report.numbers.digest import COSTS_MAX, Digest
+from gateway.pipeline.report.numbers.shares import shares
+from gateway.pipeline.report.numbers.steps import Step, steps, unowned_ms
+from gateway.pipeline.tables.migrations import arrivals
+from tests.support.report_tables import Row, arrival, gap, member, table, tables
 
 UP, DOWN = "classic->consumer", "consumer->classic"
 
 
-def steps_of(spark: SparkSession, **rows: Sequence[Row]) -> DataFrame:
-    """The tables as the report makes them."""
-    from gateway.pipeline.report.numbers.gaps import gaps
-    from gateway.pipeline.report.numbers.shares import shares
-    from gateway.pipeline.report.numbers.steps import steps
-    from gateway.pipeline.tables.migrations import arrivals
-
-    made = tables(spark, **rows)
-    counted, unowned = shares(made["timeline"]), gaps(made["ownership"])
-    return steps(arrivals(made["changes"]), made["migrations"], unowned, counted)
+def steps_of(**rows: Sequence[Row]) -> list[Step]:
+    """The steps of these tables."""
+    made = tables(**rows)
+    arrived = arrivals(made.changes)
+    return steps(arrived, made.migrations, made.ownership, shares(made.timeline))
 
 
-def shown(steps: DataFrame) -> list[tuple[Any, ...]]:
+def shown(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
     """The steps in order."""
-    rows = steps.orderBy("migration", "number").collect()
     return [
         (
-            (row.migration, row.number),
-            (row.from_ms, row.to_ms),
-            (row.classic_members, row.consumer_members),
-            row.unowned_ms,
+            (step.migration, step.number),
+            (step.from_ms, step.to_ms),
+            (step.classic_members, step.consumer_members),
+            step.unowned_ms,
         )
-        for row in rows
+        for step in steps
     ]
+
+
+def test_a_gap_counts_without_the_groups_empty_time() -> None:
+    """An empty group needs no owners, and a gap without an end has no length."""
+    rows = table("ownership", [gap(10, 110, empty_ms=30), gap(200, None)])
+    assert [unowned_ms(row) for row in rows] == [70, 0]
 
 
 ROLL = [
@@ -53,22 +52,21 @@ ROLLED = [
 ]
 
 
-def test_a_step_lasts_from_one_arrival_to_the_next(spark: SparkSession) -> None:
+def test_a_step_lasts_from_one_arrival_to_the_next() -> None:
     """The last step lasts to the end of the migration. A member that only changes its state causes
     no step."""
     migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
     stays = arrival("consumer", 210, switched_from="consumer")
-    found = steps_of(spark, changes=[*ROLLED, stays], timeline=ROLL, migrations=migrations)
+    found = steps_of(changes=[*ROLLED, stays], timeline=ROLL, migrations=migrations)
     assert shown(found) == [
         ((1, 1), (100, 200), (1, 1), 0.0),
         ((1, 2), (200, 230), (0, 2), 0.0),
     ]
 
 
-def test_unowned_time_belongs_to_the_steps_that_it_overlaps(spark: SparkSession) -> None:
+def test_unowned_time_belongs_to_the_steps_that_it_overlaps() -> None:
     """A gap across two steps is divided, and the group's empty time is deducted proportionally."""
     found = steps_of(
-        spark,
         changes=ROLLED,
         timeline=ROLL,
         migrations=[{"direction": UP, "from_ms": 100, "to_ms": 300}],
@@ -83,10 +81,9 @@ def test_unowned_time_belongs_to_the_steps_that_it_overlaps(spark: SparkSession)
     assert [unowned for *_, unowned in shown(found)] == [50 + 20, 50 + 20 + 10]
 
 
-def test_steps_include_the_whole_cost_of_their_migration(spark: SparkSession) -> None:
+def test_steps_include_the_whole_cost_of_their_migration() -> None:
     """This includes time before the first new member joined, and after the last old one left."""
     found = steps_of(
-        spark,
         changes=[*ROLLED, arrival("consumer", 320)],
         timeline=ROLL,
         migrations=[
@@ -101,7 +98,7 @@ def test_steps_include_the_whole_cost_of_their_migration(spark: SparkSession) ->
     ]
 
 
-def test_each_migration_has_its_own_steps(spark: SparkSession) -> None:
+def test_each_migration_has_its_own_steps() -> None:
     """On the way back, members join with the classic protocol. A migration in progress has no
     end."""
     changes = [*ROLLED, arrival("classic", 500)]
@@ -109,7 +106,7 @@ def test_each_migration_has_its_own_steps(spark: SparkSession) -> None:
         {"direction": UP, "from_ms": 100, "to_ms": 200},
         {"direction": DOWN, "from_ms": 500, "to_ms": None},
     ]
-    found = steps_of(spark, changes=changes, timeline=ROLL, migrations=migrations)
+    found = steps_of(changes=changes, timeline=ROLL, migrations=migrations)
     assert [step[:2] for step in shown(found)] == [
         ((1, 1), (100, 200)),
         ((1, 2), (200, 200)),
@@ -117,7 +114,7 @@ def test_each_migration_has_its_own_steps(spark: SparkSession) -> None:
     ]
 
 
-def test_a_member_that_switches_back_under_its_id_causes_a_step(spark: SparkSession) -> None:
+def test_a_member_that_switches_back_under_its_id_causes_a_step() -> None:
     """Its earlier use of that protocol does not matter."""
     changes = [
         arrival("classic", 0),
@@ -135,31 +132,40 @@ def test_a_member_that_switches_back_under_its_id_causes_a_step(spark: SparkSess
         {"direction": UP, "from_ms": 100, "to_ms": 150},
         {"direction": DOWN, "from_ms": 150, "to_ms": 200},
     ]
-    found = steps_of(spark, changes=changes, timeline=timeline, migrations=migrations)
+    found = steps_of(changes=changes, timeline=timeline, migrations=migrations)
     assert [step[:3] for step in shown(found)] == [
         ((1, 1), (100, 150), (1, 1)),
         ((2, 1), (200, 200), (2, 0)),
     ]
 
 
-def test_arrivals_in_one_millisecond_are_one_step(spark: SparkSession) -> None:
+def test_arrivals_in_one_millisecond_are_one_step() -> None:
     """Their costs could not be separated."""
     changes = [arrival("consumer", 100), arrival("consumer", 100)]
     timeline = [member("c", "consumer", 100, None), member("d", "consumer", 100, None)]
     migrations = [{"direction": UP, "from_ms": 100, "to_ms": 230}]
-    found = steps_of(spark, changes=changes, timeline=timeline, migrations=migrations)
+    found = steps_of(changes=changes, timeline=timeline, migrations=migrations)
     assert [step[:3] for step in shown(found)] == [((1, 1), (100, 230), (0, 2))]
 
 
-def test_costs_are_summed_by_the_number_of_the_step(spark: SparkSession) -> None:
+def test_costs_are_summed_by_the_number_of_the_step() -> None:
     """The sums cover all groups. Steps beyond the limit are counted."""
-    from gateway.pipeline.report.numbers import steps
-
-    rows = [("g", n, 1000.0 * n) for n in range(1, 31)] + [("h", 1, 500.0)]
-    made = spark.createDataFrame(rows, "group_id string, number long, unowned_ms double")
-    found, left_out = steps.costs(made)
-    assert (len(found), left_out) == (24, 6)
+    long = COSTS_MAX + 6
+    digests = [Digest(top=1), Digest(top=1)]
+    for digest, number in zip(digests, (long, 1), strict=True):
+        times = [100 * n for n in range(1, number + 1)]
+        digest.add(
+            ("", "g"),
+            tables(
+                changes=[arrival("consumer", at_ms) for at_ms in times],
+                migrations=[{"direction": UP, "from_ms": 100, "to_ms": 100 * number + 50}],
+                ownership=[gap(100, 100 + 10 * number)],
+            ),
+        )
+    digests[0].merge(digests[1])
+    found, left_out = digests[0].step_costs()
+    assert (len(found), left_out) == (COSTS_MAX, 6)
     first = found[0]
     assert (first.number, first.steps) == (1, 2)
-    assert (first.unowned_partition_s, first.unowned_partition_s_most) == (1.5, 1.0)
-    assert steps.costs(made.where("false")) == ((), 0)
+    assert (first.unowned_partition_s, first.unowned_partition_s_most) == (0.11, 0.1)
+    assert Digest(top=1).step_costs() == ((), 0)

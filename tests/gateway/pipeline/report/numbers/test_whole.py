@@ -1,37 +1,14 @@
 """The complete report of a few hand-written groups."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
-from pydantic import BaseModel
 
 from gateway.pipeline.report.model import GroupStory, Report
-from tests.support.report_tables import COLUMNS, Row, arrival, gap, member, owner, tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.report.numbers.maps import names, ownership_map
+from gateway.pipeline.report.numbers.whole import report
+from tests.support.report_tables import Row, arrival, gap, member, owner, tables
 
 S = 1_000
-
-
-class AnyRow(BaseModel, use_attribute_docstrings=True):
-    """Stands in for the models of all rows."""
-
-    cluster_id: str
-    """The cluster's id."""
-    group_id: str
-
-
-class Line(BaseModel):
-    """The table of rejected lines."""
-
-    file: str
-    place: str
-
-
-ROWS_OF: dict[str, type[BaseModel]] = {**dict.fromkeys(COLUMNS, AnyRow), "rejected": Line}
 
 
 def of(group_id: str, *rows: Row) -> list[Row]:
@@ -83,12 +60,9 @@ MOVED = {"members_disturbed": 2, "partitions_moved": 5, "partitions_moved_least"
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession) -> Report:
+def made() -> Report:
     """A report with sections for two of the three groups."""
-    from gateway.pipeline.report.numbers.whole import report
-
-    found = tables(
-        spark,
+    rows: dict[str, list[Row]] = dict(  # noqa: C408  (as arguments of `tables`)
         changes=of("calm", arrival("consumer", 100 * S)),
         timeline=TIMELINE,
         ownership=OWNERSHIP,
@@ -102,7 +76,7 @@ def made(spark: SparkSession) -> Report:
             *of("bad", {"missing_from": 3, "missing_to": 5, "from_ms": 60 * S}),
             {
                 "group_id": None,
-                "cluster_id": None,
+                "cluster_id": "",
                 "missing_from": 9,
                 "missing_to": 9,
                 "from_ms": 0,
@@ -110,7 +84,7 @@ def made(spark: SparkSession) -> Report:
         ],
         contradictions=[
             *of("bad", {"sequence": 7, "at_ms": 55 * S}),
-            {"group_id": None, "cluster_id": None, "process_id": "p", "sequence": 7, "at_ms": 1},
+            {"group_id": None, "cluster_id": "", "process_id": "p", "sequence": 7, "at_ms": 1},
         ],
         migrations=of("calm", UP),
         rebalances=[*of("calm", MOVED, MOVED), *of("bad", MOVED)],
@@ -124,9 +98,43 @@ def made(spark: SparkSession) -> Report:
                 "speaks_consumer": True,
             }
         ],
-        rejected=[{"file": "f", "place": "7"}, {"file": "g", "place": "1", "group_id": "calm"}],
+        rejected=[
+            {"file": "f", "place": "7", "group_id": None},
+            {"file": "g", "place": "1", "group_id": "calm"},
+        ],
     )
-    return report(found, ROWS_OF, 2)
+    digests = []
+    for group_id in ("calm", "bad", "slow", None):
+        its_rows = {
+            name: [row for row in some if row.get("group_id", "calm") == group_id]
+            for name, some in rows.items()
+            if name != "rejected"
+        }
+        digest = Digest(top=2)
+        key = None if group_id is None else ("", group_id)
+        digest.add(key, tables(**its_rows, rejected=[] if group_id else rows["rejected"]))
+        digests.append(digest)
+    whole = Digest(top=2)
+    for digest in digests:
+        whole.merge(Digest.model_validate_json(digest.model_dump_json()))
+    return _drawn(whole, rows)
+
+
+def _drawn(whole: Digest, rows: dict[str, list[Row]]) -> Report:
+    end_ms = whole.figures.to_ms
+    assert end_ms is not None
+    drawn = {}
+    for each in whole.worst:
+        of_group = tables(
+            **{
+                name: [row for row in rows[name] if row["group_id"] == each.group_id]
+                for name in ("ownership", "timeline")
+            }
+        )
+        told = ownership_map(of_group.ownership, each.shown(end_ms), each.whole(end_ms), 600)
+        assert told is not None
+        drawn[each.key] = told, names(told, of_group.timeline)
+    return report(whole, drawn)
 
 
 def test_totals_include_all_groups(made: Report) -> None:
@@ -224,16 +232,15 @@ def test_steps_and_client_versions_include_all_groups(made: Report) -> None:
 def test_evidence_has_rows_with_explained_columns(made: Report) -> None:
     """There is evidence of each kind."""
     regressions = made.evidence["regressions"]
-    assert regressions.rows == ({"cluster_id": "", "group_id": "bad"},)
+    (row,) = regressions.rows
+    assert (row["group_id"], row["finding"], row["from_ms"]) == ("bad", "regression", 50 * S)
     assert (regressions.columns[0].name, regressions.columns[0].meaning) == (
         "cluster_id",
-        "The cluster's id.",
+        "The cluster's own id, empty if no gateway has named it.",
     )
     assert made.evidence["moves_back"].count == 1
     assert made.evidence["missing_events"].count == 2
     assert made.evidence["contradictions"].count == 2
     assert made.evidence["differences"].count == 0
-    assert made.evidence["rejected_lines"].rows == (
-        {"file": "g", "place": "1"},  # the most serious first: an event of a group
-        {"file": "f", "place": "7"},
-    )
+    # The most serious first: an event of a group.
+    assert [row["file"] for row in made.evidence["rejected_lines"].rows] == ["g", "f"]

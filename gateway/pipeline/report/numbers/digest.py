@@ -1,0 +1,179 @@
+"""What page and verdict need of the tables of many groups. Its size has a limit; digests of
+different groups are added up."""
+
+from collections import Counter
+from collections.abc import Iterable
+from heapq import nsmallest
+
+from pydantic import BaseModel
+
+from gateway.pipeline.fold import Tables
+from gateway.pipeline.report.model import StepCost
+from gateway.pipeline.report.numbers.clients import KEPT_MAX, VersionSum
+from gateway.pipeline.report.numbers.evidence import KINDS, Gravest
+from gateway.pipeline.report.numbers.figures import Figures, figures
+from gateway.pipeline.report.numbers.sections import Key, Section, section
+from gateway.pipeline.report.numbers.shares import shares
+from gateway.pipeline.report.numbers.steps import Step, steps
+from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.contradictions import ContradictionRow
+from gateway.pipeline.tables.differences import DifferenceRow
+from gateway.pipeline.tables.lost_commits import LostCommitRow
+from gateway.pipeline.tables.migrations import MigrationRow, arrivals
+from gateway.pipeline.tables.offsets import OffsetRow
+from gateway.pipeline.tables.ownership import OwnershipRow
+from gateway.pipeline.tables.readiness import ReadinessRow
+from gateway.pipeline.tables.rebalances import RebalanceRow
+from gateway.pipeline.tables.rejected import RejectedRow
+from gateway.pipeline.tables.sequences import SequenceRow
+
+COSTS_MAX = 24
+"""Steps that are summed over all groups: the first ones of each migration."""
+
+
+class StepSum(BaseModel):
+    """The cost of the nth step of a migration, over all migrations."""
+
+    steps: int = 0
+    unowned_ms: float = 0.0
+    unowned_ms_most: float = 0.0
+
+
+class Findings(BaseModel):
+    """The gravest rows of each kind of evidence."""
+
+    overlaps: Gravest[OwnershipRow] = Gravest()
+    regressions: Gravest[OffsetRow] = Gravest()
+    lost_commits: Gravest[LostCommitRow] = Gravest()
+    missing_events: Gravest[SequenceRow] = Gravest()
+    contradictions: Gravest[ContradictionRow] = Gravest()
+    differences: Gravest[DifferenceRow] = Gravest()
+    moves_back: Gravest[OffsetRow] = Gravest()
+    migrations: Gravest[MigrationRow] = Gravest()
+    rebalances: Gravest[RebalanceRow] = Gravest()
+    readiness: Gravest[ReadinessRow] = Gravest()
+    rejected_lines: Gravest[RejectedRow] = Gravest()
+
+
+class Digest(BaseModel):
+    """The sums, the worst groups and the gravest evidence."""
+
+    top: int
+    """The number of worst groups that it keeps."""
+    rows: Counter[str] = Counter()
+    """The rows of each table."""
+    groups: int = 0
+    figures: Figures = Figures()
+    worst: list[Section] = []
+    findings: Findings = Findings()
+    unread_events: int = 0
+    """Rejected lines that are events of a group."""
+    versions: list[VersionSum] = []
+    step_sums: dict[int, StepSum] = {}
+    """By the number of the step, up to KEPT_MAX."""
+
+    def add(self, key: Key | None, tables: Tables) -> None:
+        """Add all rows of a group; or rows that belong to none."""
+        self.rows.update({name: len(getattr(tables, name)) for name in ALL_ROWS})
+        self._add_findings(tables)
+        counted = shares(tables.timeline)
+        taken = steps(arrivals(tables.changes), tables.migrations, tables.ownership, counted)
+        its_figures = figures(tables, counted, taken)
+        self.figures.merge(its_figures)
+        self._add_versions(tables.readiness)
+        self._add_steps(taken)
+        if key is not None and _is_told(tables):
+            self.groups += 1
+            if len(self.worst) < self.top or _rank(key, its_figures) < _rank_of(self.worst[-1]):
+                self.worst.append(section(key, tables, its_figures, counted, taken))
+                self._cut()
+
+    def merge(self, other: "Digest") -> None:
+        """Add a digest of other groups."""
+        self.rows.update(other.rows)
+        self.groups += other.groups
+        self.figures.merge(other.figures)
+        self.unread_events += other.unread_events
+        for name, kind in KINDS.items():
+            getattr(self.findings, name).merge(kind, getattr(other.findings, name))
+        for each in other.versions:
+            if (version := self._version(each.software_name, each.software_version)) is not None:
+                version.merge(each)
+        for number, step in other.step_sums.items():
+            mine = self.step_sums.setdefault(number, StepSum())
+            mine.steps += step.steps
+            mine.unowned_ms += step.unowned_ms
+            mine.unowned_ms_most = max(mine.unowned_ms_most, step.unowned_ms_most)
+        self.worst += other.worst
+        self._cut()
+
+    def cut(self) -> None:
+        """Keep no more rows than the limits allow."""
+        for name, kind in KINDS.items():
+            getattr(self.findings, name).cut(kind)
+
+    def step_costs(self) -> tuple[tuple[StepCost, ...], int]:
+        """The costs by step number, and how many numbers are left out."""
+        costs = tuple(
+            StepCost(
+                number=number,
+                steps=step.steps,
+                unowned_partition_s=step.unowned_ms / 1000,
+                unowned_partition_s_most=step.unowned_ms_most / 1000,
+            )
+            for number, step in sorted(self.step_sums.items())[:COSTS_MAX]
+        )
+        return costs, len(self.step_sums) - len(costs)
+
+    def _add_findings(self, tables: Tables) -> None:
+        for name, kind in KINDS.items():
+            rows = getattr(tables, kind.table)
+            if rows:
+                getattr(self.findings, name).add(kind, filter(kind.is_one, rows))
+        self.unread_events += sum(row.is_unread for row in tables.rejected)
+
+    def _add_versions(self, rows: Iterable[ReadinessRow]) -> None:
+        by_version: dict[tuple[str | None, str | None], list[ReadinessRow]] = {}
+        for row in rows:
+            by_version.setdefault((row.software_name, row.software_version), []).append(row)
+        for (name, number), some in by_version.items():
+            if (version := self._version(name, number)) is not None:
+                version.add(some)
+
+    def _version(self, name: str | None, number: str | None) -> VersionSum | None:
+        """The sum of a version; None if there are too many."""
+        for version in self.versions:
+            if (version.software_name, version.software_version) == (name, number):
+                return version
+        if len(self.versions) >= KEPT_MAX:
+            return None
+        self.versions.append(VersionSum(software_name=name, software_version=number))
+        return self.versions[-1]
+
+    def _add_steps(self, taken: Iterable[Step]) -> None:
+        for each in taken:
+            if each.number <= KEPT_MAX:
+                step = self.step_sums.setdefault(each.number, StepSum())
+                step.steps += 1
+                step.unowned_ms += each.unowned_ms
+                step.unowned_ms_most = max(step.unowned_ms_most, each.unowned_ms)
+
+    def _cut(self) -> None:
+        self.worst = nsmallest(self.top, self.worst, key=_rank_of)
+
+
+def _is_told(tables: Tables) -> bool:
+    """Whether anything is known of the group."""
+    return any((tables.timeline, tables.ownership, tables.offsets, tables.lost_commits)) or any(
+        (tables.sequences, tables.contradictions, tables.differences)
+    )
+
+
+def _rank_of(told: Section) -> tuple[int, int, int, str, str]:
+    return _rank(told.key, told.figures)
+
+
+def _rank(key: Key, figures: Figures) -> tuple[int, int, int, str, str]:
+    """The worst comes first: by findings, then by unowned time."""
+    sums = figures.sums
+    return -figures.findings, -sums["unowned_ms"], -sums["rebalances"], *key
