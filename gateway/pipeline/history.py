@@ -8,14 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.parsing import Line
-
-E = TypeVar("E", bound=GatewayEvent)
 
 
 class Moment(NamedTuple):
@@ -65,11 +63,10 @@ class History:
     group_id: str
     told: Sequence[Told]
 
-    def of(self, kind: type[E]) -> Iterator[tuple[Told, E]]:
-        """The events of one kind."""
-        for told in self.told:
-            if isinstance(told.event, kind):
-                yield told, told.event
+    def of(self, *kinds: type[GatewayEvent]) -> list[Told]:
+        """The events of these kinds, in their order."""
+        wanted = frozenset(kinds)
+        return [told for told in self.told if type(told.event) in wanted]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def differences(
     """See `DifferenceRow`. Of a member's claims in one round, the first and the last are
     compared."""
     grants = _grants(ownership)
-    is_whole = any(history.of(GroupCreated))
+    is_whole = bool(history.of(GroupCreated))
     found: list[DifferenceRow] = []
     for partition, some in claims.items():
         of_partition = grants.get(partition, [])

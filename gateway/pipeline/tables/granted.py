@@ -23,6 +23,11 @@ from gateway.pipeline.tables.intervals import ENDLESS, Interval
 
 TopicPartition: TypeAlias = tuple[str, int]
 
+_KINDS = (
+    *(TopicsGone, MemberLeft, MemberFenced, MemberReplaced),
+    *(PartitionsAssigned, PartitionsReleased),
+)
+
 
 @dataclass(slots=True)
 class _Turn:
@@ -66,7 +71,7 @@ def _turns(history: History) -> Mapping[TopicPartition, list[_Turn]]:
     found: dict[TopicPartition, list[_Turn]] = {}
     gone: dict[str, Moment] = {}
     left: dict[str, Moment] = {}
-    for told in reversed(history.told):
+    for told in reversed(history.of(*_KINDS)):
         match told.event:
             case TopicsGone(topics=topics):
                 gone.update(dict.fromkeys(topics, told.moment))

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import (
+    NO_MEMBER,
     CommittedOffsets,
     FetchedOffset,
     OffsetsCommitted,
@@ -98,13 +99,19 @@ class Step:
         return self.fetched.offset if self.fetched and self.fetched.offset >= 0 else None
 
 
+_KINDS = (
+    *(PartitionsAssigned, PartitionsReleased),
+    *(OffsetsCommitted, OffsetsFetched, OffsetsDeleted),
+)
+
+
 def offset_history(history: History) -> list[Step]:
     """The steps of each partition in their order."""
     found: dict[tuple[str, int], list[Step]] = {}
-    for told in history.told:
+    for told in history.of(*_KINDS):
         for step in _steps_of(told):
             found.setdefault((step.topic, step.partition), []).append(step)
-    ends = list(_ends(history.told))
+    ends = list(_ends(history.of(TopicsGone, GroupDeleted, GroupForwarded)))
     for steps in found.values():
         steps.sort(key=lambda step: step.at)
         if ends:
@@ -116,19 +123,19 @@ def offset_history(history: History) -> list[Step]:
 def _steps_of(told: Told) -> Iterator[Step]:
     at = At(told.at_ms, told.position)
     match told.event:
-        case PartitionsAssigned() | PartitionsReleased() | OffsetsDeleted() as event:
-            for topic, numbers in event.partitions.items():
-                for number in numbers:
-                    yield Step(told, event, at, topic, number)
-        case OffsetsFetched() as event:
-            for topic, starts in event.starts.items():
-                for start in starts:
-                    yield Step(told, event, at, topic, start.partition, fetched=start)
         case OffsetsCommitted() as event:
             at = At(min(told.at_ms, told.span_ms(event)[1]), told.position)
             for topic, offsets in event.offsets.items():
                 for each in offsets:
                     yield Step(told, event, at, topic, each.partition, committed=each)
+        case OffsetsFetched() as event:
+            for topic, starts in event.starts.items():
+                for start in starts:
+                    yield Step(told, event, at, topic, start.partition, fetched=start)
+        case PartitionsAssigned() | PartitionsReleased() | OffsetsDeleted() as event:
+            for topic, numbers in event.partitions.items():
+                for number in numbers:
+                    yield Step(told, event, at, topic, number)
         case _:
             pass
 
@@ -196,16 +203,20 @@ class _Partition:
             if step.life != self._life:
                 self._life = step.life
                 self._begin()
-            match step.event:
-                case PartitionsAssigned():
-                    self._assigned(step, step.event.member_id)
-                case PartitionsReleased(member_id=member_id):
-                    if self._granted_to in (None, member_id):
-                        self._is_owner_known, self._owner_id = True, None
-                case _:
-                    pass
+            if step.committed is None:
+                self._move(step)
             self._tell(step)
             self._note(step)
+
+    def _move(self, step: Step) -> None:
+        match step.event:
+            case PartitionsAssigned():
+                self._assigned(step, step.event.member_id)
+            case PartitionsReleased(member_id=member_id):
+                if self._granted_to in (None, member_id):
+                    self._is_owner_known, self._owner_id = True, None
+            case _:
+                pass
 
     def _assigned(self, step: Step, member_id: str) -> None:
         if self._owner_id != member_id:
@@ -218,7 +229,7 @@ class _Partition:
         step.is_owner_known, step.owner_id = self._is_owner_known, self._owner_id
         step.acting_id = self._acting_id(step.event)
         step.granted_at, step.began = self._granted_at, self._began
-        if isinstance(step.event, OffsetsFetched) and step.is_owner and not self._has_asked():
+        if step.fetched is not None and step.is_owner and not self._has_asked():
             self._start = Start(step.at, step.offset)
         if isinstance(step.event, OffsetsCommitted) and step.event.is_transactional:
             self._in_transaction_at = step.at
@@ -227,16 +238,13 @@ class _Partition:
         step.start, step.found = self._start, self._found
 
     def _acting_id(self, event: PartitionEvent) -> str | None:
-        match event:
-            case OffsetsDeleted():
-                return None
-            case (
-                OffsetsFetched(member_id="") | OffsetsCommitted(member_id="", is_transactional=True)
-            ):
-                return self._owner_id
-            case _:
-                pass
-        return event.member_id
+        if isinstance(event, OffsetsCommitted):
+            is_unsaid = event.is_transactional and event.member_id == NO_MEMBER
+        elif isinstance(event, OffsetsDeleted):
+            return None
+        else:
+            is_unsaid = isinstance(event, OffsetsFetched) and event.member_id == NO_MEMBER
+        return self._owner_id if is_unsaid else event.member_id
 
     def _has_asked(self) -> bool:
         """Whether the owner has fetched or committed since it began."""
@@ -245,12 +253,15 @@ class _Partition:
     def _note(self, step: Step) -> None:
         """What counts from the next step on."""
         match step.event:
+            case OffsetsCommitted(is_transactional=is_transactional):
+                if step.committed is not None and not is_transactional:
+                    self._stored = Stored(step.at, step.committed.last)
+                    self._before = self._stored.offset
             case OffsetsFetched():
                 self._before = step.offset
             case OffsetsDeleted():
                 self._stored, self._before = Stored(step.at, None), None
-            case OffsetsCommitted(is_transactional=False) if step.committed:
-                self._stored = Stored(step.at, step.committed.last)
-                self._before = self._stored.offset
-        if step.is_owner and isinstance(step.event, OffsetsFetched | OffsetsCommitted):
+            case _:
+                pass
+        if step.is_owner and isinstance(step.event, OffsetsCommitted | OffsetsFetched):
             self._own_at = step.at

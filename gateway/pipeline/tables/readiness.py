@@ -107,12 +107,18 @@ class _Member:
         return self.client.protocol_type if self.client and self.protocol == CLASSIC else None
 
 
+_OF_MEMBERS = (
+    *(ClientSeen, ConversionRefused, MemberJoined, MemberSwitched),
+    *(MemberLeft, MemberFenced, MemberReplaced),
+)
+
+
 def _members(history: History) -> Iterator[_Member]:
     """The latest knowledge of each member that is still there. A member whose join was not told (it
     was before the first event, or in the cluster) was at least seen; but so was a client that was
     refused."""
     members: dict[str, _Member] = {}
-    for told in history.told:
+    for told in history.of(*_OF_MEMBERS):
         match told.event:
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 # A member that returns under its id starts over.
@@ -149,7 +155,7 @@ def _learn(
 def _blocked_by(history: History, members: Iterable[_Member]) -> str | None:
     """What prevents the group's conversion, if anything."""
     last: GroupCreated | GroupConverted | ConversionRefused | GroupForwarded | None = None
-    for told in history.told:
+    for told in history.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded):
         match told.event:
             # A refusal to convert back does not concern classic members.
             case ConversionRefused(direction="consumer->classic"):

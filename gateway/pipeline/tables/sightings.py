@@ -78,7 +78,7 @@ class Sighting:
 
 def sightings(history: History) -> list[Sighting]:
     """Everything that happened, in the order of `place`. A seen member's place is the beginning."""
-    told = [each for each in history.told if isinstance(each.event, CHANGES)]
+    told = history.of(*CHANGES)
     rows = [*_seen(history), *map(_itself, told), *_restarts(told)]
     rows.sort(key=lambda row: row.place)
     return rows
@@ -93,8 +93,8 @@ def _itself(told: Told) -> Sighting:
 def _seen(history: History) -> Iterator[Sighting]:
     """Members that appear without having joined, perhaps in frequent events that change nothing."""
     first_ms: dict[str, int] = {}
-    for told in history.told:
-        if isinstance(told.event, PartitionsStated | OffsetsCommitted):
+    for told in history.of(PartitionsStated, OffsetsCommitted):
+        if isinstance(told.event, OffsetsCommitted | PartitionsStated):
             first_ms.setdefault(told.event.member_id, told.at_ms)
     for member_id, at_ms in sorted(first_ms.items()):
         if member_id != NO_MEMBER:

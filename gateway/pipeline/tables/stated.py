@@ -72,18 +72,19 @@ def _words(history: History) -> tuple[list[_Word], Mapping[str, list[int]], list
     words: list[_Word] = []
     begun_ms: dict[str, list[int]] = {}
     rejoined_ms: list[int] = []
-    for told in history.told:
+    kinds = (OffsetsCommitted, PartitionsStated, GroupStateMoved, MemberStateMoved)
+    for told in history.of(*kinds):
         match told.event:
-            case PartitionsStated() as stated if stated.member_id != NO_MEMBER:
-                begun_ms.setdefault(stated.member_id, []).append(told.at_ms)
-                of_one = (stated.partitions, told.at_ms, told.at_ms)
-                words.append(_Word(stated.member_id, False, *of_one))
             case OffsetsCommitted() as commits if commits.member_id != NO_MEMBER:
                 numbers = {
                     topic: tuple(each.partition for each in some)
                     for topic, some in commits.offsets.items()
                 }
                 words.append(_Word(commits.member_id, True, numbers, *told.span_ms(commits)))
+            case PartitionsStated() as stated if stated.member_id != NO_MEMBER:
+                begun_ms.setdefault(stated.member_id, []).append(told.at_ms)
+                of_one = (stated.partitions, told.at_ms, told.at_ms)
+                words.append(_Word(stated.member_id, False, *of_one))
             case GroupStateMoved(to_state=ClassicPhase.PREPARING_REBALANCE):
                 rejoined_ms.append(told.at_ms)
             case MemberStateMoved(to_state=MemberPhase.PREPARE_REBALANCE) as moved:
