@@ -48,6 +48,7 @@ from gateway.hosting.inputs import (
 )
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import CommitPhase, Stage
+from tests.support.effort import examples
 from tests.support.fake_coordinator import FakeGroup
 from tests.support.hosted_scene import GROUP, HostedScene, Todo, hosting_rules, kind_of
 
@@ -305,7 +306,7 @@ STEP = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEP, min_size=10, max_size=80), st.booleans())
 def test_no_order_of_events_breaks_a_promise(steps: list[tuple], can_anchor: bool) -> None:  # type: ignore[type-arg]
     """And in the end nothing is left in memory."""
@@ -316,7 +317,7 @@ def test_no_order_of_events_breaks_a_promise(steps: list[tuple], can_anchor: boo
     storm.check_calm()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEP, min_size=10, max_size=60))
 def test_a_gateway_that_ends_leaves_no_call_waiting(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     """The drain waits for all of them, and time does not have to pass for it."""
