@@ -204,7 +204,7 @@ class HostedGroup:
                 self._located(call, is_here, now_ms)
             case inputs.Learned(call, topics, failure):
                 self.engine.topics = topics
-                self._learned(call, failure)
+                self._learned(call, failure, now_ms)
             case inputs.Probed(call, is_there):
                 self._probed(call, now_ms, is_there=is_there)
             case inputs.Stored(call, codes):
@@ -371,12 +371,17 @@ class HostedGroup:
         if self.engine.phase is LogPhase.UNREADABLE:
             self._refuse(call, Situation.LOADING)
             return
-        refusal = self.engine.refusal(call, now_ms)
+        refusal = None if call.is_checked else self.engine.refusal(call, now_ms)
         if refusal is not None:
             self._log_refusal(call, refusal)
             self._finish(call, refusal)
             return
         call.is_checked = True
+        if not call.knows_topics:
+            # Now, because calls that wait for the anchor together would lose their order.
+            if call.errand is None:
+                call.send_on(Learn())
+            return
         is_seen = self.is_live or self._looks > call.looks_before
         call.move(Stage.ADMITTING if is_seen else Stage.PLACING)
 
@@ -426,20 +431,21 @@ class HostedGroup:
         call.is_at_coordinator = is_here
         self._advance(call, now_ms)
 
-    def _learned(self, call: Call, failure: str) -> None:
+    def _learned(self, call: Call, failure: str, now_ms: int) -> None:
         if call.answer is not None:
             return
         call.errand = None
-        items = _items(call)
+        call.knows_topics = not failure
         if failure:
             fields = {"group_id": self.group_id, "reason": failure}
             self._effects.append(Log("warning", "topics_unknown", fields))
             refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
-            self.engine.outcomes.extend((item, refused) for item in items)
-            return
-        call.knows_topics = True
-        for item in items:
-            self.engine.put(item)
+            self.engine.outcomes.extend((item, refused) for item in _items(call))
+        elif call.stage is Stage.CHECKING:
+            self._advance(call, now_ms)
+        else:
+            for item in _items(call):
+                self.engine.put(item)
 
     # -- the engine's decision -------------------------------------------------------------------
 

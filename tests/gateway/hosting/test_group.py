@@ -189,6 +189,17 @@ def test_a_refused_request_does_not_learn_topics(live: HostedScene) -> None:
     assert live.count(Learn) == 0
 
 
+def test_a_join_learns_its_topics_before_it_waits_for_the_anchor(on: HostedScene) -> None:
+    """Calls that wait together would lose their order, and the first member to join leads."""
+    on.hold(AskCoordinator)
+    calls = [on.native(name, knows_topics=False) for name in ("first", "second")]
+    assert [call.stage for call in calls] == [Stage.ADMITTING] * 2
+    assert on.count(Learn) == 2
+    on.release(AskCoordinator)
+    assert [error_of(call) for call in calls] == [ErrorCode.NONE] * 2
+    assert on.count(Learn) == 2
+
+
 # -- the anchor before the first member ------------------------------------------------------------
 
 
