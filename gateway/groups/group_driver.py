@@ -107,6 +107,7 @@ class GroupDriver:
         self._changed = changed
         self._inputs: deque[Input] = deque()
         self._is_feeding = False
+        self._is_refreshing = False
         self._moved = trio.Event()
         self._learning = trio.Lock()
         self._todo: list[Effect] = []
@@ -229,12 +230,21 @@ class GroupDriver:
                 await self._woken.wait()
             next_ms = self.group.next_ms()
             if next_ms is not None and next_ms <= self._services.clock.now_ms():
-                await self._refresh_topics()
                 self.feed(TimePassed())
+                if not (self._is_refreshing or self.topics.covers(frozenset())):
+                    self._is_refreshing = True
+                    nursery.start_soon(self._refresh_topics)
 
     async def _refresh_topics(self) -> None:
-        with contextlib.suppress(UpstreamError):
+        """Follow the cluster's topics. Deadlines do not wait for it, since the cluster may hang."""
+        try:
             self.feed(TopicsMoved(await self.learn(frozenset())))
+        except UpstreamError:
+            pass  # the cluster is asked again with the next request
+        except Exception:  # the boundary, as above
+            log.exception("topics_unknown", group_id=self.group.group_id)
+        finally:
+            self._is_refreshing = False
 
     async def learn(self, names: frozenset[str]) -> Topics:
         """The topics that the group refers to, these included. Raises UpstreamError."""
