@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.serve_process import PROGRAM
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 CONSUMERS = 4
 BUSY_PER_CPU = 2
@@ -23,17 +24,19 @@ ROLL_LIMIT_S = 240
 
 @pytest.fixture
 def _load() -> Iterator[None]:
-    """Processes that keep the processors busy. Each ends by itself."""
+    """Processes that keep the processors busy. Each ends by itself. Tests that depend on the times
+    of answers wait meanwhile."""
     program = (
         f"import time\nend_s = time.monotonic() + {ROLL_LIMIT_S}\n"
         "while time.monotonic() < end_s:\n    pass\n"
     )
     count = BUSY_PER_CPU * (os.cpu_count() or 1)
-    busy = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(count)]
-    yield
-    for process in busy:
-        process.kill()
-        process.wait()
+    with one_at_a_time(HEAVY):
+        busy = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(count)]
+        yield
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.usefixtures("_load")

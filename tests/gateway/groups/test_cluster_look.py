@@ -160,7 +160,8 @@ async def test_a_refused_question_is_no_empty_group(
     ],
 )
 async def test_a_look_finds_groups_of_other_kinds(kind: str, state: str, found: Found) -> None:
-    """They share the namespace, but neither description shows them."""
+    """Scenario 35: they share the namespace, but neither description shows them. The group is then
+    occupied (test_standing.py, test_answers.py)."""
     cluster = cluster_that_says(
         classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
         native(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
