@@ -131,18 +131,25 @@ async def test_the_state_command_reads_the_log(
 
 async def test_a_second_gateway_takes_the_log_and_the_first_ends(kafka: KafkaCluster) -> None:
     """The first cannot write any more, and names the new owner. Its records are there."""
-    with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
-        async with opened(kafka, "state-taken") as first:
-            await first.append("a", [epoch(1)])
-            async with opened(kafka, "state-taken") as second:
-                assert await second.read("a") == (epoch(1),)
-                with pytest.raises(StateLogError):
-                    await first.append("a", [epoch(2)])
-                await second.append("a", [epoch(3)])
-                await trio.sleep(LEASE_MS / 1000)
-                assert not first.may_answer
-                assert second.may_answer
-                assert await second.read("a") == (epoch(3),)
+
+    async def run_first(task_status: trio.TaskStatus[KafkaLog]) -> None:
+        with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
+            async with opened(kafka, "state-taken") as log:
+                task_status.started(log)
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        first = await nursery.start(run_first)
+        await first.append("a", [epoch(1)])
+        async with opened(kafka, "state-taken") as second:
+            assert await second.read("a") == (epoch(1),)
+            with pytest.raises(StateLogError):
+                await first.append("a", [epoch(2)])
+            await second.append("a", [epoch(3)])
+            await trio.sleep(LEASE_MS / 1000)
+            assert not first.may_answer
+            assert second.may_answer
+            assert await second.read("a") == (epoch(3),)
 
 
 async def test_a_late_claimant_does_not_fence_the_owner(kafka: KafkaCluster) -> None:
