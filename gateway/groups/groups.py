@@ -200,7 +200,6 @@ class Groups:
         """Ask a group; `do` carries out what the group wants done for the call. See
         `GroupDriver.ask`."""
         driver = self._driver(group_id)
-        call.arrived_ms = self._clock.now_ms()
         answer = await driver.ask(call, do)
         if isinstance(answer, Refused) and answer.situation is Situation.TOO_MANY_GROUPS:
             self._make_room()

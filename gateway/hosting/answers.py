@@ -32,7 +32,6 @@ class GroupApi(Enum):
 
 JOINS = frozenset({GroupApi.JOIN, GroupApi.CONSUMER_JOIN})
 """Requests that may add a member."""
-COMMITS = frozenset({GroupApi.COMMIT, GroupApi.TXN_COMMIT})
 BY_MEMBERS = frozenset({GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT})
 """Requests that only a client sends that considers itself a member."""
 

@@ -93,11 +93,8 @@ class Call:
     token: Token = field(default_factory=lambda: next(_tokens))
     client_host: str | None = None
     """The address that a new group counts towards; None for the gateway's own requests."""
-    arrived_ms: int = 0
     is_foreign: bool = False
     """Whether it joins with another embedded protocol, so that only the cluster can admit it."""
-    is_rejoin: bool = False
-    """Whether the client joins with a member id that it got here."""
     is_placed: bool = False
     """Whether the caller knows already that the group is hosted here."""
     is_at_coordinator: bool | None = None

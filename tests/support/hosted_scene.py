@@ -357,7 +357,7 @@ class HostedScene:
     def call(self, api: GroupApi, make: MakeRequest | None, **how: Any) -> Call:
         """Send a request; it may wait for its answer."""
         known: dict[str, Any] = {"knows_topics": True, "is_at_coordinator": True, **how}
-        return self.ask(Call(api=api, make=make, arrived_ms=self.now_ms, **known))
+        return self.ask(Call(api=api, make=make, **known))
 
     def ask(self, call: Call) -> Call:
         """Send any call."""
@@ -402,7 +402,6 @@ class HostedScene:
                 rebalance_timeout_ms=10_000,
                 fresh_id=uuid5(NAMESPACE, str(token)),
             ),
-            is_rejoin=bool(member_id),
             **how,
         )
 
@@ -488,7 +487,6 @@ class HostedScene:
         known: dict[str, Any] = {"knows_topics": True, "is_at_coordinator": True, **how}
         call = Commits(
             api=GroupApi.COMMIT,
-            arrived_ms=self.now_ms,
             commits={commit.token: commit for commit in some},
             **known,
         )
