@@ -23,9 +23,6 @@ class Profile:
 
     name: str
     own: Mapping[str, str]
-    is_timed: bool = False
-    """Whether timers expire during the scripts. They run in real time on both sides, so on a
-    machine that stalls a step may come after a timer that it should precede."""
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -59,7 +56,6 @@ TIGHT = Profile(
         "group.consumer.session.timeout.ms": "3500",
         "group.consumer.heartbeat.interval.ms": "500",
     },
-    is_timed=True,
 )
 """Short times and small groups."""
 PROFILES = (MAIN, UPGRADE, DOWNGRADE, DISABLED, TIGHT)

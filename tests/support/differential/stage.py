@@ -35,8 +35,9 @@ Address = tuple[str, int]
 RELEASE = "4.3"
 AT_A_TIME = 12
 SCRIPT_TIMEOUT_S = 60
-TIMED_TRIES = 3
-"""A script with timers fails only if it fails every time: a real difference does."""
+TRIES = 3
+"""A real difference shows every time. Timers run in real time on both sides, so on a machine that
+stalls a step may come after a timer that it should precede."""
 MAX_GROUPS = 10_000
 WARM_UP_GROUPS = 10
 GROUP_IDS_TRIED = 50
@@ -94,7 +95,7 @@ class Hall:
 
     async def play(
         self,
-        scripts: Iterable[Script],
+        scripts: Sequence[Script],
         outcomes: dict[str, Outcome],
         limit: trio.CapacityLimiter,
     ) -> None:
@@ -107,22 +108,25 @@ class Hall:
             ours = (await gateway.listeners())[self.node_id]
             for address in (broker, ours):
                 await self._warm_up(address)
+
+            async def play(script: Script) -> None:
+                kafka, gateway = await self._sides(script, broker, ours)
+                outcomes[script.name] = await _play(script, kafka, gateway, topic_admin)
+
+            async def play_among_others(script: Script) -> None:
+                try:
+                    await play(script)
+                finally:
+                    limit.release_on_behalf_of(script)
+
             async with trio.open_nursery() as nursery:
                 for script in scripts:
                     await limit.acquire_on_behalf_of(script)
-
-                    async def run(script: Script = script) -> None:
-                        try:
-                            for _ in range(TIMED_TRIES if self.profile.is_timed else 1):
-                                kafka, gateway = await self._sides(script, broker, ours)
-                                outcome = await _play(script, kafka, gateway, topic_admin)
-                                outcomes[script.name] = outcome
-                                if outcome.failure is None:
-                                    break
-                        finally:
-                            limit.release_on_behalf_of(script)
-
-                    nursery.start_soon(run)
+                    nursery.start_soon(play_among_others, script)
+            for _ in range(1, TRIES):
+                for script in scripts:
+                    if outcomes[script.name].failure is not None:
+                        await play(script)
 
     async def _sides(self, script: Script, broker: Address, ours: Address) -> tuple[Side, Side]:
         shared = dict(self.topics)
