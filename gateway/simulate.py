@@ -16,8 +16,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Never
 
-from coordinator.simulation.invariants import Invariant
-from coordinator.simulation.run import Outcome, simulate
+from gateway.simulation.invariants import Invariant
+from gateway.simulation.run import Outcome, simulate
 
 WORKERS_MAX = 16
 SEEDS_PER_TASK = 4

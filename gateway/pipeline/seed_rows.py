@@ -4,8 +4,8 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-from coordinator.simulation.invariants import Invariant
-from coordinator.simulation.run import Outcome, simulate
+from gateway.simulation.invariants import Invariant
+from gateway.simulation.run import Outcome, simulate
 
 DETAIL_LENGTH_MAX = 2_000
 """Characters kept of a violation; the replay shows everything."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.simulation.run import Outcome, Run, simulate
 from gateway import cli
 from gateway.simulate import failure, replay_command, run, sweep
+from gateway.simulation.run import Outcome, Run, simulate
 
 
 def test_outcomes_are_in_the_order_of_the_seeds() -> None:
@@ -87,7 +87,7 @@ def test_a_run_that_does_not_end_fails_its_seed(
 ) -> None:
     """It takes neither the machine's processors nor its memory. The report shows the loop."""
     monkeypatch.setattr("gateway.simulate.SEED_CPU_S_MAX", 1)
-    monkeypatch.setattr("coordinator.simulation.run.Run.play", play)
+    monkeypatch.setattr("gateway.simulation.run.Run.play", play)
     is_fine, report = run(7, 1)
     assert not is_fine
     assert f"in {play.__name__}" in report

@@ -51,8 +51,8 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, RepetitionMoved
-from coordinator.simulation.invariants import check_group
-from coordinator.simulation.replay import (
+from gateway.simulation.invariants import check_group
+from gateway.simulation.replay import (
     DurableState,
     check_replay,
     durable_state,

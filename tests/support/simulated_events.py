@@ -19,13 +19,13 @@ from coordinator.interface.events import Event
 from coordinator.interface.records import Member
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import MemberPhase
-from coordinator.simulation.driver import GROUP, Batch, Driver
-from coordinator.simulation.watch import Watch
-from coordinator.simulation.world import World
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
 from gateway.events.record_translator import tell
 from gateway.events.statements import statement
+from gateway.simulation.driver import GROUP, Batch, Driver
+from gateway.simulation.watch import Watch
+from gateway.simulation.world import World
 from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 
 UNDISTURBED_RUNS = 4

@@ -10,11 +10,11 @@ from coordinator.interface.events import (
     OffsetFetchReceived,
 )
 from coordinator.interface.topics import Partition
-from coordinator.simulation.driver import GROUP
-from coordinator.simulation.run import Run
 from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER
 from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
+from gateway.simulation.driver import GROUP
+from gateway.simulation.run import Run
 from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

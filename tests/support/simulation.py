@@ -4,12 +4,12 @@ from typing import Any, TypeVar
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Partition
-from coordinator.simulation.classic_client import ClassicClient
-from coordinator.simulation.client import Client, Spec
-from coordinator.simulation.librdkafka_client import LibrdkafkaClient
-from coordinator.simulation.native_client import NativeClient
-from coordinator.simulation.plan import Plan
-from coordinator.simulation.run import Run
+from gateway.simulation.classic_client import ClassicClient
+from gateway.simulation.client import Client, Spec
+from gateway.simulation.librdkafka_client import LibrdkafkaClient
+from gateway.simulation.native_client import NativeClient
+from gateway.simulation.plan import Plan
+from gateway.simulation.run import Run
 
 PEACEFUL = Plan(
     config=GroupConfig(

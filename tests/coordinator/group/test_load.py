@@ -11,7 +11,7 @@ from coordinator.interface.volatile_records import (
     DeadlineKind,
     MemberPhase,
 )
-from coordinator.simulation.invariants import check_group
+from gateway.simulation.invariants import check_group
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_classic_group_member, given_native

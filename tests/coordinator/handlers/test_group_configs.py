@@ -8,7 +8,7 @@ from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.interface.records import GroupConfigs
 from coordinator.interface.volatile_records import DeadlineKind
-from coordinator.simulation.replay import compacted
+from gateway.simulation.replay import compacted
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_classic_group_member, given_native

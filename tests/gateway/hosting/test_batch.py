@@ -14,8 +14,8 @@ from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
-from coordinator.simulation.replay import snapshot
 from gateway.hosting.batch import BATCH_MAX, Batch
+from gateway.simulation.replay import snapshot
 from tests.support.group_script import GroupScript
 from tests.support.stranger import Stranger
 

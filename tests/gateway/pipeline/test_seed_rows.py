@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from coordinator.simulation.invariants import Invariant
-from coordinator.simulation.run import Outcome, simulate
 from gateway import simulate as sweep_here
 from gateway.pipeline.seed_rows import DETAIL_LENGTH_MAX, SCHEMA, SeedRow, row_of
+from gateway.simulation.invariants import Invariant
+from gateway.simulation.run import Outcome, simulate
 
 DOCS = Path(sweep_here.__file__).parent / "docs" / "simulator.md"
 

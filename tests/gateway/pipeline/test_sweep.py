@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coordinator.simulation.run import Outcome
 from gateway import arguments, cli
 from gateway.pipeline import installed
 from gateway.pipeline.seed_rows import SeedRow, row_of
 from gateway.simulate import replay_command
+from gateway.simulation.run import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,13 +16,13 @@ import pytest
 from coordinator.engine import GroupEngine, Step
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import Event
-from coordinator.simulation.driver import Batch
-from coordinator.simulation.invariants import check_group
-from coordinator.simulation.plan import draw_plan
-from coordinator.simulation.replay import DurableState, check_same, durable_state
-from coordinator.simulation.run import Run
-from coordinator.simulation.watch import Watch
-from coordinator.simulation.world import World
+from gateway.simulation.driver import Batch
+from gateway.simulation.invariants import check_group
+from gateway.simulation.plan import draw_plan
+from gateway.simulation.replay import DurableState, check_same, durable_state
+from gateway.simulation.run import Run
+from gateway.simulation.watch import Watch
+from gateway.simulation.world import World
 from gateway.state_log.kafka.content import content_of
 from gateway.state_log.record_format import Entry, StoredEntry, encode_record
 

@@ -1,7 +1,7 @@
 """The log in memory restores groups while the process lives."""
 
 from coordinator.engine import GroupEngine
-from coordinator.simulation.replay import durable_state
+from gateway.simulation.replay import durable_state
 from gateway.state_log.memory import MemoryLog
 from tests.support.group_script import GroupScript
 

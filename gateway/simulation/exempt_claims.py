@@ -1,0 +1,189 @@
+"""Finds the claims of clients that the ownership checks must ignore.
+
+- *Stale*: the group removed the member after it granted the partition, and the client does not know
+  yet. The engine must refuse its commits.
+- *Void*: no rule of the protocol could have reserved the partition for the client. A late request
+  of the client stated outdated partitions, or a leader made an invalid assignment.
+
+The offset checks ignore a partition for the rest of the run once a claim to it was void.
+"""
+
+from collections.abc import Callable, Sequence, Set
+
+from coordinator.engine import Step
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import INT32_MAX
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+    Request,
+)
+from coordinator.interface.records import ClassicGroupMetadata, EpochCause, GroupEpoch
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, JoinReleased
+from gateway.simulation import leader
+from gateway.simulation.client import Claim, Client
+from gateway.simulation.watch_members import removed_members
+from gateway.simulation.world import World
+from kafka_codecs.consumer_protocol import NO_GENERATION, decode_subscription
+
+# An embedded subscription states its generation from version 2 on.
+FIRST_VERSION_WITH_GENERATION = 2
+
+
+class ExemptClaims:
+    """Records until when a grant is in question, by member id, client name and partition."""
+
+    def __init__(
+        self,
+        world: World,
+        clients: Sequence[Client],
+        state: Callable[[], GroupState],
+        lies: Set[bytes],
+    ) -> None:
+        self.partitions: set[Partition] = set()
+        self.overtaken_owners: set[str] = set()
+        """Clients with a late request that stated owned partitions. It may have acknowledged an
+        assignment that they never received."""
+        self._world, self._clients, self._state, self._lies = world, clients, state, lies
+        self._removed_ms: dict[str, int] = {}
+        self._doubted_ms: dict[tuple[str, Partition], int] = {}
+        self._distrusted_ms: dict[str, int] = {}
+        self._members: Set[str] = frozenset()
+        self._liars: set[str] = set()
+        """The member ids of dishonest clients. Such a member may outlive its client."""
+
+    def is_stale(self, claim: Claim) -> bool:
+        """Whether the group removed the member after it granted the partition."""
+        return claim.granted_ms <= self._removed_ms.get(claim.member_id, 0)
+
+    def is_void(self, client: Client, partition: Partition, claim: Claim) -> bool:
+        """Whether the engine could not have kept the partition from another client."""
+        doubted_ms = max(
+            self._doubted_ms.get((client.name, partition), 0),
+            self._distrusted_ms.get(client.name, 0),
+        )
+        return claim.is_lie or claim.granted_ms <= doubted_ms
+
+    # -- observations ----------------------------------------------------------------------------
+
+    def after_step(self, step: Step) -> None:
+        """Record removed members, absent static members, and lies."""
+        group = self._state().group
+        gone = removed_members(step).keys() | self._left_behind(step)
+        for member_id in gone:
+            self._removed_ms[member_id] = self._world.now_ms
+        for client in self._clients:
+            self._world.counts["removed owners"] += client.member_id in gone and bool(client.claims)
+            if not client.is_honest:
+                self._liars.update(client.member_ids)
+        self._note_lies(step)
+        self._note_liars(step)
+        self._members = group.members.keys() if group is not None else frozenset()
+
+    def after_load(self) -> None:
+        """Record the members that a restart forgot or restored."""
+        group = self._state().group
+        members = group.members.keys() if group is not None else frozenset[str]()
+        for member_id in self._members - members:
+            self._removed_ms[member_id] = self._world.now_ms
+        for client in self._clients:
+            if all(self._is_backed(client, *owned) for owned in client.claims.items()):
+                for claim in client.claims.values():
+                    self._removed_ms.pop(claim.member_id, None)
+        self._members = members
+
+    def _is_backed(self, client: Client, partition: Partition, claim: Claim) -> bool:
+        """Whether the log gives the partition to the member. Membership in a classic group proves
+        nothing, because the stored generation may have begun without a static member."""
+        match self._state().group:
+            case ConsumerGroup() as group:
+                return group.holders.get(partition) == claim.member_id
+            case ClassicGroup() as group if claim.member_id in group.members:
+                name = client.context.network.cluster.names[partition.topic_id]
+                assignment = group.members[claim.member_id].assignment
+                return (name, partition.number) in leader.read_assignment(assignment)
+            case _:
+                return False
+
+    def _left_behind(self, step: Step) -> Set[str]:
+        """Static members that a new generation of a classic group began without."""
+        starts = any(
+            isinstance(record, ClassicCoreMoved)
+            and record.core.phase is ClassicPhase.COMPLETING_REBALANCE
+            for record in step.records
+        )
+        group = self._state().group
+        if not starts or not isinstance(group, ClassicGroup):
+            return frozenset()
+        joined = {each.member_id for each in step.records if isinstance(each, JoinReleased)}
+        return group.members.keys() - joined
+
+    def _note_lies(self, step: Step) -> None:
+        for record in step.records:
+            if isinstance(record, ClassicGroupMetadata) and record.value is not None:
+                given = [member.assignment for member in record.value.members]
+                if not self._lies.isdisjoint(given):
+                    for client in self._clients:
+                        self._distrust(client)
+
+    def _note_liars(self, step: Step) -> None:
+        """A conversion may use the owned partitions that members state, even those of liars."""
+        group = self._state().group
+        is_converted = any(
+            isinstance(record, GroupEpoch) and record.cause is EpochCause.CONVERTED
+            for record in step.records
+        )
+        if not is_converted or not isinstance(group, ConsumerGroup):
+            return
+        for client in self._clients:
+            for partition in client.claims:
+                if client.is_honest and group.holders.get(partition) in self._liars:
+                    self._doubt(client, partition)
+
+    def overtaken(self, client: Client, request: Request) -> None:
+        """Doubt the client's claims after one of its requests arrived late.
+
+        The request states outdated partitions, and the engine cannot see that for partitions
+        granted up to the epoch that it states.
+        """
+        if isinstance(request, ConsumerHeartbeatReceived) and request.owned is not None:
+            self.overtaken_owners.add(client.name)
+        known_epoch = _epoch_that_proves(request)
+        if known_epoch is None or getattr(request, "member_id", "") != client.member_id:
+            return
+        group = self._state().group
+        if not isinstance(group, ConsumerGroup):
+            self._distrust(client)
+        elif client.member_id in group.assignments:
+            for partition, epoch in group.assignments[client.member_id].held.items():
+                if epoch <= known_epoch:
+                    self._doubt(client, partition)
+
+    def _doubt(self, client: Client, partition: Partition) -> None:
+        self._doubted_ms[client.name, partition] = self._world.now_ms
+        self.partitions.add(partition)
+
+    def _distrust(self, client: Client) -> None:
+        self._distrusted_ms[client.name] = self._world.now_ms
+        self.partitions.update(client.claims)
+
+
+def _epoch_that_proves(request: Request) -> int | None:
+    """The newest assignment epoch for which the request's list of owned partitions counts as proof;
+    None without a list."""
+    match request:
+        case ConsumerHeartbeatReceived(owned=owned, member_epoch=epoch) if owned is not None:
+            # The engine must accept a heartbeat with the previous epoch, because the answer with
+            # the new epoch may be lost.
+            return INT32_MAX if epoch > JOIN_EPOCH else JOIN_EPOCH
+        case JoinGroupReceived(protocols=protocols):
+            version, subscription = decode_subscription(protocols[0][1])
+            generation = subscription.generation_id
+            is_stated = version >= FIRST_VERSION_WITH_GENERATION and generation > NO_GENERATION
+            return generation if is_stated else INT32_MAX
+        case _:
+            return None

@@ -1,0 +1,88 @@
+"""A native consumer that behaves like librdkafka where librdkafka differs from the Java client.
+
+Its heartbeats are full until the first assignment, and after it lost its coordinator. Otherwise
+they are short. After COORDINATOR_LOAD_IN_PROGRESS the client repeats the same heartbeat, and it
+abandons a heartbeat that is not answered within the heartbeat interval.
+"""
+
+from dataclasses import replace
+
+from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from gateway.simulation.client import RETRY_MS, ClientContext, Spec
+from gateway.simulation.driver import Answer
+from gateway.simulation.native_client import NativeClient
+from kafka_codecs.error_codes import ErrorCode
+
+
+class LibrdkafkaClient(NativeClient):
+    """A native client that counts the content of a heartbeat as sent once it was answered."""
+
+    kind = "librdkafka"
+
+    def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
+        super().__init__(context, name, spec)
+        self._had_assignment = False
+
+    def beat(self) -> None:
+        if self._awaits_beat or self._is_fenced_off or self.is_closing:
+            return
+        self._awaits_beat = True
+        is_under_way = True
+        sent_at, stated = self.member_epoch, self._stated
+        must_state_all = self._must_state_all
+        request = self._heartbeat(self.stated_epoch())
+        must_state_owned = self._must_state_owned and request.owned is not None
+        self._must_state_all = False
+        self._must_state_owned &= request.owned is None
+
+        def ends() -> bool:
+            """Whether the heartbeat was still pending, and not abandoned."""
+            nonlocal is_under_way
+            was_under_way, is_under_way = is_under_way, False
+            self._awaits_beat &= not was_under_way
+            return was_under_way
+
+        def send_again() -> None:
+            self._was_fine = False
+            self._must_state_all |= must_state_all
+            self._must_state_owned |= must_state_owned
+            self._stated = stated
+            self.later(RETRY_MS, self.beat)
+
+        def heard(answer: Answer) -> None:
+            assert isinstance(answer.reply, ConsumerHeartbeatReply)
+            if not ends() or sent_at != self.member_epoch:
+                return
+            if answer.reply.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                send_again()
+            else:
+                self.hear(answer.reply, answer.at_ms)
+
+        def lost() -> None:
+            if ends():
+                send_again()
+                self._must_state_all = True
+
+        def give_up() -> None:
+            if ends():
+                send_again()
+
+        self.ask(request, heard, lost)
+        self.later(self._heartbeat_interval_ms, give_up)
+
+    def _heartbeat(self, epoch: int) -> ConsumerHeartbeatReceived:
+        self._must_state_all |= not self._had_assignment
+        request = super()._heartbeat(epoch)
+        if self._must_state_all and request.owned is None and epoch > 0:
+            # librdkafka states owned partitions even while a callback runs.
+            return replace(request, owned=self.stated_owned())
+        return request
+
+    def reconcile(self) -> None:
+        self._had_assignment |= self._target is not None and self.claims.keys() != self._target
+        super().reconcile()
+
+    def _rejoin(self) -> None:
+        self._had_assignment = False
+        super()._rejoin()

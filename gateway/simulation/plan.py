@@ -1,0 +1,147 @@
+"""Draws the plan of a run from its seed: settings, kinds of clients, kinds of faults.
+
+Each run has only some of the faults, because a run without late requests, for example, explores the
+others further. Timeouts are short, so that much happens in little simulated time.
+"""
+
+from dataclasses import dataclass
+
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from gateway.simulation.client import Spec
+from gateway.simulation.cluster import RACKS
+from gateway.simulation.leader import STICKY
+from gateway.simulation.world import World
+
+CHAOS_MS = 80_000
+CLIENTS_MAX = 6
+SLOW_COMMIT_MS = 1_000
+TOPIC_NAMES = ("foo", "bar", "baz")
+REGEXES = ("ba.", "foo|bar", "no.*")
+EAGER_LISTS = (("range",), ("roundrobin", "range"), ("range", "roundrobin"))
+
+POLICIES = (*[MigrationPolicy.BIDIRECTIONAL] * 5, *MigrationPolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The settings of a run. `pause_ms_max` is the longest pause between two random actions.
+
+    `classic_style` says whether classic clients are eager, cooperative, or both. In the last case
+    they migrate from one to the other, and all offer the cooperative assignor.
+    """
+
+    config: GroupConfig
+    pause_ms_max: int
+    classic_style: str
+    native_share: float
+    static_share: float
+    regex_share: float
+    loss_rate: float
+    late_rate: float
+    slow_rate: float
+    withheld_rate: float
+    lost_answer_rate: float
+    commit_ms_max: int
+    log_failure_rate: float
+    linger_ms: int
+    has_crashes: bool
+    has_freezes: bool
+    has_misbehaviour: bool
+    has_topic_changes: bool
+    has_policy_changes: bool
+    error_rate: float
+    log_doubt_rate: float
+    has_takeovers: bool
+    has_clock_jumps: bool
+    has_racks: bool
+
+    @property
+    def has_resets(self) -> bool:
+        """Whether admins reset offsets. Commits are slow then, so members may join before a reset
+        is stored."""
+        return self.commit_ms_max == SLOW_COMMIT_MS
+
+
+def draw_plan(world: World) -> Plan:
+    """Draw the settings and faults of a run."""
+    dice = world.dice
+    config = GroupConfig(
+        classic_min_session_timeout_ms=1_000,
+        classic_initial_rebalance_delay_ms=dice.choice([0, 500, 1_500]),
+        classic_max_size=dice.choice([100, 100, 100, 3]),
+        consumer_session_timeout_ms=dice.choice([5_000, 8_000]),
+        consumer_min_session_timeout_ms=4_000,
+        consumer_max_session_timeout_ms=10_000,
+        consumer_heartbeat_interval_ms=1_500,
+        consumer_min_heartbeat_interval_ms=1_000,
+        consumer_max_heartbeat_interval_ms=1_500,
+        consumer_max_size=dice.choice([100, 100, 100, 3]),
+        consumer_assignors=dice.choice([("uniform", "range"), ("range", "uniform")]),
+        consumer_migration_policy=dice.choice(POLICIES),
+        consumer_assignment_interval_ms=dice.choice([0, 1_000]),
+        classic_new_member_join_timeout_ms=20_000,
+        reconnect_timeout_ms=0,
+        consumer_regex_refresh_interval_ms=dice.choice([15_000, 600_000]),
+        lost_commit_hold_ms=dice.choice([2_000, None]),
+    )
+    return Plan(
+        config=config,
+        classic_style=dice.choice(["eager", "cooperative", "both"]),
+        pause_ms_max=dice.choice([800, 2_000, 4_000]),
+        native_share=dice.choice([0.0, 0.5, 1.0]),
+        static_share=dice.choice([0.0, 0.4, 0.4, 1.0]),
+        regex_share=dice.choice([0.0, 0.0, 0.4]),
+        loss_rate=dice.choice([0.0, 0.03, 0.1]),
+        late_rate=dice.choice([0.0, 0.05]),
+        slow_rate=dice.choice([0.0, 0.0, 0.1]),
+        withheld_rate=dice.choice([0.0, 0.0, 0.1]),
+        lost_answer_rate=dice.choice([0.0, 0.1]),
+        commit_ms_max=dice.choice([60, 60, SLOW_COMMIT_MS]),
+        log_failure_rate=dice.choice([0.0, 0.0, 0.05]),
+        linger_ms=dice.choice([0, 0, 20]),
+        has_crashes=world.chance(0.6),
+        has_freezes=world.chance(0.6),
+        has_misbehaviour=world.chance(0.5),
+        has_topic_changes=world.chance(0.6),
+        has_policy_changes=world.chance(0.3),
+        error_rate=dice.choice([0.0, 0.0, 0.03]),
+        log_doubt_rate=dice.choice([0.0, 0.0, 0.05]),
+        has_takeovers=world.chance(0.3),
+        has_clock_jumps=world.chance(0.5),
+        has_racks=world.chance(0.3),
+    )
+
+
+def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
+    """Draw the configuration of one client, for either protocol."""
+    dice = world.dice
+    is_cooperative = plan.classic_style == "cooperative" or (
+        plan.classic_style == "both" and world.chance(0.5)
+    )
+    if plan.classic_style == "eager":
+        protocols = dice.choice(EAGER_LISTS)
+    elif is_cooperative:
+        protocols = (STICKY,)
+    else:
+        protocols = (STICKY, "range")
+    return Spec(
+        topics=draw_topics(world),
+        topic_regex=dice.choice(REGEXES) if world.chance(plan.regex_share) else None,
+        instance_id=instance_id,
+        rack_id=dice.choice(RACKS) if plan.has_racks else None,
+        rebalance_timeout_ms=dice.choice([3_000, 6_000]),
+        callback_ms=dice.choice([0, 100, 800, 2_500]),
+        version=dice.choice([0, 1, 1]),
+        assignor=dice.choice([None, "uniform", "range"]),
+        session_timeout_ms=dice.choice([4_000, 8_000, 15_000]),
+        heartbeat_interval_ms=dice.choice([1_000, 1_500]),
+        protocols=protocols,
+        is_cooperative=is_cooperative,
+        join_version=dice.choice([3, 4, 5, 9]) if instance_id is None else dice.choice([5, 9]),
+        embedded_version=dice.choice([1, 2, 3] if is_cooperative else [0, 1, 2, 3]),
+    )
+
+
+def draw_topics(world: World) -> tuple[str, ...]:
+    """Draw a subscription. One of its topics may not exist."""
+    return world.dice.choice([("foo",), ("bar", "foo"), ("bar", "foo"), ("bar", "baz", "foo")])

@@ -1,0 +1,302 @@
+"""Probes: requests that the engine decides on a copy of the group (invariants 4 and 7).
+
+The copy is a fork of the group's state, so a probe does not affect the run.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from coordinator.engine import GroupEngine, Step
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    Request,
+)
+from coordinator.interface.records import (
+    ClassicGroupMember,
+    CurrentAssignment,
+    GroupEpoch,
+    Member,
+    MemberState,
+    Protocols,
+)
+from coordinator.interface.replies import JoinGroupReply, Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import ClassicPhase
+from gateway.simulation import leader
+from gateway.simulation.invariants import Invariant, require
+from kafka_codecs import WireError
+from kafka_codecs.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_subscription,
+)
+from kafka_codecs.error_codes import ErrorCode
+
+TOKEN = -1
+FRESH_ID = UUID(int=1, version=4)
+
+
+class Probe:
+    """A copy of a group."""
+
+    def __init__(self, state: GroupState, config: GroupConfig, topics: Topics, now_ms: int) -> None:
+        self._engine = GroupEngine(state.group_id, config)
+        self._engine.state = state.fork()
+        self._topics, self._now_ms = topics, now_ms
+
+    @property
+    def group(self) -> ClassicGroup | ConsumerGroup | None:
+        return self._engine.state.group
+
+    def feed(self, event: Request) -> tuple[Step, Reply]:
+        """Decide and apply a request. A parked request counts as refused."""
+        step = self._engine.handle(event, now_ms=self._now_ms, topics=self._topics)
+        for record in step.records:
+            self._engine.apply(record)
+        waits = JoinGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+        return step, dict(step.replies).get(TOKEN, waits)
+
+
+def check_next_heartbeat(
+    state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
+) -> None:
+    """Invariant 4, for a classic member whose assignment changed: probe its next heartbeat."""
+    group = state.group
+    assert isinstance(group, ConsumerGroup)
+    heartbeat = HeartbeatReceived(
+        token=TOKEN,
+        member_id=member_id,
+        instance_id=group.members[member_id].instance_id,
+        generation=group.assignments[member_id].member_epoch,
+    )
+    _step, reply = Probe(state, config, topics, now_ms).feed(heartbeat)
+    if reply.error == ErrorCode.NONE:
+        check_rejoin_changes_nothing(state, member_id, config, topics, now_ms)
+
+
+def check_rejoin_changes_nothing(
+    state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
+) -> None:
+    """Invariant 4, for a member whose heartbeat was just answered with NONE.
+
+    The invariant does not apply while a newer target is due, or after topics changed. A member that
+    waits for partitions may also collect those that are already free (rule 5.7).
+    """
+    group = state.group
+    assert isinstance(group, ConsumerGroup)
+    member, current = group.members[member_id], group.assignments[member_id]
+    lacking = group.target_of(member_id) - current.assigned.keys()
+    is_quiet = (
+        group.epoch == group.assignment_epoch
+        and group.metadata_hash == topics.metadata_hash(group.subscribers)
+        and (
+            current.state is not MemberState.UNRELEASED_PARTITIONS
+            or lacking <= group.holders.keys()
+        )
+    )
+    if not is_quiet or member.classic is None:
+        return
+    owned = [(name, n) for name, numbers in topics.names(current.assigned).items() for n in numbers]
+    protocols = _owning(member.classic.protocols, owned, current.member_epoch)
+    if protocols is None:
+        return
+    step, reply = Probe(state, config, topics, now_ms).feed(_join_again(member, protocols))
+    if reply.error in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT):
+        return  # the policy changed, or the member's protocol list is invalid
+    assert isinstance(reply, JoinGroupReply)
+    changes = [
+        record
+        for record in step.records
+        if isinstance(record, GroupEpoch)
+        or (isinstance(record, CurrentAssignment) and record.value != current)
+    ]
+    require(
+        reply.error == ErrorCode.NONE
+        and reply.generation == current.member_epoch
+        and not [
+            record
+            for record in changes
+            if isinstance(record, GroupEpoch)
+            or record.value is None
+            or record.value.assigned != current.assigned
+        ],
+        Invariant.QUIET_REJOIN,
+        member_id,
+        "would receive",
+        reply,
+        "with",
+        changes,
+    )
+
+
+def _owning(
+    protocols: Protocols, owned: Iterable[leader.Name], generation: int
+) -> Protocols | None:
+    """The protocols with these owned partitions; None if a subscription is malformed."""
+    stated = []
+    for name, metadata in protocols:
+        try:
+            version, subscription = decode_subscription(metadata)
+        except WireError:
+            return None
+        stated.append(
+            (
+                name,
+                encode_subscription(
+                    replace(
+                        subscription,
+                        owned_partitions=leader.listed(owned),
+                        generation_id=generation,
+                    ),
+                    version,
+                ),
+            )
+        )
+    return tuple(stated)
+
+
+def _join_again(member: Member, protocols: Protocols) -> JoinGroupReceived:
+    assert member.classic is not None
+    return JoinGroupReceived(
+        token=TOKEN,
+        version=9,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocols=protocols,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        fresh_id=FRESH_ID,
+    )
+
+
+def check_there_and_back(
+    state: GroupState, config: GroupConfig, topics: Topics, now_ms: int
+) -> bool:
+    """Invariant 7, for a classic group at rest: one static member returns as a native member, then
+    as a classic one. False if the invariant does not apply to this group."""
+    group = state.group
+    before = _assignments_at_rest(group, topics)
+    if before is None or not isinstance(group, ClassicGroup):
+        return False
+    static = next((m for m in group.members.values() if m.instance_id is not None), None)
+    policy = config.consumer_migration_policy
+    if static is None or not (policy.allows_upgrade and policy.allows_downgrade):
+        return False
+    if len(group.members) > config.classic_max_size:
+        # Static members stay in a generation that they did not join, so the group may exceed its
+        # limit, as in Kafka. Such a group is not downgraded (rule 6.1).
+        return False
+    probe = Probe(state, config, topics, now_ms)
+    _step, reply = probe.feed(_as_native(static, group.core.protocol or ""))
+    if reply.error:
+        return False
+    _step, reply = probe.feed(_as_classic(static))
+    after = _assignments_at_rest(probe.group, topics)
+    require(
+        reply.error == ErrorCode.NONE and after == before,
+        Invariant.THERE_AND_BACK,
+        "from",
+        before,
+        "to",
+        after,
+        "with",
+        reply,
+    )
+    return True
+
+
+def _assignments_at_rest(
+    group: ClassicGroup | ConsumerGroup | None, topics: Topics
+) -> Mapping[str, frozenset[leader.Name]] | None:
+    """The partitions of each member of a classic group, by instance id or else by member id.
+
+    None if the group is not at rest: a member has not synced or must give up partitions, has
+    partitions that it does not subscribe to, or some partitions have no owner. An upgrade would
+    assign those (DEV D22).
+    """
+    if not isinstance(group, ClassicGroup) or group.phase is not ClassicPhase.STABLE:
+        return None
+    if group.unsynced or group.core.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    found: dict[str, frozenset[leader.Name]] = {}
+    taken: set[leader.Name] = set()
+    wanted: set[str] = set()
+    for member in group.members.values():
+        try:
+            mine = _assigned(member, topics)
+            _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
+        except WireError:
+            return None
+        owned = {(each.topic, n) for each in subscription.owned_partitions for n in each.partitions}
+        is_fine = (
+            owned <= mine
+            and mine.isdisjoint(taken)
+            and {name for name, _ in mine} <= set(subscription.topics)
+        )
+        if not is_fine:
+            return None
+        taken |= mine
+        wanted |= set(subscription.topics)
+        found[member.instance_id or member.member_id] = mine
+    everything = {
+        (name, number)
+        for name in wanted & topics.by_name.keys()
+        for number in range(topics.by_name[name].partition_count)
+    }
+    return found if everything <= taken else None
+
+
+def _assigned(member: ClassicGroupMember, topics: Topics) -> frozenset[leader.Name]:
+    """The assignment without deleted topics, which a conversion drops."""
+    _version, decoded = decode_assignment(member.assignment)
+    return frozenset(
+        (each.topic, number)
+        for each in decoded.assigned_partitions
+        if each.topic in topics.by_name
+        for number in each.partitions
+    )
+
+
+def _as_native(member: ClassicGroupMember, protocol: str) -> ConsumerHeartbeatReceived:
+    _version, subscription = decode_subscription(member.metadata_for(protocol))
+    return ConsumerHeartbeatReceived(
+        token=TOKEN,
+        version=1,
+        member_id="probe",
+        member_epoch=JOIN_EPOCH,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        instance_id=member.instance_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topic_names=subscription.topics,
+        owned=frozenset(),
+        fresh_id=FRESH_ID,
+    )
+
+
+def _as_classic(member: ClassicGroupMember) -> JoinGroupReceived:
+    return JoinGroupReceived(
+        token=TOKEN,
+        version=9,
+        member_id="",
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocols=member.protocols,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        fresh_id=FRESH_ID,
+    )

@@ -1,0 +1,111 @@
+"""Checks that a log restores its group, also after compaction (invariant 8, rule 8.4)."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from coordinator.engine import GroupEngine
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import ClassicGroupValue, DurableRecord, is_tombstone
+from coordinator.interface.volatile_records import ClassicPhase
+from gateway.simulation.invariants import Invariant, check_group, require
+
+
+def snapshot(state: GroupState) -> str:
+    """The complete state as text, including its volatile parts."""
+    group = state.group
+    fields = {name: getattr(group, name) for name in getattr(group, "__slots__", ())}
+    others = (state.deadlines, state.commits, state.resolution, state.config_overrides)
+    return repr((type(group), fields, *others))
+
+
+@dataclass(frozen=True, slots=True)
+class DurableState:
+    """The state that a log must restore. A log does not contain a rebalance in progress."""
+
+    overrides: Mapping[str, int]
+    group: object
+    is_rebalancing: bool
+
+
+def durable_state(state: GroupState) -> DurableState:
+    """The part of a state that is in its log."""
+    group = state.group
+    return DurableState(
+        overrides=dict(state.config_overrides),
+        group=_durable_group(group),
+        is_rebalancing=isinstance(group, ClassicGroup)
+        and group.phase not in (ClassicPhase.EMPTY, ClassicPhase.STABLE),
+    )
+
+
+def _durable_group(group: ClassicGroup | ConsumerGroup | None) -> object:
+    match group:
+        case None:
+            return None
+        case ClassicGroup():
+            return group.stored_value()
+        case ConsumerGroup():
+            return {
+                "epochs": (group.epoch, group.assignment_epoch),
+                "target_timestamp_ms": group.target_timestamp_ms,
+                "metadata_hash": group.metadata_hash,
+                "assignor": group.assignor,
+                "members": dict(group.members),
+                "targets": dict(group.targets),
+                "assignments": dict(group.assignments),
+                "holders": dict(group.holders),
+                "instances": dict(group.instances),
+                "subscribers": dict(group.subscribers),
+                "regexes": dict(group.regexes),
+                "regex_subscribers": dict(group.regex_subscribers),
+            }
+
+
+def check_same(state: GroupState, expected: DurableState) -> None:
+    """Require that a log restored the durable part of a state."""
+    found = durable_state(state)
+    is_same = found.overrides == expected.overrides and (
+        _restores_no_removed_member(found.group, expected.group)
+        if expected.is_rebalancing
+        else found.group == expected.group
+    )
+    require(is_same, Invariant.REPLAY, "the log has", found, "the engine", expected)
+
+
+def _restores_no_removed_member(found: object, expected: object) -> bool:
+    """Whether both are classic groups, and the first has no member that the second lacks."""
+    if not isinstance(found, ClassicGroupValue) or not isinstance(expected, ClassicGroupValue):
+        return False
+    still_there = {member.member_id for member in expected.members}
+    return all(member.member_id in still_there for member in found.members)
+
+
+def check_replay(
+    log: list[DurableRecord], expected: DurableState, *, config: GroupConfig, now_ms: int
+) -> None:
+    """Require that the log and its compaction restore the group."""
+    for records in (log, compacted(log)):
+        engine = GroupEngine("orders", config)
+        engine.load(records, now_ms=now_ms)
+        check_same(engine.state, expected)
+        check_group(engine.state)
+
+
+def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
+    """The newest record of each key without tombstones, in the order of writing."""
+    newest: dict[Hashable, DurableRecord] = {}
+    for record in log:
+        newest.pop(record.key, None)
+        if not is_tombstone(record):
+            newest[record.key] = record
+    return list(newest.values())
+
+
+def parked_tokens(state: GroupState) -> set[int]:
+    """The tokens of parked requests."""
+    if not isinstance(state.group, ClassicGroup):
+        return set()
+    return {join.token for join in state.group.joins.values()} | set(state.group.syncs.values())

@@ -1,0 +1,124 @@
+"""Plays one run: a pure function from a seed to an outcome.
+
+Faults come first. Then they stop, and the group must settle, and settle again after each step of a
+roll without faults.
+"""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coordinator.interface.events import Request
+from coordinator.interface.topics import Partition
+from gateway.simulation import transcript
+from gateway.simulation.client import Client, ClientContext
+from gateway.simulation.cluster import Cluster
+from gateway.simulation.driver import Driver
+from gateway.simulation.exempt_claims import ExemptClaims
+from gateway.simulation.final_roll import roll_to_classic
+from gateway.simulation.invariants import BrokenInvariantError, Invariant
+from gateway.simulation.network import Network
+from gateway.simulation.plan import CHAOS_MS, Plan, draw_plan
+from gateway.simulation.random_actions import RandomActions
+from gateway.simulation.settling import settle
+from gateway.simulation.watch import Watch
+from gateway.simulation.watch_owners import OwnerWatch
+from gateway.simulation.world import World
+
+TAIL_LINES = 60
+LAG_MS_WHEN_LOG_FAILS = 5_000
+"""The longest delay of a deadline in a run with log failures. Each failure adds a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The outcome of a run. `invariant` is the broken one, where `transcript` ends, or None.
+
+    `counts` has, among others, "events" that the engine handled, "requests" that clients sent, and
+    "rebalances" and "moves" (see `run_costs.py`). "convergence ms" is the time from the last fault
+    until all members had settled; a run that did not settle has none. "stale ms" is the time in
+    which removed clients still considered themselves owners of partitions that others owned.
+    """
+
+    seed: int
+    invariant: str | None = None
+    detail: str = ""
+    transcript: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Run:
+    """The parts of one run. The seed also draws the plan, unless one is given."""
+
+    def __init__(self, seed: int, plan: Plan | None = None) -> None:
+        self.world = world = World(seed)
+        self.plan = plan = plan or draw_plan(world)
+        self.clients: list[Client] = []
+        self.cluster = Cluster(world, stored=self._stored)
+        self.driver = Driver(world, self.cluster, plan.config)
+        self.network = Network(world, self.driver, self.cluster, overtaken=self._overtaken)
+        lies: set[bytes] = set()
+        self.exempt_claims = ExemptClaims(
+            world, self.clients, lambda: self.driver.engine.state, lies
+        )
+        self.owners = OwnerWatch(
+            world, self.cluster, self.clients, lambda: self.driver.engine.state, self.exempt_claims
+        )
+        self.watch = Watch(world, self.driver, self.network, self.owners)
+        self.driver.observer = self.watch
+        self.context = ClientContext(
+            world=world,
+            network=self.network,
+            owning=self.owners.check,
+            known_ids=lambda: [client.member_id for client in self.clients],
+            lies=lies,
+        )
+        self.random_actions = RandomActions(self.context, self.driver, plan, self.clients)
+        self._begin_faults(plan)
+
+    def _begin_faults(self, plan: Plan) -> None:
+        self.network.loss_rate, self.network.late_rate = plan.loss_rate, plan.late_rate
+        self.network.slow_rate, self.network.withheld_rate = plan.slow_rate, plan.withheld_rate
+        self.cluster.lost_answer_rate = plan.lost_answer_rate
+        self.cluster.delay_ms_max = plan.commit_ms_max
+        self.network.error_rate = plan.error_rate
+        self.cluster.has_racks = plan.has_racks
+        self.driver.log_failure_rate, self.driver.linger_ms = plan.log_failure_rate, plan.linger_ms
+        self.driver.log_doubt_rate = plan.log_doubt_rate
+        if plan.log_failure_rate:
+            self.watch.silence.lag_ms = LAG_MS_WHEN_LOG_FAILS
+
+    def play(self) -> None:
+        """Raises BrokenInvariantError."""
+        self.world.tell("plan", self.plan)
+        self.random_actions.begin()
+        self.world.run_until(self.world.now_ms + CHAOS_MS)
+        settle(self)
+        roll_to_classic(self)
+
+    def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
+        self.owners.stored(name, partition, before, now)
+
+    def _overtaken(self, name: str, request: Request) -> None:
+        self.owners.overtaken(name, request)
+
+
+def simulate(seed: int, *, tail_lines: int = TAIL_LINES) -> Outcome:
+    """Play one seed to its end, or until an invariant breaks."""
+    run = Run(seed)
+    try:
+        run.play()
+    except BrokenInvariantError as broken:
+        invariant, detail = broken.invariant, broken.detail
+    except Exception:  # every bug is an outcome: its seed replays it
+        invariant, detail = Invariant.NO_ERROR, traceback.format_exc()
+    else:
+        return Outcome(seed=seed, counts=dict(run.world.counts))
+    lines = transcript.tail(run.world, run.cluster, tail_lines)
+    return Outcome(
+        seed=seed,
+        invariant=str(invariant),
+        detail=transcript.readable(detail, run.cluster),
+        transcript=lines,
+        counts=dict(run.world.counts),
+    )

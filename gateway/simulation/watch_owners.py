@@ -1,0 +1,216 @@
+"""Checks the partitions that clients own, and their commits.
+
+It compares the engine's grants with the claims of honest clients, except those that
+`exempt_claims.py` exempts. It counts the time in which removed clients still claim partitions.
+"""
+
+from collections.abc import Callable, Sequence, Set
+
+from coordinator.engine import Step
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.events import OffsetCommitReceived, Request
+from coordinator.interface.topics import Partition
+from gateway.simulation.client import Client
+from gateway.simulation.cluster import Cluster
+from gateway.simulation.exempt_claims import ExemptClaims
+from gateway.simulation.invariants import BrokenInvariantError, Invariant, require
+from gateway.simulation.native_client import NativeClient
+from gateway.simulation.network import ADMIN
+from gateway.simulation.run_costs import RunCosts
+from gateway.simulation.world import World
+
+
+class OwnerWatch:
+    """The ownership checks. `clients` are all living processes."""
+
+    def __init__(
+        self,
+        world: World,
+        cluster: Cluster,
+        clients: Sequence[Client],
+        state: Callable[[], GroupState],
+        exempt_claims: ExemptClaims,
+    ) -> None:
+        self._world, self._cluster = world, cluster
+        self._clients, self._state = clients, state
+        self._exempt_claims = exempt_claims
+        self._costs = RunCosts(world)
+        self._shared = 0
+        self._looked_at_ms = world.now_ms
+
+    def after_step(self, step: Step) -> None:
+        self._exempt_claims.after_step(step)
+        self._costs.after_step(step)
+        self.check()
+
+    def after_load(self) -> None:
+        self._exempt_claims.after_load()
+        self.check()
+
+    def overtaken(self, name: str, request: Request) -> None:
+        """A request arrived after a newer one of the same client."""
+        client = self._honest(name)
+        if client is not None:
+            self._exempt_claims.overtaken(client, request)
+
+    # -- claims ----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """No two clients own a partition, and the group holds a client's partitions for it."""
+        owners: dict[Partition, Client] = {}
+        stale: list[Partition] = []
+        for client in self._clients:
+            if not client.is_honest:
+                continue
+            self._check_rack(client)
+            if not client.claims:
+                continue
+            mine = self._owned_by(client)
+            stale += client.claims.keys() - mine
+            for partition in mine:
+                self._check_granted(client, partition)
+            for partition in mine:
+                if partition in owners:
+                    both = f"{partition}: {owners[partition].name} and {client.name}"
+                    raise BrokenInvariantError(Invariant.SINGLE_OWNER, both)
+                owners[partition] = client
+        self._costs.owned(owners)
+        self._count_stale(sum(partition in owners for partition in stale))
+
+    def _check_rack(self, client: Client) -> None:
+        """The group has the client's rack, which assignors may use (KIP-881)."""
+        group = self._state().group
+        if client.told_rack is None or not isinstance(group, ConsumerGroup):
+            return
+        member = group.members.get(client.member_id)
+        if member is not None:
+            require(
+                member.rack_id == client.told_rack,
+                Invariant.RACKS,
+                f"{client.name} is in {client.told_rack}, not {member.rack_id}",
+            )
+
+    def _check_granted(self, client: Client, partition: Partition) -> None:
+        group, member_id = self._state().group, client.claims[partition].member_id
+        is_member = group is not None and member_id in group.members
+        is_granted = is_member and (
+            not isinstance(group, ConsumerGroup)
+            or group.holders.get(partition) == member_id
+            or self._is_gone(partition)
+        )
+        require(
+            is_granted,
+            Invariant.GRANTED,
+            f"{client.name} owns {partition} as {member_id!r}",
+            "which is a member" if is_member else "which is not a member",
+        )
+
+    def _owned_by(self, client: Client) -> set[Partition]:
+        """The partitions of the client's claims that are not exempt."""
+        owned = set()
+        for partition, claim in client.claims.items():
+            if self._exempt_claims.is_void(client, partition, claim):
+                self._exempt_claims.partitions.add(partition)
+            elif not self._exempt_claims.is_stale(claim):
+                owned.add(partition)
+        return owned
+
+    def _is_gone(self, partition: Partition) -> bool:
+        """Whether the topic was deleted. Classic clients know only names, so they cannot state that
+        they still read the deleted topic."""
+        return partition.topic_id not in self._cluster.topics.by_id
+
+    def _count_stale(self, shared: int) -> None:
+        now_ms = self._world.now_ms
+        self._world.counts["stale ms"] += self._shared * (now_ms - self._looked_at_ms)
+        self._shared, self._looked_at_ms = shared, now_ms
+
+    def told_nothing_new(self, member_id: str, assigned: Set[Partition]) -> None:
+        """Check a heartbeat's answer that omits the assignment."""
+        for client in self._clients:
+            if isinstance(client, NativeClient) and client.member_id == member_id:
+                is_excused = (
+                    not client.is_honest or client.name in self._exempt_claims.overtaken_owners
+                )
+                require(
+                    is_excused or client.is_leaving or client.heard == assigned,
+                    Invariant.HEARD,
+                    client.name,
+                    "knows",
+                    client.heard,
+                    "not",
+                    assigned,
+                )
+
+    # -- commits ---------------------------------------------------------------------------------
+
+    def vetted(self, name: str, commit: OffsetCommitReceived) -> None:
+        """Check an accepted commit: no other client owns or holds its partitions."""
+        client, group = self._honest(name), self._state().group
+        if client is None and name != ADMIN:
+            return
+        self._world.counts["commits"] += 1
+        partitions = commit.partitions - self._exempt_claims.partitions
+        for other in self._clients:
+            if other.is_honest and other is not client:
+                shared = partitions & self._owned_by(other)
+                require(
+                    not shared,
+                    Invariant.STALE_COMMIT,
+                    name,
+                    "commits",
+                    shared,
+                    "of",
+                    other.name,
+                )
+        if isinstance(group, ConsumerGroup):
+            for partition in partitions:
+                holder = group.holders.get(partition, commit.member_id)
+                require(
+                    holder == commit.member_id,
+                    Invariant.STALE_COMMIT,
+                    name,
+                    "commits",
+                    partition,
+                    "held by",
+                    holder,
+                )
+
+    def stored(self, name: str, partition: Partition, before: int, now: int) -> None:
+        """Invariant 10: an offset never goes back, and no owner has begun before it. An admin may
+        set an offset in either direction until an owner begins."""
+        if partition in self._exempt_claims.partitions:
+            return
+        require(
+            now >= before or name == ADMIN,
+            Invariant.OFFSETS,
+            name,
+            "took",
+            partition,
+            "from",
+            before,
+            "back to",
+            now,
+        )
+        for client in self._clients:
+            if client.name == name or not client.is_honest:
+                continue
+            if partition not in client.claims or partition not in self._owned_by(client):
+                continue
+            position = client.claims[partition].position
+            require(
+                position is None or (position >= now and name != ADMIN),
+                Invariant.OFFSETS,
+                client.name,
+                "began to read",
+                partition,
+                "before",
+                name,
+                "committed",
+                now,
+            )
+
+    def _honest(self, name: str) -> Client | None:
+        found = (client for client in self._clients if client.name == name and client.is_honest)
+        return next(found, None)

@@ -1,0 +1,104 @@
+"""Claims that the ownership checks ignore."""
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.engine import Step
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.records import MemberMetadata, RemovalCause
+from gateway.simulation.exempt_claims import ExemptClaims
+from gateway.simulation.misbehaviour import HoardingClassic
+from gateway.simulation.native_client import NativeClient
+from kafka_codecs.consumer_protocol import Subscription, encode_subscription
+from tests.support.given_requests import CLASSIC_JOIN, NATIVE_BEAT
+from tests.support.simulation import Stage
+
+
+def an_owner() -> tuple[Stage, ExemptClaims, NativeClient]:
+    """A client that owns all partitions."""
+    stage = Stage()
+    client = stage.native("n1")
+    stage.wait()
+    return stage, stage.exempt_claims, client
+
+
+def voided(exempt_claims: ExemptClaims, client: NativeClient) -> int:
+    """The number of the client's void claims."""
+    return sum(exempt_claims.is_void(client, *owned) for owned in client.claims.items())
+
+
+def heartbeat(epoch: int) -> ConsumerHeartbeatReceived:
+    """A heartbeat that states no partitions."""
+    return replace(NATIVE_BEAT, member_epoch=epoch, owned=frozenset())
+
+
+def test_a_removed_member_has_stale_claims() -> None:
+    """They stay stale until the group grants a partition again."""
+    stage, exempt_claims, client = an_owner()
+    gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.SESSION_EXPIRED)
+    stage.world.now_ms += 1
+    exempt_claims.after_step(Step(records=(gone,)))
+    claims = list(client.claims.values())
+    assert all(exempt_claims.is_stale(claim) for claim in claims)
+    assert not exempt_claims.is_stale(replace(claims[0], granted_ms=stage.world.now_ms + 1))
+
+
+def test_a_restart_backs_no_claim_that_the_stored_generation_reassigned() -> None:
+    """A frozen static member remains in the group, while generations without it reassign its
+    partitions. The log shows that even after a restart (seed 7000154)."""
+    stage = Stage()
+    frozen = stage.classic("c1", instance_id="i1", session_timeout_ms=60_000)
+    stage.wait()
+    frozen.freeze()
+    heir = stage.classic("c2")
+    stage.wait(12_000)
+    assert heir.claims.keys() & frozen.claims.keys()
+    stage.driver.crash(10)
+    stage.wait(100)
+    assert stage.driver.is_up
+    assert all(stage.exempt_claims.is_stale(claim) for claim in frozen.claims.values())
+
+
+def test_a_liar_voids_claims_even_after_its_client_died() -> None:
+    """The classic leader has believed its list of owned partitions. The honest owner is still
+    revoking one of them when the group converts (seed 93000403)."""
+    stage = Stage()
+    owner = stage.classic("c1")
+    liar = stage.misbehaving(HoardingClassic, "c2")
+    stage.wait()
+    disputed, claim = next(iter(liar.claims.items()))
+    liar.die("the faults stopped")
+    stage.clients.remove(liar)
+    owner.claims[disputed] = replace(claim, member_id=owner.member_id)
+    stage.native("n1")
+    stage.wait(500)
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    assert group.holders[disputed] == liar.member_id
+    assert disputed in stage.exempt_claims.partitions
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(0, 0), (3, 4)])
+def test_a_late_heartbeat_voids_claims(epoch: int, expected: int) -> None:
+    """A late join does not."""
+    _stage, exempt_claims, client = an_owner()
+    exempt_claims.overtaken(client, heartbeat(epoch))
+    assert voided(exempt_claims, client) == expected
+    assert len(exempt_claims.partitions) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "generation", "expected"), [(2, 1, 0), (2, 2, 4), (2, -1, 4), (1, 1, 4)]
+)
+def test_a_late_join_voids_claims_up_to_its_generation(
+    version: int, generation: int, expected: int
+) -> None:
+    """Without a generation it voids all claims (deviation D5). The partitions were granted at epoch
+    2."""
+    _stage, exempt_claims, client = an_owner()
+    metadata = encode_subscription(Subscription(topics=("foo",), generation_id=generation), version)
+    join = replace(CLASSIC_JOIN, member_id="n1", protocols=(("range", metadata),))
+    exempt_claims.overtaken(client, join)
+    assert voided(exempt_claims, client) == expected
