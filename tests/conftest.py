@@ -22,6 +22,10 @@ hypothesis.settings.register_profile("groupferry", deadline=None, max_examples=e
 hypothesis.settings.load_profile("groupferry")
 
 SPARK_TIMEOUT_S = 600
+RERUNS = 2
+"""How often a failed test with real brokers is repeated. Brokers, clients and gateway have their
+own timers and share the cores with other tests; a defect fails every time. Pytest's summary lists
+each repetition."""
 RELEASES = ("3.9", "4.3")
 """The last release of Apache Kafka without KIP-848, and a recent one with it."""
 
@@ -31,12 +35,15 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
     """Mark tests with the fixture `spark` before `-m` selects, and allow them the time in which a
-    JVM starts on a busy machine. Once pytest has sorted the tests, put slow ones first."""
+    JVM starts on a busy machine. Allow tests with real brokers a repetition. Once pytest has
+    sorted the tests, put slow ones first."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
+        if item.get_closest_marker("kafka"):
+            item.add_marker(pytest.mark.flaky(reruns=RERUNS))
     done = yield
     if hasattr(config, "workerinput"):
         slow_ones_first(items)
