@@ -8,6 +8,7 @@ answer.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid5
 
@@ -85,11 +86,11 @@ from gateway.hosting.inputs import (
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
-from gateway.hosting.standing import Found, Nobody, Occupants, Standing, StandingRules
+from gateway.hosting.standing import Found, Standing, StandingRules
+from gateway.simulation import coordinator
+from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
-from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.fake_coordinator import FakeCoordinator, FakeGroup
 from tests.support.group_values import (
     NAMESPACE,
     Owned,
@@ -101,6 +102,8 @@ from tests.support.group_values import (
 
 GROUP = "orders"
 OURS = Gateway(log_id="log-1", run_id="run-1")
+anchored = partial(coordinator.anchored, group_id=GROUP)
+"""What a look finds in the group with an anchor, or with several."""
 LOOPS_MAX = 1_000
 """Answers at one instant, or wake-ups that do not advance the clock: more are an endless loop."""
 
@@ -266,7 +269,9 @@ class HostedScene:
             case (call, errand):
                 return self._do(call, errand)
             case Look():
-                return Looked(self.look() if self.found is None else self.found)
+                return Looked(
+                    self.coordinator.look(self.group.group_id) if self.found is None else self.found
+                )
             case Load():
                 return self._load()
             case Write():
@@ -311,24 +316,7 @@ class HostedScene:
 
     def code_of_commit(self, ids: AnchorIds | None) -> int:
         """The cluster's answer to a commit under these ids."""
-        group = self.in_cluster
-        if ids is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID if group.member_id else ErrorCode.NONE
-        if ids.member_id != group.member_id:
-            is_free = not group.member_id
-            return ErrorCode.UNKNOWN_MEMBER_ID if is_free else ErrorCode.FENCED_INSTANCE_ID
-        if ids.generation != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.NONE if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS
-
-    def look(self) -> Found:
-        """Who is in the group, as the coordinator knows."""
-        group = self.in_cluster
-        if not group.member_id:
-            return Nobody()
-        if group.protocol_type != "groupferry":
-            return Occupants(group.protocol_type, (group.member_id,), group.protocol)
-        return anchored(group.protocol, group.metadata.decode(), is_stable=group.is_synced)
+        return self.coordinator.code_of_commit(self.group.group_id, ids)
 
     def _load(self) -> Input:
         if self.load_failure is not None:
@@ -558,32 +546,6 @@ def error_of(call: Call) -> ErrorCode:
     error = getattr(call.answer, "error", None)
     assert error is not None, call.answer
     return ErrorCode(error)
-
-
-def anchored(
-    log_id: str, run_id: str, *, others: tuple[str, ...] = (), is_stable: bool = True
-) -> Occupants:
-    """What a look finds in a group with an anchor, or with several."""
-    members = tuple(
-        DescribedGroupMember(
-            member_id=f"groupferry-{each}",
-            group_instance_id="groupferry",
-            client_id="groupferry",
-            client_host="/10.0.0.7",
-            member_metadata=each.encode() if is_stable else b"",
-            member_assignment=b"",
-        )
-        for each in (run_id, *others)
-    )
-    group = DescribedGroup(
-        group_id=GROUP,
-        group_state="Stable" if is_stable else "PreparingRebalance",
-        protocol_type="groupferry",
-        protocol_data=log_id if is_stable else "",
-        members=members,
-    )
-    client_ids = tuple(member.client_id for member in members)
-    return Occupants("groupferry", client_ids, group.protocol_data, group)
 
 
 def _commit(member_id: str, epoch: int, of: Owned) -> Commit:

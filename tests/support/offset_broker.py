@@ -9,6 +9,7 @@ from uuid import UUID
 
 import trio
 
+from gateway.simulation.coordinator import FakeCoordinator
 from kafka_codecs import decode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.delete_groups import (
@@ -62,7 +63,6 @@ from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer
-from tests.support.fake_coordinator import FakeCoordinator
 from tests.support.wire import Wire
 
 VERSIONS = {

@@ -19,13 +19,13 @@ from gateway.hosting.anchor import (
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import AnchorPhase
+from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest
-from tests.support.fake_coordinator import FakeCoordinator, FakeGroup
 from tests.support.hosted_scene import GROUP, OURS
 
 SESSION_MS = SESSION_TIMEOUTS_MS[0]

@@ -48,8 +48,8 @@ from gateway.hosting.inputs import (
 )
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import CommitPhase, Stage
+from gateway.simulation.coordinator import FakeGroup
 from tests.support.effort import examples
-from tests.support.fake_coordinator import FakeGroup
 from tests.support.hosted_scene import GROUP, HostedScene, Todo, hosting_rules, kind_of
 
 EVERYTHING = (

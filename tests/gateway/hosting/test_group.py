@@ -14,12 +14,12 @@ from gateway.hosting.inputs import Damage, Ending, Leave, Looked, Resumed, SeenF
 from gateway.hosting.log_health import TRY_AGAIN_MS
 from gateway.hosting.standing import NoAnswer, Nobody, Occupants
 from gateway.hosting.states import AnchorPhase, LogPhase, Stage
+from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from tests.support.broken_engine import break_engine
-from tests.support.fake_coordinator import FakeGroup
 from tests.support.hosted_scene import (
     HostedScene,
     anchored,
@@ -398,7 +398,7 @@ def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> No
     on.hold(Look)
     joining = on.native("n")
     assert on.waits(Look) == 1
-    seen = on.look()
+    seen = on.coordinator.look(on.group.group_id)
     on.in_cluster.member_id, on.in_cluster.metadata = "groupferry-newer", b"run-2"
     on.wait(3_000)
     assert on.group.anchor.wants_look

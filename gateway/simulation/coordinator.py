@@ -1,4 +1,5 @@
-"""A classic group coordinator that supports only static members, enough to hold an anchor.
+"""The group's coordinator in the simulated cluster: a classic coordinator that supports only static
+members, enough to hold an anchor.
 
 It answers at once. Its treatment of static members matches that of real brokers 3.9 and 4.3. The
 tests in front of real brokers are the authority; this fake is for time and failures.
@@ -7,7 +8,10 @@ tests in front of real brokers are the authority; this fake is for time and fail
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.hosting.identity import PROTOCOL_TYPE, AnchorIds
+from gateway.hosting.standing import Nobody, Occupants
 from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
@@ -92,6 +96,28 @@ class FakeCoordinator:
         code = _checked(group, message.member_id, message.group_instance_id, generation)
         return code or (0 if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
 
+    def code_of_commit(self, group_id: str, ids: AnchorIds | None) -> int:
+        """The answer to a commit under these ids; without ids it names no member."""
+        group = self.group(group_id)
+        if ids is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID if group.member_id else ErrorCode.NONE
+        if ids.member_id != group.member_id:
+            is_free = not group.member_id
+            return ErrorCode.UNKNOWN_MEMBER_ID if is_free else ErrorCode.FENCED_INSTANCE_ID
+        if ids.generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS
+
+    def look(self, group_id: str) -> Nobody | Occupants:
+        """Who is in the group, as a look at the cluster finds it."""
+        group = self.group(group_id)
+        if not group.member_id:
+            return Nobody()
+        if group.protocol_type != PROTOCOL_TYPE:
+            return Occupants(group.protocol_type, (group.member_id,), group.protocol)
+        run_id = group.metadata.decode()
+        return anchored(group.protocol, run_id, group_id=group_id, is_stable=group.is_synced)
+
     def _join(self, group: FakeGroup, request: JoinGroupRequest) -> JoinGroupResponse:
         group.joins += 1
         if self.refuses_joins_with:
@@ -153,3 +179,29 @@ def _checked(group: FakeGroup, member_id: str, instance_id: str | None, generati
             else ErrorCode.UNKNOWN_MEMBER_ID
         )
     return 0 if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def anchored(
+    log_id: str, run_id: str, *, group_id: str, others: tuple[str, ...] = (), is_stable: bool = True
+) -> Occupants:
+    """What a look finds in a group with an anchor, or with several."""
+    members = tuple(
+        DescribedGroupMember(
+            member_id=f"groupferry-{each}",
+            group_instance_id="groupferry",
+            client_id="groupferry",
+            client_host="/10.0.0.7",
+            member_metadata=each.encode() if is_stable else b"",
+            member_assignment=b"",
+        )
+        for each in (run_id, *others)
+    )
+    group = DescribedGroup(
+        group_id=group_id,
+        group_state="Stable" if is_stable else "PreparingRebalance",
+        protocol_type=PROTOCOL_TYPE,
+        protocol_data=log_id if is_stable else "",
+        members=members,
+    )
+    client_ids = tuple(member.client_id for member in members)
+    return Occupants(PROTOCOL_TYPE, client_ids, group.protocol_data, group)
