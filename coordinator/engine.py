@@ -15,7 +15,7 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.deadline_queue import DeadlineQueue
 from coordinator.group.load import arm_after_load, newest
-from coordinator.group.state import DURABLE_TYPES, GroupState, Record
+from coordinator.group.state import GroupState, Record
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers import classic_requests, group_configs, offsets
 from coordinator.handlers.expired_deadlines import deadline_reached
@@ -23,7 +23,7 @@ from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
 from coordinator.handlers.views import describe, summarize
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.errors import GroupError, InvariantError, ensure
+from coordinator.interface.errors import GroupError, InvariantError
 from coordinator.interface.events import (
     ConfigsReceived,
     ConsumerHeartbeatReceived,
@@ -63,15 +63,13 @@ class Step:
     """The outcome of one event. The driver acts on the fields in this order."""
 
     records: tuple[Record, ...] = ()
-    """Write the durable ones to the log, all or none; then `apply` every one."""
+    """`apply` every one, once the durable ones are in the log."""
+
+    durable: tuple[DurableRecord, ...] = ()
+    """Those of them that the log needs, all or none."""
 
     replies: tuple[tuple[Token, Reply], ...] = ()
     """Send these last. A later step answers parked requests."""
-
-    @property
-    def durable(self) -> tuple[DurableRecord, ...]:
-        """The records for the log."""
-        return tuple(record for record in self.records if isinstance(record, DURABLE_TYPES))
 
     @property
     def resolution(self) -> RegexResolution | None:
@@ -167,12 +165,17 @@ class GroupEngine:
                 store_removals(step, group)
             case None:
                 pass
-        return Step(records=tuple(step.records), replies=tuple(step.replies))
+        return Step(
+            records=tuple(step.records),
+            durable=tuple(step.durable),
+            replies=tuple(step.replies),
+        )
 
     def apply(self, record: Record) -> None:
         """Apply one record of a step to the state. Raises InvariantError while a step is being
         decided on the state, or a fork of it is in use."""
-        ensure(not self._readers, "a group changed while a copy of it was in use")
+        if self._readers:
+            raise InvariantError("a group changed while a copy of it was in use")
         self.state.apply(record)
         if isinstance(record, DeadlineSet):
             self._deadlines.note(record)

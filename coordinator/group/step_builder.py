@@ -7,10 +7,10 @@ that follow. The group itself changes only when the driver has logged the record
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.classic_phases import check_phase, stored_phase
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.state import GroupState, Record
+from coordinator.group.state import DURABLE_TYPES, GroupState, Record
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
-from coordinator.interface.records import ClassicGroupMetadata, CurrentAssignment
+from coordinator.interface.records import ClassicGroupMetadata, CurrentAssignment, DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
@@ -29,7 +29,16 @@ PhaseRecord = ClassicCoreMoved | ClassicGroupMetadata
 class StepBuilder:
     """A step under construction. `now_ms` is wall-clock milliseconds and never goes back."""
 
-    __slots__ = ("config", "may_take_long", "now_ms", "records", "replies", "state", "topics")
+    __slots__ = (
+        "config",
+        "durable",
+        "may_take_long",
+        "now_ms",
+        "records",
+        "replies",
+        "state",
+        "topics",
+    )
 
     def __init__(
         self,
@@ -46,6 +55,7 @@ class StepBuilder:
         self.now_ms = now_ms
         self.may_take_long = may_take_long
         self.records: list[Record] = []
+        self.durable: list[DurableRecord] = []
         self.replies: list[tuple[Token, Reply]] = []
 
     @property
@@ -70,6 +80,8 @@ class StepBuilder:
             elif isinstance(record, PhaseRecord):
                 self._guard_phase(record)
             self.records.append(record)
+            if isinstance(record, DURABLE_TYPES):
+                self.durable.append(record)
             self.state.apply(record)
 
     def answer(self, token: Token, reply: Reply) -> None:

@@ -5,7 +5,7 @@ In Kafka the limits are the largest record of the log (rule 1.6) and the longest
 response.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.errors import GroupError
@@ -35,17 +35,18 @@ def check_size(event: Event, topics: Topics) -> None:
     """Raises GroupError UNKNOWN_SERVER_ERROR for a protocol list, a subscription or an assignment
     of more than MEMBER_BYTES_MAX bytes, as Kafka's log does, a name of more than NAME_BYTES_MAX,
     or more than UNKNOWN_TOPICS_MAX topics that do not exist."""
-    if isinstance(event, Request):
-        _check_topics(topics_of_request(event), topics)
     match event:
         case JoinGroupReceived(protocols=protocols):
+            _check_topics(event, topics)
             _check_name(event.client_id)
             _check_name(event.instance_id or "")
             _check(part for protocol in protocols for part in protocol)
         case SyncGroupReceived(assignments=assignments):
+            _check_topics(event, topics)
             for _member_id, assignment in assignments:
                 _check([assignment])
         case ConsumerHeartbeatReceived(topic_names=names) if names:
+            _check_topics(event, topics)
             _check(names)
         case _:
             pass
@@ -59,7 +60,8 @@ def _check(parts: Iterable[bytes | str]) -> None:
         )
 
 
-def _check_topics(names: Collection[str], topics: Topics) -> None:
+def _check_topics(event: Request, topics: Topics) -> None:
+    names = topics_of_request(event)
     if len(names) > UNKNOWN_TOPICS_MAX < sum(name not in topics.by_name for name in names):
         raise GroupError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -80,9 +80,10 @@ _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
     """The events of one batch. The batch was decided on `state` and is not applied yet."""
-    if all(isinstance(record, _WITHOUT_EVENT) for record in records):
-        return []  # a heartbeat that changed nothing, or a commit
-    return list(_Teller(state.fork(), records, topics).tell())
+    for record in records:
+        if not isinstance(record, _WITHOUT_EVENT):
+            return list(_Teller(state.fork(), records, topics).tell())
+    return []  # a heartbeat that changed nothing, or a commit
 
 
 class _Teller:

@@ -13,6 +13,7 @@ from coordinator.interface.volatile_records import Token
 from gateway.events.event import Level
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds, Gateway
+from gateway.hosting.room import Room
 from gateway.hosting.states import ANCHOR, AnchorPhase
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
@@ -89,12 +90,14 @@ class Anchor:
         group_id: str,
         gateway: Gateway,
         *,
+        room: Room,
         linger_ms: int,
         spread: float,
         effects: list[Effect],
     ) -> None:
-        """`spread`: this anchor's factor on the heartbeat interval, so that the heartbeats of many
-        anchors drift apart. `effects` takes what the driver has to do."""
+        """`room` counts the anchors of all groups. `spread`: this anchor's factor on the heartbeat
+        interval, so that the heartbeats of many anchors drift apart. `effects` takes what the
+        driver has to do."""
         self.phase = AnchorPhase.ABSENT
         self.is_here = False
         """Whether this gateway wants the anchor, or must still see it leave."""
@@ -112,6 +115,7 @@ class Anchor:
         """Stray commits that the cluster refuses by now. The group takes them out."""
         self._group_id = group_id
         self._gateway = gateway
+        self._room = room
         self._linger_ms = linger_ms
         self._spread = spread
         self._effects = effects
@@ -151,11 +155,12 @@ class Anchor:
         """Whether another gateway with our state log has replaced the anchor."""
         return self._was_replaced
 
-    def need(self, now_ms: int, *, is_live: bool = False) -> None:
-        """Keep the anchor for at least the linger time from now on; begin to join if there is none.
-        `is_live`: whether the group has members already, so that the cluster may just have admitted
-        another client."""
+    def need(self, now_ms: int, *, is_live: bool = False, client_host: str | None = None) -> None:
+        """Keep the anchor for at least the linger time from now on; begin to join if there is none,
+        on account of this client. `is_live`: whether the group has members already, so that the
+        cluster may just have admitted another client."""
         if not self.is_here:
+            self._room.take(self._group_id, client_host)
             self.is_here = True
             self.has_given_way = False
             self._must_look = is_live
@@ -444,6 +449,7 @@ class Anchor:
         """The anchor is not in the group, or its absence does not need to be certain."""
         if self.phase is not AnchorPhase.ABSENT:
             self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
+        self._room.give_back(self._group_id)
         self.is_here = self._is_dropped = self._must_look = self._was_replaced = False
         self._reported = None
 

@@ -3,12 +3,16 @@
 Later requests are decided on a copy of the group to which the earlier records are applied.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coordinator.engine import GroupEngine, Step
 from coordinator.interface.errors import LongComputation
-from coordinator.interface.events import Event, Request
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    Event,
+    JoinGroupReceived,
+    Request,
+)
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
@@ -36,22 +40,17 @@ class Batch:
 
     def __init__(self, engine: GroupEngine) -> None:
         self.decisions: list[Decision] = []
+        self.durable: list[DurableRecord] = []
+        """The records to write, in the order of the decisions."""
         self._engine = engine
         self._copy: GroupEngine | None = None
         self._copied = 0
 
     @property
-    def durable(self) -> Sequence[DurableRecord]:
-        """The records to write, in the order of the decisions."""
-        return tuple(record for decision in self.decisions for record in decision.step.durable)
-
-    @property
     def has_room(self) -> bool:
         """Whether another request may join the batch. A request that changes nothing does not wait
         for the log, unless an earlier one in the batch has something to write."""
-        return len(self.decisions) < BATCH_MAX and bool(
-            self.decisions and self.decisions[0].step.durable
-        )
+        return bool(self.durable) and len(self.decisions) < BATCH_MAX
 
     def decide(
         self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
@@ -62,10 +61,12 @@ class Batch:
         engine = self._latest()
         step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
         events = tell(engine.state, step.records, topics)
-        if (stated := statement(event, step, topics)) is not None:
-            events.insert(0, stated)
-        if (refused := refused_conversion(engine.state, event, step)) is not None:
-            events.append(refused)
+        if isinstance(event, JoinGroupReceived | ConsumerHeartbeatReceived):
+            if (stated := statement(event, step, topics)) is not None:
+                events.insert(0, stated)
+            if (refused := refused_conversion(engine.state, event, step)) is not None:
+                events.append(refused)
+        self.durable += step.durable
         self.decisions.append(Decision(event, step, Told(events, now_ms)))
 
     def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:

@@ -1,7 +1,7 @@
 """The calls of clients to one group: what each wants, what it waits for, and its answer."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.interface.events import Request
@@ -90,7 +90,7 @@ class Call:
     api: GroupApi
     make: MakeRequest | None = None
     """Makes the engine's event where that depends on the topics."""
-    token: Token = field(default_factory=lambda: next(_tokens))
+    token: Token = field(default_factory=_tokens.__next__)
     client_host: str | None = None
     """The address that a new group counts towards; None for the gateway's own requests."""
     is_foreign: bool = False
@@ -99,7 +99,7 @@ class Call:
     """Whether the caller knows already that the group is hosted here."""
     is_at_coordinator: bool | None = None
     knows_topics: bool = False
-    on_change: Callable[[], None] = lambda: None
+    on_change: Callable[[], None] | None = None
     """Called when there is an errand or an answer."""
 
     stage: Stage = Stage.PLACING
@@ -115,14 +115,19 @@ class Call:
     """The latest request of the anchor that does not confirm the reply."""
     is_checked: bool = False
     """Whether the engine would accept the call."""
-    looks_before: int = 0
-    """The looks at the cluster before the call arrived."""
+    has_look: bool = False
+    """Whether a look at the cluster has ended since the call arrived."""
     has_dropped: bool = False
     """Whether the anchor leaves because of the call."""
     was_held: bool = False
     """Whether the group's anchor was here before the call."""
     is_gone: bool = False
     """Whether the client will not see the answer."""
+
+    @property
+    def items(self) -> "Sequence[Call | Commit]":
+        """What the engine has to decide for the call."""
+        return () if self.make is None and self.event is None else (self,)
 
     def move(self, stage: Stage) -> None:
         """Enter another stage."""
@@ -131,17 +136,15 @@ class Call:
     def send_on(self, errand: Errand) -> None:
         """Give the client's task something to do."""
         self.errand = errand
-        self.on_change()
+        if self.on_change is not None:
+            self.on_change()
 
     def finish(self, answer: Answer) -> None:
         """Answer the client."""
         self.move(Stage.ANSWERED)
         self.errand, self.answer = None, answer
-        self.on_change()
-
-    def refuse(self, situation: Situation, why: str = "") -> None:
-        """Answer the client with the error for this situation."""
-        self.finish(Refused(situation, why or situation.value))
+        if self.on_change is not None:
+            self.on_change()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -151,13 +154,14 @@ class Commit:
     make: MakeRequest
     topic_names: frozenset[str]
     has_member: bool
-    token: Token = field(default_factory=lambda: next(_tokens))
+    token: Token = field(default_factory=_tokens.__next__)
     event: Request | None = None
     phase: CommitPhase = CommitPhase.RECEIVED
     ids: AnchorIds | None = None
     """The anchor's ids under which it was sent."""
     sent_ms: int = 0
     outcome: Outcome = Outcome()
+    call: "Commits" = field(init=False, repr=False)
 
     def move(self, phase: CommitPhase) -> None:
         """Enter another phase."""
@@ -173,6 +177,15 @@ class Commits(Call):
     """Whether the client's broker is known to be reachable."""
     has_failed: bool = False
     """Whether a bug keeps a commit from being checked."""
+
+    def __post_init__(self) -> None:
+        for commit in self.commits.values():
+            commit.call = self
+
+    @property
+    def items(self) -> Sequence[Commit]:
+        """What the engine has to decide for the call."""
+        return tuple(self.commits.values())
 
     @property
     def outcomes(self) -> Mapping[Token, Outcome]:

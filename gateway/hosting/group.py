@@ -9,22 +9,21 @@ until it has certainly ended.
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import GroupLost, OffsetCommitEnded
+from coordinator.interface.events import GroupLost
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
-    OffsetVerdict,
     Reply,
     SyncGroupReply,
 )
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
-from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor, Holder
+from gateway.hosting.anchor import Anchor, Holder
 from gateway.hosting.answers import ANSWERS, JOINS, Situation, code_for
 from gateway.hosting.calls import (
     Answer,
@@ -35,15 +34,14 @@ from gateway.hosting.calls import (
     Forwarded,
     Learn,
     Locate,
-    Outcome,
     Probe,
     Refused,
     Released,
-    Store,
 )
+from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.effects import Effect, Log, Look, Tell, TellNow
 from gateway.hosting.identity import NO_IDS, AnchorIds
-from gateway.hosting.inputs import LOST, Input
+from gateway.hosting.inputs import Input
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.pauses import Pauses
@@ -60,6 +58,9 @@ member's next heartbeat queues behind them, and a session may be as short as 6 s
 
 HERE = Verdict(Mode.HOSTED)
 """The verdict on a group with members here."""
+
+_HOLDERS = {Mode.HOSTED: Holder.OURS, Mode.UNKNOWN: Holder.UNKNOWN}
+"""The holder of the group by verdict; THEIRS for all others."""
 
 _GOES_ON = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
 """The codes after which a joining client goes on."""
@@ -99,10 +100,12 @@ class HostedGroup:
         self.anchor = Anchor(
             group_id,
             rules.standing.gateway,
+            room=rules.anchored,
             linger_ms=rules.linger_ms,
             spread=spread,
             effects=self._effects,
         )
+        self._commits = CommitsInFlight(self.engine, self.anchor, can_anchor=rules.can_anchor)
         self._calls: dict[Token, Call] = {}
         """The calls without an answer."""
         self._waiting: dict[Token, Call] = {}
@@ -110,18 +113,12 @@ class HostedGroup:
         to join leads."""
         self._impatient: list[tuple[int, Token]] = []
         """A heap of the times when calls stop waiting."""
-        self._undecided: dict[Token, Commits] = {}
-        """The commits that the engine has to check."""
-        self._strays: dict[Token, Commit] = {}
-        """The commits that the cluster may still store."""
         self._is_looking = False
         self._is_look_of_anchor = False
         """Whether the look began after the anchor had asked for it."""
-        self._looks = 0
         self._seen: object = None
         """What the waiting calls were last advanced on."""
         self._has_place = False
-        self._has_anchor_place = False
         self._is_ending = False
 
     # -- looking ---------------------------------------------------------------------------------
@@ -136,7 +133,7 @@ class HostedGroup:
         """Whether nothing is in memory but what the cluster has said of the group."""
         return (
             self.engine.phase is LogPhase.UNLOADED
-            and not (self._calls or self._is_looking or self._strays)
+            and not (self._calls or self._is_looking or self._commits.has_strays)
             and not self.anchor.is_here
         )
 
@@ -144,12 +141,13 @@ class HostedGroup:
         """When `TimePassed` is due, in wall-clock milliseconds."""
         while self._impatient and self._impatient[0][1] not in self._waiting:
             heapq.heappop(self._impatient)
-        times = (
-            self.engine.next_ms(),
-            self.anchor.next_ms(is_live=self.is_live),
-            self._impatient[0][0] if self._impatient else None,
-        )
-        return min((at_ms for at_ms in times if at_ms is not None), default=None)
+        next_ms = self.engine.next_ms()
+        anchor_ms = self.anchor.next_ms(is_live=self.is_live)
+        if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
+            next_ms = anchor_ms
+        if self._impatient and (next_ms is None or self._impatient[0][0] < next_ms):
+            next_ms = self._impatient[0][0]
+        return next_ms
 
     # -- inputs ----------------------------------------------------------------------------------
 
@@ -219,15 +217,13 @@ class HostedGroup:
         self._effects[:] = [
             each for each in self._effects if isinstance(each, Log | Tell | TellNow)
         ]
-        self._undecided.clear()
         self._is_looking = False
         self.anchor.start_again(now_ms)
         self.engine.start_again()
         for call in tuple(self._calls.values()):
             if isinstance(call, Commits):
-                for commit in call.in_phase(CommitPhase.RECEIVED):
-                    self._end_commit(commit)  # the engine may have accepted it
-                self._abandon(call, now_ms)
+                self._commits.abandon_undecided(call)
+                self._commits.abandon(call, now_ms)
             self._finish(call, Failed())
         return self._settled(now_ms)
 
@@ -235,16 +231,21 @@ class HostedGroup:
         """Draw all conclusions. Returns the effects."""
         while True:
             self.engine.work(now_ms)
-            self._take_outcomes(now_ms)
+            if self.engine.outcomes:
+                self._take_outcomes(now_ms)
             self.anchor.advance(now_ms, is_live=self.is_live)
-            self._end_strays()
+            if self.anchor.ended:
+                self._commits.end_strays()
             if self.anchor.wants_look:
                 self._look()
-            if not self._advance_waiting(now_ms) and not self.engine.has_work(now_ms):
+            if not self._waiting:
+                self._seen = None
+            elif self._advance_waiting(now_ms):
+                continue
+            if not self.engine.has_work(now_ms):
                 break
         if not self._calls:
-            self.engine.unload_if_quiet()
-        self._give_back_places()
+            self._rest()
         if self.standing.outbox:
             self._effects += self.standing.take_outbox()
         effects = tuple(self._effects)
@@ -254,20 +255,27 @@ class HostedGroup:
     def _advance_waiting(self, now_ms: int) -> bool:
         """Advance the calls that wait if what they wait for has changed."""
         anchor = self.anchor
-        seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._looks)
+        seen = (anchor.phase, anchor.is_here, anchor.confirmed)
         if seen == self._seen:
             return False
         self._seen = seen
         for call in tuple(self._waiting.values()):
             self._advance(call, now_ms)
-        return bool(self._calls)
+        return True
+
+    def _rest(self) -> None:
+        """Free what only calls need."""
+        if not self.is_live:
+            self.engine.unload_if_quiet()
+        if self._has_place and self.engine.phase is LogPhase.UNLOADED:
+            self._rules.hosted.give_back(self.group_id)
+            self._has_place = False
 
     # -- a call, until the engine has it ---------------------------------------------------------
 
     def _asked(self, call: Call, now_ms: int) -> None:
         self._calls[call.token] = call
         call.was_held = self.anchor.is_here
-        call.looks_before = self._looks
         self._advance(call, now_ms)
 
     def _advance(self, call: Call, now_ms: int) -> None:
@@ -313,7 +321,7 @@ class HostedGroup:
             if not call.is_at_coordinator:
                 self._refuse(call, Situation.NOT_AT_COORDINATOR)
                 return
-        if not _items(call):
+        if not call.items:
             call.move(Stage.RELEASING)
         elif call.api not in JOINS or call.is_placed or self._is_held:
             self._begin(call, now_ms)
@@ -324,7 +332,7 @@ class HostedGroup:
         """The verdict that is fresh enough for this call; None if the cluster must be asked. A call
         that may add a member needs a look of its own, but only once the engine has found nothing
         wrong with it."""
-        if self._looks > call.looks_before:
+        if call.has_look:
             return self.standing.verdict
         lately = self.standing.lately(now_ms)
         if call.api in JOINS and not self.standing.is_configured:
@@ -382,8 +390,7 @@ class HostedGroup:
             if call.errand is None:
                 call.send_on(Learn())
             return
-        is_seen = self.is_live or self._looks > call.looks_before
-        call.move(Stage.ADMITTING if is_seen else Stage.PLACING)
+        call.move(Stage.ADMITTING if self.is_live or call.has_look else Stage.PLACING)
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
@@ -401,13 +408,10 @@ class HostedGroup:
             return
         call.move(Stage.DECIDING)
         call.give_up_ms = None
-        items = _items(call)
-        if isinstance(call, Commits):
-            self._undecided.update((item.token, call) for item in items)
         if call.knows_topics:
-            for item in items:
+            for item in call.items:
                 self.engine.put(item)
-        elif not self._refuse_at_once(items, now_ms):
+        elif not self._refuse_at_once(call.items, now_ms):
             call.send_on(Learn())
 
     def _refuse_at_once(self, items: Sequence[Item], now_ms: int) -> bool:
@@ -440,11 +444,11 @@ class HostedGroup:
             fields = {"group_id": self.group_id, "reason": failure}
             self._effects.append(Log("warning", "topics_unknown", fields))
             refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
-            self.engine.outcomes.extend((item, refused) for item in _items(call))
+            self.engine.outcomes.extend((item, refused) for item in call.items)
         elif call.stage is Stage.CHECKING:
             self._advance(call, now_ms)
         else:
-            for item in _items(call):
+            for item in call.items:
                 self.engine.put(item)
 
     # -- the engine's decision -------------------------------------------------------------------
@@ -453,9 +457,11 @@ class HostedGroup:
         while self.engine.outcomes:
             outcomes, self.engine.outcomes = self.engine.outcomes, []
             for item, outcome in outcomes:
-                self._log_refusal(item, outcome)
+                if not isinstance(outcome, Failed) and outcome.why:
+                    self._log_refusal(item, outcome)
                 if isinstance(item, Commit):
-                    self._checked(item, outcome, now_ms)
+                    self._commits.decided(item, outcome)
+                    self._store_if_decided(item.call, now_ms)
                 else:
                     self._decided(item, outcome, now_ms)
 
@@ -473,7 +479,7 @@ class HostedGroup:
             if not call.was_held and _is_for_good(outcome):
                 self._let_go()
             self._finish(call, outcome)
-        elif self._need_anchor(call, now_ms):
+        elif self.anchor.is_here or self._need_anchor(call, now_ms):
             if _grants_partitions(outcome):
                 call.reply = outcome
                 call.confirms_since = self.anchor.confirm()
@@ -491,11 +497,9 @@ class HostedGroup:
             assert call.reply is not None
             self._finish(call, call.reply)
 
-    def _log_refusal(self, item: Item, outcome: Reply | Refused | Failed) -> None:
-        if isinstance(outcome, Failed) or not outcome.why:
-            return
+    def _log_refusal(self, item: Item, outcome: Reply | Refused) -> None:
         if isinstance(outcome, Refused):
-            call = self._undecided[item.token] if isinstance(item, Commit) else item
+            call = item.call if isinstance(item, Commit) else item
             code = code_for(outcome.situation, call.api)
         else:
             code = outcome.error
@@ -509,22 +513,8 @@ class HostedGroup:
 
     # -- commits ---------------------------------------------------------------------------------
 
-    def _checked(self, commit: Commit, outcome: Reply | Refused | Failed, now_ms: int) -> None:
-        """The engine has checked a commit. The accepted ones are stored once all are checked."""
-        call = self._undecided.pop(commit.token)
-        if isinstance(outcome, Refused | Failed):
-            call.has_failed |= isinstance(outcome, Failed)
-            commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
-            commit.move(CommitPhase.ENDED)
-        else:
-            assert isinstance(outcome, OffsetVerdict)
-            commit.outcome = Outcome(verdict=outcome)
-            if outcome.error:
-                commit.move(CommitPhase.ENDED)
-            else:
-                commit.move(CommitPhase.ACCEPTED)
-                if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
-                    self._end_commit(commit)
+    def _store_if_decided(self, call: Commits, now_ms: int) -> None:
+        """Store the accepted commits once all of the call are decided."""
         if call.answer is None and not call.in_phase(CommitPhase.RECEIVED):
             call.move(Stage.STORING)
             self._advance(call, now_ms)
@@ -540,92 +530,35 @@ class HostedGroup:
             self._finish(call, Failed() if call.has_failed else call.outcomes)
             return
         if not self._rules.can_anchor:
-            self._send(call, accepted, None, now_ms)
+            self._commits.send(call, accepted, None, now_ms)
             return
         is_of_a_member = self.is_live or any(commit.has_member for commit in accepted)
         needs_ids = is_of_a_member or self.anchor.is_here or self._is_left_behind(call, now_ms)
         if needs_ids is None:
             self._wait_for_look(call)
         elif not needs_ids:
-            self._send(call, accepted, None, now_ms)
+            self._commits.send(call, accepted, None, now_ms)
         elif (ids := self._ids_for(call, MEMBER_PATIENCE_MS, now_ms)) is not None:
-            self._send(call, accepted, ids, now_ms)
+            self._commits.send(call, accepted, ids, now_ms)
         elif call.answer is None and not call.is_probed:
             call.send_on(Probe())
-
-    def _send(
-        self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
-    ) -> None:
-        for commit in commits:
-            commit.ids, commit.sent_ms = ids, now_ms
-            commit.move(CommitPhase.SENT)
-        call.send_on(Store(tuple(commit.token for commit in commits), ids))
 
     def _probed(self, call: Commits, now_ms: int, *, is_there: bool) -> None:
         if call.answer is not None:
             return
         call.errand, call.is_probed = None, True
         if not is_there:
-            for commit in call.in_phase(CommitPhase.ACCEPTED):
-                commit.outcome = replace(commit.outcome, is_away=True)
-                self._end_commit(commit)
+            self._commits.never_sent(call)
         self._advance(call, now_ms)
 
     def _stored(
         self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
     ) -> None:
-        """Keep the commits that the cluster refused to the anchor. A commit is not sent again once
-        a later one has been answered: its offset would go back."""
         if call.answer is not None:
             return
         call.errand = None
-        is_settled_behind = False
-        for commit in reversed(call.in_phase(CommitPhase.SENT)):
-            told = codes[commit.token]
-            if isinstance(told, str):
-                commit.outcome = replace(commit.outcome, is_away=True)
-                is_settled_behind |= told == LOST
-                if told == LOST:
-                    self._note_stray(commit, now_ms)
-                else:
-                    self._end_commit(commit)
-            elif not self._is_displaced(commit, told, now_ms):
-                self._end_commit(commit)
-                is_settled_behind = True
-            elif is_settled_behind:
-                refused = Refused(Situation.NOT_ANCHORED, self.anchor.why)
-                commit.outcome = replace(commit.outcome, refused=refused)
-                self._end_commit(commit)
-            else:
-                commit.move(CommitPhase.ACCEPTED)
+        self._commits.stored(call, codes, now_ms)
         self._advance(call, now_ms)
-
-    def _is_displaced(self, commit: Commit, codes: frozenset[int], now_ms: int) -> bool:
-        """Whether the cluster refused the anchor, whose repair begins here."""
-        if ErrorCode.NOT_COORDINATOR in codes:
-            self.anchor.coordinator_moved(now_ms)
-        displaced = codes & ABOUT_THE_ANCHOR
-        if commit.ids is None or not displaced:
-            return False
-        self.anchor.doubt(commit.ids, "a commit", ErrorCode(min(displaced)), now_ms)
-        return True
-
-    def _end_commit(self, commit: Commit) -> None:
-        commit.move(CommitPhase.ENDED)
-        self.engine.note(OffsetCommitEnded(commit=commit.token))
-
-    def _note_stray(self, commit: Commit, now_ms: int) -> None:
-        commit.move(CommitPhase.STRAY)
-        self.engine.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
-        if self._rules.can_anchor:  # else a timer of the engine ends it
-            self._strays[commit.token] = commit
-            self._start_anchor(None, now_ms)
-            self.anchor.renew(commit.ids, commit.token, commit.sent_ms, now_ms)
-
-    def _end_strays(self) -> None:
-        for token in self.anchor.ended:
-            self._end_commit(self._strays.pop(token))
-        self.anchor.ended.clear()
 
     # -- the anchor ------------------------------------------------------------------------------
 
@@ -661,14 +594,8 @@ class HostedGroup:
             except TooManyGroups as error:
                 self._refuse(call, Situation.NOT_ANCHORED, str(error))
                 return False
-        self._start_anchor(call.client_host, now_ms)
+        self.anchor.need(now_ms, is_live=self.is_live, client_host=call.client_host)
         return True
-
-    def _start_anchor(self, client_host: str | None, now_ms: int) -> None:
-        if not self._has_anchor_place:
-            self._rules.anchored.take(self.group_id, client_host)
-            self._has_anchor_place = True
-        self.anchor.need(now_ms, is_live=self.is_live)
 
     def _wait_for_anchor(self, call: Call, give_up_ms: int, now_ms: int) -> None:
         if call.give_up_ms is None:
@@ -724,7 +651,7 @@ class HostedGroup:
         """Whether an anchor with our state log holds a group that has no anchor here: one of an
         earlier run, or one that failed to leave. None if the cluster must be asked: a recent
         verdict may have seen an anchor that has left since."""
-        if self._looks > call.looks_before:
+        if call.has_look:
             return self.standing.verdict.has_anchor
         lately = self.standing.lately(now_ms)
         return None if lately is None or lately.has_anchor else False
@@ -742,18 +669,14 @@ class HostedGroup:
 
     def _looked(self, found: Found, now_ms: int) -> None:
         self._is_looking = False
-        self._looks += 1
+        self._seen = None
+        for call in self._calls.values():
+            call.has_look = True
         verdict = self.standing.take(found, now_ms)
         self._effects += self.standing.take_outbox()
         if not (self.anchor.wants_look and self._is_look_of_anchor):
             return  # a look that began before the anchor was lost may have seen the old anchor
-        match verdict.mode:
-            case Mode.HOSTED:
-                holder = Holder.OURS
-            case Mode.UNKNOWN:
-                holder = Holder.UNKNOWN
-            case _:
-                holder = Holder.THEIRS
+        holder = _HOLDERS.get(verdict.mode, Holder.THEIRS)
         if holder is Holder.THEIRS and self.is_live:
             self._effects.append(TellNow(GroupTaken(reason=verdict.why)))
             self.engine.note(GroupLost())
@@ -773,14 +696,6 @@ class HostedGroup:
         self._rules.hosted.take(self.group_id, call.client_host)
         self._has_place = True
         return True
-
-    def _give_back_places(self) -> None:
-        if self._has_place and self.engine.phase is LogPhase.UNLOADED and not self._calls:
-            self._rules.hosted.give_back(self.group_id)
-            self._has_place = False
-        if self._has_anchor_place and not self.anchor.is_here:
-            self._rules.anchored.give_back(self.group_id)
-            self._has_anchor_place = False
 
     def _resume(self) -> None:
         """Load the group at the start of the gateway."""
@@ -803,25 +718,13 @@ class HostedGroup:
             return
         call.is_gone = True
         if isinstance(call, Commits):
-            if isinstance(call.errand, Learn):
-                for token in call.commits:
-                    del self._undecided[token]
-            self._abandon(call, now_ms)
+            self._commits.abandon(call, now_ms)
         self._finish(call, Failed())
-
-    def _abandon(self, call: Commits, now_ms: int) -> None:
-        """End the accepted commits of a call that is not carried on."""
-        for commit in call.in_phase(CommitPhase.ACCEPTED):
-            self._end_commit(commit)
-        for commit in call.in_phase(CommitPhase.SENT):
-            self._note_stray(commit, now_ms)
 
     def _refuse(self, call: Call, situation: Situation, why: str = "") -> None:
         refused = Refused(situation, why or situation.value)
         if isinstance(call, Commits) and call.stage is Stage.STORING:
-            for commit in call.in_phase(CommitPhase.ACCEPTED):
-                commit.outcome = replace(commit.outcome, refused=refused)
-                self._end_commit(commit)
+            self._commits.refuse(call, refused)
             self._finish(call, call.outcomes)
         else:
             self._finish(call, refused)
@@ -831,13 +734,6 @@ class HostedGroup:
             self._calls.pop(call.token, None)
             self._waiting.pop(call.token, None)
             call.finish(answer)
-
-
-def _items(call: Call) -> Sequence[Item]:
-    """What the engine has to decide for the call."""
-    if isinstance(call, Commits):
-        return tuple(call.commits.values())
-    return () if call.make is None and call.event is None else (call,)
 
 
 def _grants_partitions(reply: Reply) -> bool:

@@ -269,11 +269,12 @@ class LoggedEngine:
                 if item is None:
                     return
                 self._batch = Batch(self.core)
+            elif self._queue and self._batch.has_room and not (self._is_broken or self._one_by_one):
+                self._asked_since_due += 1
+                item = self._queue.popleft()
             else:
-                item = self._next_of_batch(self._batch)
-                if item is None:
-                    self._close(self._batch, now_ms)
-                    continue
+                self._close(self._batch, now_ms)
+                continue
             self._decide(item, self._batch, now_ms)
 
     def _next(self, now_ms: int) -> Item | Happening | None:
@@ -302,12 +303,6 @@ class LoggedEngine:
         return (
             at_ms is not None and at_ms <= now_ms and self._pauses.not_before_ms(now_ms) <= now_ms
         )
-
-    def _next_of_batch(self, batch: Batch) -> Item | None:
-        if self._is_broken or self._one_by_one or not (batch.has_room and self._queue):
-            return None
-        self._asked_since_due += 1
-        return self._queue.popleft()
 
     def _decide(self, item: Item | Happening, batch: Batch, now_ms: int) -> None:
         """Add a decision to the batch. A long computation holds up this group only."""

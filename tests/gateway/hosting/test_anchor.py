@@ -18,6 +18,7 @@ from gateway.hosting.anchor import (
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.room import Room
 from gateway.hosting.states import AnchorPhase
 from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
@@ -50,7 +51,14 @@ class Stage:
         self.asked: list[tuple[int, AskCoordinator]] = []
         self.lines: list[Log] = []
         self.ended: list[int] = []
-        self.anchor = Anchor(GROUP, OURS, linger_ms=linger_ms, spread=spread, effects=self.effects)
+        self.anchor = Anchor(
+            GROUP,
+            OURS,
+            room=Room("anchored", groups_max=1, groups_per_address_max=1),
+            linger_ms=linger_ms,
+            spread=spread,
+            effects=self.effects,
+        )
 
     @property
     def group(self) -> FakeGroup:

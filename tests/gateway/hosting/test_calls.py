@@ -4,8 +4,8 @@ import pytest
 
 from coordinator.interface.events import HeartbeatReceived
 from coordinator.interface.replies import HeartbeatReply
-from gateway.hosting.answers import GroupApi, Situation
-from gateway.hosting.calls import Call, Commit, Commits, Learn, Refused
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call, Commit, Commits, Failed, Learn
 from gateway.hosting.states import CommitPhase, Stage
 
 
@@ -40,16 +40,9 @@ def test_an_answer_ends_the_errand_and_wakes_the_client() -> None:
 def test_a_call_is_answered_once() -> None:
     """A second answer would be a bug."""
     call, _heard = a_call()
-    call.refuse(Situation.ENDING)
+    call.finish(Failed())
     with pytest.raises(ValueError, match="does not move from Answered"):
         call.finish(HeartbeatReply())
-
-
-def test_a_refusal_without_a_reason_names_its_situation() -> None:
-    """The log and the client see it."""
-    call, _heard = a_call()
-    call.refuse(Situation.ENDING)
-    assert call.answer == Refused(Situation.ENDING, "the gateway is shutting down")
 
 
 def test_two_calls_have_different_tokens() -> None:

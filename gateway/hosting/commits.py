@@ -1,0 +1,138 @@
+"""The commits of one group, from the engine's verdict to their certain end.
+
+An accepted commit holds its partitions until it has ended (DEV D34). If its answer is lost it is a
+stray, which ends once the cluster refuses it: when the anchor has a new member id.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from coordinator.interface.events import OffsetCommitEnded
+from coordinator.interface.replies import OffsetVerdict, Reply
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Commit, Commits, Failed, Outcome, Refused, Store
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.inputs import LOST
+from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.states import CommitPhase
+from kafka_codecs.error_codes import ErrorCode
+
+
+class CommitsInFlight:
+    """Moves each commit from phase to phase, and tells the engine when it has ended."""
+
+    def __init__(self, engine: LoggedEngine, anchor: Anchor, *, can_anchor: bool) -> None:
+        """`can_anchor`: whether an anchor ends strays, and not a timer of the engine."""
+        self._engine = engine
+        self._anchor = anchor
+        self._can_anchor = can_anchor
+        self._strays: dict[Token, Commit] = {}
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether the cluster may still store a commit whose answer was lost."""
+        return bool(self._strays)
+
+    def decided(self, commit: Commit, outcome: Reply | Refused | Failed) -> None:
+        """The engine has checked a commit."""
+        if isinstance(outcome, Refused | Failed):
+            commit.call.has_failed |= isinstance(outcome, Failed)
+            commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
+            commit.move(CommitPhase.ENDED)
+            return
+        assert isinstance(outcome, OffsetVerdict)
+        commit.outcome = Outcome(verdict=outcome)
+        if outcome.error:
+            commit.move(CommitPhase.ENDED)
+            return
+        commit.move(CommitPhase.ACCEPTED)
+        if commit.call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
+            self._end(commit)
+
+    def send(
+        self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
+    ) -> None:
+        """Send accepted commits on the client's own connection, under these ids."""
+        for commit in commits:
+            commit.ids, commit.sent_ms = ids, now_ms
+            commit.move(CommitPhase.SENT)
+        call.send_on(Store(tuple([commit.token for commit in commits]), ids))
+
+    def stored(
+        self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
+    ) -> None:
+        """The cluster has answered the commits that were sent. Those that it refused to the anchor
+        are sent again, unless a later one has been answered: the offset would go back."""
+        is_settled_behind = False
+        for commit in reversed(call.in_phase(CommitPhase.SENT)):
+            told = codes[commit.token]
+            if isinstance(told, str):
+                commit.outcome = replace(commit.outcome, is_away=True)
+                is_settled_behind |= told == LOST
+                if told == LOST:
+                    self._lose(commit, now_ms)
+                else:
+                    self._end(commit)
+            elif not self._is_displaced(commit, told, now_ms):
+                self._end(commit)
+                is_settled_behind = True
+            elif is_settled_behind:
+                refused = Refused(Situation.NOT_ANCHORED, self._anchor.why)
+                commit.outcome = replace(commit.outcome, refused=refused)
+                self._end(commit)
+            else:
+                commit.move(CommitPhase.ACCEPTED)
+
+    def _is_displaced(self, commit: Commit, codes: frozenset[int], now_ms: int) -> bool:
+        """Whether the cluster refused the anchor, whose repair begins here."""
+        if ErrorCode.NOT_COORDINATOR in codes:
+            self._anchor.coordinator_moved(now_ms)
+        displaced = codes & ABOUT_THE_ANCHOR
+        if commit.ids is None or not displaced:
+            return False
+        self._anchor.doubt(commit.ids, "a commit", ErrorCode(min(displaced)), now_ms)
+        return True
+
+    def never_sent(self, call: Commits) -> None:
+        """The client's broker is away."""
+        for commit in call.in_phase(CommitPhase.ACCEPTED):
+            commit.outcome = replace(commit.outcome, is_away=True)
+            self._end(commit)
+
+    def refuse(self, call: Commits, refused: Refused) -> None:
+        """Refuse the accepted commits that were not sent."""
+        for commit in call.in_phase(CommitPhase.ACCEPTED):
+            commit.outcome = replace(commit.outcome, refused=refused)
+            self._end(commit)
+
+    def abandon(self, call: Commits, now_ms: int) -> None:
+        """End the accepted commits of a call that is not carried on."""
+        for commit in call.in_phase(CommitPhase.ACCEPTED):
+            self._end(commit)
+        for commit in call.in_phase(CommitPhase.SENT):
+            self._lose(commit, now_ms)
+
+    def abandon_undecided(self, call: Commits) -> None:
+        """End the commits that the engine may have accepted before it was loaded again."""
+        for commit in call.in_phase(CommitPhase.RECEIVED):
+            self._end(commit)
+
+    def end_strays(self) -> None:
+        """End the strays that the cluster refuses by now."""
+        for token in self._anchor.ended:
+            self._end(self._strays.pop(token))
+        self._anchor.ended.clear()
+
+    def _lose(self, commit: Commit, now_ms: int) -> None:
+        commit.move(CommitPhase.STRAY)
+        self._engine.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
+        if self._can_anchor:
+            self._strays[commit.token] = commit
+            self._anchor.need(now_ms, is_live=self._engine.is_live)
+            self._anchor.renew(commit.ids, commit.token, commit.sent_ms, now_ms)
+
+    def _end(self, commit: Commit) -> None:
+        commit.move(CommitPhase.ENDED)
+        self._engine.note(OffsetCommitEnded(commit=commit.token))
