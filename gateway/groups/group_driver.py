@@ -23,7 +23,8 @@ from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
-from gateway.hosting.calls import Answer, Call, Errand
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Answer, Call, Errand, Learn, Locate, Refused
 from gateway.hosting.effects import (
     AskCoordinator,
     Compute,
@@ -52,6 +53,7 @@ from gateway.hosting.inputs import (
     Leave,
     Loaded,
     LoadFailed,
+    Located,
     Looked,
     TimePassed,
     TopicsMoved,
@@ -68,6 +70,9 @@ RESTART_S = 1.0
 """The delay before a group goes on after a bug."""
 
 log = structlog.get_logger()
+
+DoErrand = Callable[[Errand], Awaitable[Input]]
+"""Carries out the errands `Probe` and `Store` on the client's own connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,8 @@ class Services:
     """The node id of a group's coordinator. Raises UpstreamError."""
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
+    make_room: Callable[[], None]
+    """Called when a group was refused for lack of a place."""
     nursery: trio.Nursery
 
 
@@ -98,17 +105,18 @@ class GroupDriver:
         topics: TopicsImage,
         services: Services,
         *,
-        changed: Callable[[HostedGroup], None],
+        idle: Callable[[str], None],
     ) -> None:
-        """`changed` is called whenever the group may have become idle."""
+        """`idle` learns the id of the group while nothing of it is in memory."""
         self.group = group
         self.topics = topics
         self._services = services
-        self._changed = changed
+        self._idle = idle
         self._inputs: deque[Input] = deque()
         self._is_feeding = False
         self._is_refreshing = False
-        self._moved = trio.Event()
+        self._left: trio.Event | None = None
+        """Set when the anchor has left, if somebody waits for it."""
         self._learning = trio.Lock()
         self._todo: list[Effect] = []
         self._at_work = 0
@@ -123,23 +131,32 @@ class GroupDriver:
         self._effects_end = trio.CancelScope()
         self._resolving = trio.CancelScope()
 
-    async def ask(self, call: Call, do: Callable[[Errand], Awaitable[Input]]) -> Answer:
-        """Ask the group, and do what it wants done for the call. A cancelled call is still
-        decided, and if it is an accepted commit, the commit counts as ended."""
-        changed = trio.Event()
-
-        def change() -> None:
-            changed.set()
-
-        call.on_change = change
+    async def ask(self, call: Call, do: DoErrand | None = None) -> Answer:
+        """Ask the group. `do` sends the commits of a call. A cancelled call is still decided, and
+        an accepted commit then counts as ended."""
+        call.knows_topics = self.topics.covers(call.topic_names)
         self.feed(Asked(call))
+        answer = await self._attend(call, do) if call.answer is None else call.answer
+        if isinstance(answer, Refused) and answer.situation is Situation.TOO_MANY_GROUPS:
+            self._services.make_room()
+        return answer
+
+    async def _attend(self, call: Call, do: DoErrand | None) -> Answer:
+        """Run the errands of a call until it is answered."""
+        changed = trio.lowlevel.ParkingLot()
+        call.on_change = changed.unpark_all
         try:
             while call.answer is None:
-                if call.errand is not None:
-                    self.feed(await do(call.errand))
-                    continue
-                changed = trio.Event()
-                await changed.wait()
+                match call.errand:
+                    case None:
+                        await changed.park()
+                    case Learn():
+                        self.feed(await self._learned(call))
+                    case Locate():
+                        self.feed(await self._located(call))
+                    case errand:
+                        assert do is not None
+                        self.feed(await do(errand))
         finally:
             if call.answer is None:
                 self.feed(Gone(call))
@@ -162,9 +179,11 @@ class GroupDriver:
             self._is_feeding = False
         if self.group.engine.has_regexes:
             self.topics.follow_names()
-        self._moved.set()
+        if self._left is not None and not self.group.anchor.is_here:
+            self._left.set()
         self._plan()
-        self._changed(self.group)
+        if self.group.is_idle:
+            self._idle(self.group.group_id)
 
     def _start_again(self, now_ms: int) -> Sequence[Effect]:
         log.exception("group_failed", group_id=self.group.group_id)
@@ -294,19 +313,25 @@ class GroupDriver:
             case _:
                 assert_never(effect)
 
-    async def learned(self, call: Call, names: frozenset[str]) -> Input:
-        """Carry out the errand `Learn`."""
+    async def _learned(self, call: Call) -> Input:
         try:
-            return Learned(call, await self.learn(names))
+            return Learned(call, await self.learn(call.topic_names))
         except UpstreamError as error:
             return Learned(call, self.topics.latest, str(error))
 
+    async def _located(self, call: Call) -> Input:
+        group_id = self.group.group_id
+        try:
+            return Located(call, await self._services.coordinator_of(group_id) == call.node_id)
+        except UpstreamError as error:
+            log.warning("coordinator_unknown", group_id=group_id, reason=str(error))
+            return Located(call, None)
+
     async def leave(self) -> None:
         """Have the anchor leave, with or without members in the group."""
+        self._left = trio.Event()
         self.feed(Leave())
-        while self.group.anchor.is_here:
-            self._moved = trio.Event()
-            await self._moved.wait()
+        await self._left.wait()
 
     async def _load(self) -> Input:
         """Read the group from its log. A running regex resolution belongs to the old state."""

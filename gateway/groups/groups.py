@@ -28,14 +28,13 @@ from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import (
     Answer,
     Call,
-    Errand,
     Failed,
     MakeRequest,
     Refused,
     Released,
 )
 from gateway.hosting.group import HERE, HostedGroup, HostingRules
-from gateway.hosting.inputs import Ending, Happened, Input, Resumed, SeenForeign
+from gateway.hosting.inputs import Ending, Happened, Resumed, SeenForeign
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room, TooManyGroups
@@ -127,6 +126,7 @@ class Groups:
             look=look.look,
             coordinator_of=coordinator_of,
             ask_coordinator=ask_coordinator,
+            make_room=self._make_room,
             nursery=nursery,
         )
         self._drivers: dict[str, GroupDriver] = {}
@@ -169,7 +169,7 @@ class Groups:
             except TooManyGroups:
                 left_out += 1
                 continue
-            self._driver(group_id).feed(Resumed())
+            self.driver(group_id).feed(Resumed())
             resumed += 1
         if resumed:
             log.info("groups_resumed", groups=resumed)
@@ -194,17 +194,6 @@ class Groups:
 
     # -- requests --------------------------------------------------------------------------------
 
-    async def call(
-        self, group_id: str, call: Call, do: Callable[[Errand], Awaitable[Input]]
-    ) -> Answer:
-        """Ask a group; `do` carries out what the group wants done for the call. See
-        `GroupDriver.ask`."""
-        driver = self._driver(group_id)
-        answer = await driver.ask(call, do)
-        if isinstance(answer, Refused) and answer.situation is Situation.TOO_MANY_GROUPS:
-            self._make_room()
-        return answer
-
     async def ask(
         self,
         group_id: str,
@@ -216,38 +205,20 @@ class Groups:
     ) -> Reply:
         """Ask the engine of a group that is known to be hosted. `topic_names` are the topics that
         `make` looks up. Raises GroupRefused, GroupFailed."""
-        names = frozenset(topic_names)
         call = Call(
             api=api,
             make=make,
+            topic_names=frozenset(topic_names),
             client_host=client_host,
             is_placed=True,
-            knows_topics=self.knows_topics(group_id, names),
         )
-
-        async def do(_errand: Errand) -> Input:
-            return await self.learn(group_id, call, names)
-
-        return checked(await self.call(group_id, call, do))
+        return checked(await self.driver(group_id).ask(call))
 
     async def release(self, group_id: str) -> None:
         """Have the anchor leave an empty group. Raises GroupRefused."""
-        call = Call(api=GroupApi.ADMIN, is_placed=True)
-
-        async def do(errand: Errand) -> Input:
-            raise AssertionError(f"{errand} for a call without a request")
-
-        answer = await self.call(group_id, call, do)
+        answer = await self.driver(group_id).ask(Call(api=GroupApi.ADMIN, is_placed=True))
         if not isinstance(answer, Released):
             checked(answer)
-
-    def knows_topics(self, group_id: str, names: frozenset[str]) -> bool:
-        """Whether the group's image of topics is up to date and has these names."""
-        return self._driver(group_id).topics.covers(names)
-
-    async def learn(self, group_id: str, call: Call, names: frozenset[str]) -> Input:
-        """Carry out `Learn`."""
-        return await self._driver(group_id).learned(call, names)
 
     def _make_room(self) -> None:
         """Dissolve stalled groups: a client that only ever joins, under many group ids and with the
@@ -295,11 +266,11 @@ class Groups:
 
     def note_foreign(self, group_id: str, why: str) -> None:
         """The cluster has admitted a member with another embedded protocol."""
-        self._driver(group_id).feed(SeenForeign(why))
+        self.driver(group_id).feed(SeenForeign(why))
 
     def note(self, group_id: str, event: Happening) -> None:
         """Tell the engine of something that is not a request."""
-        self._driver(group_id).feed(Happened(event))
+        self.driver(group_id).feed(Happened(event))
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
@@ -434,7 +405,7 @@ class Groups:
 
     # -- the tables ------------------------------------------------------------------------------
 
-    def _driver(self, group_id: str) -> GroupDriver:
+    def driver(self, group_id: str) -> GroupDriver:
         """The driver of a group; it is kept as long as anything of the group is in memory."""
         driver = self._drivers.get(group_id)
         if driver is None:
@@ -444,16 +415,16 @@ class Groups:
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
             driver = GroupDriver(
-                group, TopicsImage(self._cluster), self._services, changed=self._forget_if_idle
+                group, TopicsImage(self._cluster), self._services, idle=self._forget
             )
             self._drivers[group_id] = driver
             if self._is_ending:
                 driver.feed(Ending())
         return driver
 
-    def _forget_if_idle(self, group: HostedGroup) -> None:
-        if group.is_idle and not self._is_ending:
-            self._drivers.pop(group.group_id, None)
+    def _forget(self, group_id: str) -> None:
+        if not self._is_ending:
+            self._drivers.pop(group_id, None)
 
     def _standing(self, group_id: str) -> Standing:
         """What is known of a group in the cluster. Of too many the oldest is forgotten, and asked

@@ -97,9 +97,13 @@ class Call:
     """Whether it joins with another embedded protocol, so that only the cluster can admit it."""
     is_placed: bool = False
     """Whether the caller knows already that the group is hosted here."""
+    node_id: int | None = None
+    """The broker that the client's listener stands for."""
     is_at_coordinator: bool | None = None
+    topic_names: frozenset[str] = frozenset()
+    """The topics that the request names."""
     knows_topics: bool = False
-    on_change: Callable[[], None] | None = None
+    on_change: Callable[[], object] | None = None
     """Called when there is an errand or an answer."""
 
     stage: Stage = Stage.PLACING
@@ -181,6 +185,7 @@ class Commits(Call):
     def __post_init__(self) -> None:
         for commit in self.commits.values():
             commit.call = self
+            self.topic_names |= commit.topic_names
 
     @property
     def items(self) -> Sequence[Commit]:

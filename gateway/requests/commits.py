@@ -6,6 +6,7 @@ commits that arrived together are sent together.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 from coordinator.interface.events import OffsetCommitReceived
@@ -22,7 +23,6 @@ from gateway.hosting.calls import (
     Errand,
     Failed,
     Forwarded,
-    MakeRequest,
     Outcome,
     Probe,
     Refused,
@@ -36,8 +36,8 @@ from gateway.hosting.identity import (
 )
 from gateway.hosting.inputs import AWAY, LOST, Input, Probed, Stored
 from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split
-from gateway.requests.forwarding import highest_version, version_for
-from gateway.requests.group_calls import GroupCalls, ask_cluster
+from gateway.requests.coordinators import Coordinators
+from gateway.requests.forwarding import ask_cluster, highest_version, version_for
 from gateway.requests.refusals import api_of, refusal, refused
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -73,7 +73,11 @@ class _Sending:
     async def _send(
         self, tokens: Sequence[Token], ids: AnchorIds | None
     ) -> Mapping[Token, frozenset[int] | str]:
-        asked = [self._without_gone(token) for token in tokens]
+        asked = []
+        for token in tokens:
+            verdict = cast(OffsetVerdict, self.call.commits[token].outcome.verdict)
+            message = self.messages[token]
+            asked.append(split(message, verdict.gone)[1] if verdict.gone else message)
         try:
             answers = await _ask(self.request, asked, ids)
         except UpstreamAway:
@@ -89,18 +93,13 @@ class _Sending:
                 )
         return codes
 
-    def _without_gone(self, token: Token) -> CommitRequest:
-        verdict = cast(OffsetVerdict, self.call.commits[token].outcome.verdict)
-        _gone, rest = split(self.messages[token], verdict.gone)
-        return rest
-
 
 class CommitApis:
     """Commits of clients to hosted groups and others."""
 
-    def __init__(self, groups: Groups, calls: GroupCalls) -> None:
+    def __init__(self, groups: Groups, coordinators: Coordinators) -> None:
         self._groups = groups
-        self._calls = calls
+        self._coordinators = coordinators
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
@@ -111,18 +110,20 @@ class CommitApis:
         group_id = asked[0].group_id
         if not group_id:
             return [await self._without_group(request) for request in requests]
-        commits = [_commit(request) for request in requests]
-        by_token = {commit.token: commit for commit in commits}
-        names = frozenset[str]().union(*(commit.topic_names for commit in commits))
+        commits: dict[Token, Commit] = {}
+        messages: dict[Token, CommitRequest] = {}
+        for message in asked:
+            commit = _commit(message, version)
+            commits[commit.token], messages[commit.token] = commit, message
         call = Commits(
             api=api_of(asked[0]),
             client_host=first.client_host,
-            is_at_coordinator=self._calls.is_at_coordinator(first, group_id),
-            commits=by_token,
+            node_id=first.node_id,
+            is_at_coordinator=self._coordinators.is_at_lately(group_id, first),
+            commits=commits,
         )
-        messages = dict(zip(by_token, asked, strict=True))
         sending = _Sending(first, call, messages)
-        answer = await self._calls.ask(first, group_id, call, names, sending.do)
+        answer = await self._groups.driver(group_id).ask(call, sending.do)
         match answer:
             case Refused(situation, why):
                 return [refused(message, version, situation, why) for message in asked]
@@ -161,45 +162,45 @@ class CommitApis:
             return refusal(message, version, verdict.error, verdict.why)
         if outcome.is_away:
             return None
+        if stored is not None and not verdict.gone:
+            return stored
         gone, _rest = split(message, verdict.gone)
         unknown = refusal(gone, version, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        if stored is None:
-            return unknown
-        return joined(stored, unknown) if gone.topics else stored
+        return unknown if stored is None else joined(stored, unknown)
 
 
-def _commit(request: GroupRequest) -> Commit:
-    message = cast(CommitRequest, request.message)
+def _commit(message: CommitRequest, version: int) -> Commit:
+    names = frozenset([topic.name for topic in message.topics])
     return Commit(
-        make=_event_maker(request, message),
-        topic_names=frozenset(topic.name for topic in message.topics),
+        make=partial(_event, message, version, names),
+        topic_names=names,
         has_member=bool(message.member_id),
     )
 
 
-def _event_maker(request: GroupRequest, message: CommitRequest) -> MakeRequest:
-    epoch = (
-        message.generation_id_or_member_epoch
-        if isinstance(message, OffsetCommitRequest)
-        else message.generation_id
-    )
-
-    def event(token: Token, topics: Topics) -> OffsetCommitReceived:
-        return OffsetCommitReceived(
-            token=token,
-            version=request.header.api_version,
-            member_id=message.member_id,
-            instance_id=message.group_instance_id,
-            epoch=epoch,
-            topic_names=frozenset(topic.name for topic in message.topics),
-            partitions=topics.partitions(
+def _event(
+    message: CommitRequest, version: int, names: frozenset[str], token: Token, topics: Topics
+) -> OffsetCommitReceived:
+    match message:
+        case OffsetCommitRequest(generation_id_or_member_epoch=epoch):
+            pass
+        case TxnOffsetCommitRequest(generation_id=epoch):
+            pass
+    return OffsetCommitReceived(
+        token=token,
+        version=version,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        epoch=epoch,
+        topic_names=names,
+        partitions=topics.partitions(
+            [
                 (topic.name, [p.partition_index for p in topic.partitions])
                 for topic in message.topics
-            ),
-            is_transactional=isinstance(message, TxnOffsetCommitRequest),
-        )
-
-    return event
+            ]
+        ),
+        is_transactional=isinstance(message, TxnOffsetCommitRequest),
+    )
 
 
 async def _ask(

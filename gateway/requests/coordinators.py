@@ -11,6 +11,7 @@ import trio
 
 from gateway.batches import batches
 from gateway.cluster.cluster import Cluster
+from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
 from gateway.data_path.errors import UpstreamLost
@@ -40,12 +41,14 @@ class Coordinators:
         self._nodes: dict[str, tuple[int, float]] = {}
         self._silent_s = -math.inf  # when the other brokers last failed to answer in time
 
-    def is_at_lately(self, group_id: str, node_id: int) -> bool | None:
-        """Whether the group's coordinator is this broker, by the latest lookup; None if the cluster
-        should be asked."""
+    def is_at_lately(self, group_id: str, request: GroupRequest) -> bool | None:
+        """Whether the client is connected to the group's coordinator, by the latest lookup; None if
+        the cluster should be asked."""
         known = self._nodes.get(group_id)
-        if known is not None and known[0] == node_id:
+        if known is not None and known[0] == request.node_id:
             return True
+        if is_embedded(request.upstream.versions):
+            return True  # any broker of it will do
         if known is not None and trio.current_time() - known[1] < ASK_AGAIN_S:
             return False
         return None

@@ -1,11 +1,14 @@
 """Forwards group requests to the cluster, on the client's own connection."""
 
-from typing import Any
+from typing import Any, cast
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
+from gateway.requests.refusals import GroupMessage, refusal
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 
 
 def highest_version(upstream: Upstream, api_key: ApiKey) -> int:
@@ -29,3 +32,19 @@ def version_for(request: GroupRequest, since_version: int = 0) -> int:
     """The client's version, moved into the broker's range and to `since_version` if possible."""
     low, high = request.upstream.versions[ApiKey(request.header.api_key)]
     return max(low, min(high, max(request.header.api_version, since_version)))
+
+
+async def ask_cluster(request: GroupRequest, message: GroupMessage) -> Struct:
+    """The cluster's answer about a group of its own. Raises UpstreamLost."""
+    version = request.header.api_version
+    why = "the group is forwarded to the cluster, which does not know the new protocol"
+    if highest_version(request.upstream, ApiKey(request.header.api_key)) < 0:
+        # ConsumerGroupHeartbeat is the only group api offered without the cluster's support.
+        return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
+    answer = cast(Struct, await forward(request, message))
+    match answer:
+        # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.
+        case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION):
+            return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
+        case _:
+            return answer

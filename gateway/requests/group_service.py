@@ -24,7 +24,7 @@ from gateway.requests.commit_topic_ids import FIRST_VERSION_WITH_TOPIC_IDS, comp
 from gateway.requests.commits import CommitApis
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
-from gateway.requests.group_calls import GroupCalls, is_foreign
+from gateway.requests.member_apis import MemberApis, is_foreign
 from gateway.requests.messages import MemberMessage
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
@@ -32,12 +32,14 @@ from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.requests.refusals import GroupMessage, refusal, refused
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
 from kafka_codecs.describe_configs import DescribeConfigsRequest
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.list_config_resources import ListConfigResourcesRequest
@@ -45,6 +47,7 @@ from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.sync_group import SyncGroupRequest
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 
@@ -66,11 +69,11 @@ class GroupService:
         self._groups = groups
         self._coordinators = coordinators
         self._topic_names = topic_names
-        self._calls = GroupCalls(groups, coordinators)
+        self._members = MemberApis(groups, coordinators)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups)
-        self._commits = CommitApis(groups, self._calls)
-        self._deletes = OffsetDeleteApi(groups, self._calls)
+        self._commits = CommitApis(groups, coordinators)
+        self._deletes = OffsetDeleteApi(groups, coordinators)
         self._connection_members = ConnectionMembers()
         self._fetch = OffsetFetchApi(groups, offsets, self._connection_members)
         self._clients = ClientsSeen(tell)
@@ -83,7 +86,10 @@ class GroupService:
         after a bug in the gateway; either closes the connection.
         """
         try:
-            answer = await self._answer(request)
+            if isinstance(request.message, MemberMessage):
+                answer = await self._members.answer(request, request.message)
+            else:
+                answer = await self._answer(request)
         except UpstreamLost:
             return await self._answer_alone(request)
         return self._noted(request, answer)
@@ -105,12 +111,10 @@ class GroupService:
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
         """Replace an answer that members rely on if the state log is no longer surely ours: another
         gateway may have fenced the member while this one was paused or cut off."""
+        if self._groups.may_answer:
+            return response
         message = request.message
-        if (
-            isinstance(message, MemberMessage)
-            and not self._groups.may_answer
-            and not self._belongs_to_cluster(message)
-        ):
+        if isinstance(message, MemberMessage) and not self._belongs_to_cluster(message):
             why = "another gateway may own the state log"
             return refused(message, request.header.api_version, Situation.LOG_NOT_OURS, why)
         return response
@@ -147,8 +151,8 @@ class GroupService:
                 return await self._commit_in_transaction(request, message)
             case OffsetDeleteRequest() as message:
                 return await self._deletes.answer(request, message)
-            case _:
-                return await self._calls.answer(request, cast(MemberMessage, request.message))
+            case message:
+                raise TypeError(f"{type(message).__name__} is not about groups")
 
     async def _commit(self, request: GroupRequest) -> Struct:
         (answer,) = await self._commits.answer((request,))
@@ -175,10 +179,18 @@ class GroupService:
         return joined(completed(cast(TxnOffsetCommitResponse, stored), known), rest)
 
     def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
-        self._clients.note(request, answer)
-        self._connection_members.note(request, answer)
-        self._offset_reporter.note_commit(request, answer)
-        self._offset_reporter.note_delete(request, answer)
+        match request.message:
+            case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
+                self._clients.note(request, answer)
+                self._connection_members.note(request, answer)
+            case SyncGroupRequest() | HeartbeatRequest():
+                self._connection_members.note(request, answer)
+            case OffsetCommitRequest() | TxnOffsetCommitRequest():
+                self._offset_reporter.note_commit(request, answer)
+            case OffsetDeleteRequest():
+                self._offset_reporter.note_delete(request, answer)
+            case _:
+                pass
         return answer
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:

@@ -16,10 +16,10 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups, checked
-from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Forwarded, Refused
-from gateway.requests.forwarding import forward
-from gateway.requests.group_calls import GroupCalls, ask_cluster
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import Call, Forwarded, Refused
+from gateway.requests.coordinators import Coordinators
+from gateway.requests.forwarding import ask_cluster, forward
 from gateway.requests.refusals import refused
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_delete import (
@@ -38,9 +38,9 @@ Wanted = Callable[[str, int], bool]
 class OffsetDeleteApi:
     """Answers OffsetDelete."""
 
-    def __init__(self, groups: Groups, calls: GroupCalls) -> None:
+    def __init__(self, groups: Groups, coordinators: Coordinators) -> None:
         self._groups = groups
-        self._calls = calls
+        self._coordinators = coordinators
 
     async def answer(
         self, request: GroupRequest, message: OffsetDeleteRequest
@@ -57,9 +57,15 @@ class OffsetDeleteApi:
             image = topics
             return OffsetDeleteReceived(token=token, topic_names=names)
 
-        call = self._calls.call_for(request, message)
-        call.make = event
-        answer = await self._calls.ask(request, group_id, call, frozenset(names))
+        call = Call(
+            api=GroupApi.OFFSET_DELETE,
+            make=event,
+            topic_names=frozenset(names),
+            client_host=request.client_host,
+            node_id=request.node_id,
+            is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
+        )
+        answer = await self._groups.driver(group_id).ask(call)
         if isinstance(answer, Refused):
             return _refused(message, version, answer.situation)
         if isinstance(answer, Forwarded):

@@ -52,7 +52,7 @@ from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.calls import Commit, Commits, Errand, Learn, Refused
+from gateway.hosting.calls import Commit, Commits, Errand, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import LOST, Input, Stored
 from gateway.hosting.room import Room
@@ -443,9 +443,7 @@ class HostedGroups:
         verdict, ended = trio.Event(), trio.Event()
         self._ends[commit.token] = ended
 
-        async def do(errand: Errand) -> Input:
-            if isinstance(errand, Learn):
-                return await self.table.learn(group, call, commit.topic_names)
+        async def do(_errand: Errand) -> Input:
             verdict.set()
             await ended.wait()
             is_lost = commit.token in self._lost
@@ -455,7 +453,7 @@ class HostedGroups:
 
         async def store() -> None:
             with scope:
-                await self.table.call(group, call, do)
+                await self.table.driver(group).ask(call, do)
             verdict.set()
 
         self.nursery.start_soon(store)
@@ -521,7 +519,7 @@ class HostedGroups:
 
     def driver(self, group: str = GROUP) -> GroupDriver:
         """The driver of a group."""
-        return self.table._driver(group)
+        return self.table.driver(group)
 
     def view(self, group: str = GROUP) -> GroupView | None:
         """The group as admin tools see it, or None if it is not in memory."""

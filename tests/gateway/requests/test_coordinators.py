@@ -10,27 +10,36 @@ from trio.testing import MockClock
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.errors import UpstreamAway
+from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.requests import coordinators as module
 from gateway.requests.coordinators import ASK_AGAIN_S, LOOK_PATIENCE_S, Coordinators
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.support.hosted_groups import ScriptedCluster, lone_request
 
 
 class Away:
     """The client's own broker, which is unreachable."""
 
-    versions: ClassVar = {ApiKey.FIND_COORDINATOR: (0, 6)}
+    versions: ClassVar = {ApiKey.FIND_COORDINATOR: (0, 6), ApiKey.DESCRIBE_GROUPS: (0, 5)}
 
     async def ask(self, message: Struct, version: int) -> Any:
         raise UpstreamAway
 
 
+def request_at(node_id: int) -> GroupRequest:
+    """A request of a client at the listener of this broker."""
+    message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    request = lone_request(message, 4)
+    return replace(request, upstream=cast(Upstream, Away()), node_id=node_id)
+
+
 async def is_at(coordinators: Coordinators, group_id: str, node_id: int) -> bool:
     """Whether the group's coordinator is this broker. Asks the cluster where the gateway does."""
-    lately = coordinators.is_at_lately(group_id, node_id)
+    lately = coordinators.is_at_lately(group_id, request_at(node_id))
     return await coordinators.node_of(group_id) == node_id if lately is None else lately
 
 

@@ -1,14 +1,17 @@
-"""The version in which a request is forwarded to the cluster."""
+"""Requests that the cluster answers, and the version in which they are forwarded to it."""
 
 import pytest
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.requests.forwarding import forward, highest_version
+from gateway.requests.forwarding import ask_cluster, forward, highest_version
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.support.hosted_groups import lone_request
 
 
 class Recorder(Upstream):
@@ -65,3 +68,11 @@ def test_an_api_that_the_broker_lacks_has_no_version() -> None:
     """The result is -1, below every version."""
     assert highest_version(Recorder(heartbeat=(0, 4)), ApiKey.HEARTBEAT) == 4
     assert highest_version(Recorder(), ApiKey.HEARTBEAT) == -1
+
+
+async def test_a_cluster_without_the_new_protocol_has_no_such_group() -> None:
+    """The client reads why its group cannot become a consumer group."""
+    message = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+    answer = await ask_cluster(lone_request(message, 0), message)
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[attr-defined]
+    assert "does not know the new protocol" in answer.error_message  # type: ignore[attr-defined]

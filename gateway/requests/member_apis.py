@@ -1,0 +1,69 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat: the group's engine
+answers, or the cluster if the group is not hosted."""
+
+from coordinator.group.topic_names import topics_of_request
+from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.groups import Groups, checked
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Call, Forwarded, Refused
+from gateway.hosting.standing import STREAMS_PROTOCOL
+from gateway.requests import messages
+from gateway.requests.coordinators import Coordinators
+from gateway.requests.forwarding import ask_cluster
+from gateway.requests.messages import MemberMessage
+from gateway.requests.refusals import api_of, refused
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.declaration import Struct
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+
+
+class MemberApis:
+    """Answers members, and clients that want to be one."""
+
+    def __init__(self, groups: Groups, coordinators: Coordinators) -> None:
+        self._groups = groups
+        self._coordinators = coordinators
+
+    async def answer(self, request: GroupRequest, message: MemberMessage) -> Struct:
+        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+        group_id, version = message.group_id, request.header.api_version
+        if not group_id:
+            return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
+        call = Call(
+            api=api_of(message),
+            client_host=request.client_host,
+            node_id=request.node_id,
+            is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
+            is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
+        )
+        call.event = messages.event(call.token, request.header, message, request.client_host)
+        call.topic_names = topics_of_request(call.event)
+        answer = await self._groups.driver(group_id).ask(call)
+        match answer:
+            case Refused(situation, why):
+                return refused(message, version, situation, why)
+            case Forwarded():
+                told = await ask_cluster(request, message)
+                if call.is_foreign:
+                    self._note_foreign(message, told)
+                return told
+            case _:
+                return messages.response(checked(answer), version)
+
+    def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
+        match message, told:
+            case JoinGroupRequest(), JoinGroupResponse(error_code=0):
+                why = f"it uses the protocol {message.protocol_type}/{told.protocol_name}"
+                self._groups.note_foreign(message.group_id, why)
+            case _:
+                pass
+
+
+def is_foreign(message: JoinGroupRequest) -> bool:
+    """Whether the join uses another embedded protocol: Connect, Schema Registry, Streams.
+
+    A join without a protocol type goes to the engine, which refuses it.
+    """
+    if message.protocol_type == CONSUMER_PROTOCOL_TYPE:
+        return any(protocol.name == STREAMS_PROTOCOL for protocol in message.protocols)
+    return bool(message.protocol_type)
