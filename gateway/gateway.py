@@ -11,10 +11,12 @@ import structlog
 import trio
 
 from coordinator.interface.config import GroupConfig
-from gateway.cluster.broker_connection import Address
+from gateway.cluster.access import PLAIN_ACCESS, Access
+from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.coordinator_connections import CoordinatorConnections
 from gateway.cluster.embedded import is_embedded
+from gateway.cluster.errors import UpstreamRefused
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.private_names import PrivateNames
@@ -45,6 +47,8 @@ class GatewayConfig:
     """The configuration of a gateway."""
 
     upstream: tuple[Address, ...]
+    access: Access = PLAIN_ACCESS
+    """The gateway's own access to the cluster."""
     data_path: DataPathConfig
     groups: GroupConfig
     max_groups: int
@@ -78,10 +82,12 @@ async def run_gateway(
     clock = Clock()
     journal = Journal(state_log.id, sinks, now_ms=clock.now_ms)
     offsets = OffsetReporter(journal.tell, clock.now_ms)
-    cluster = Cluster(config.upstream, tell=journal.tell)
+    cluster = Cluster(config.upstream, access=config.access, tell=journal.tell)
     with ExitStack() as at_end:
         async with trio.open_nursery() as nursery:
             await nursery.start(cluster.run)
+            if config.data_path.to_brokers != config.access:
+                await _check_client_access(cluster, config.data_path.to_brokers)
             can_hold = not is_embedded(cluster.versions)
             groups = config.groups
             if can_hold:
@@ -171,6 +177,19 @@ async def run_gateway(
                 await hosted_groups.leave_all()
             connections.close()
             nursery.cancel_scope.cancel()
+
+
+async def _check_client_access(cluster: Cluster, access: Access) -> None:
+    """Check that a broker accepts connections of clients, which cannot show the gateway's
+    certificate. Raises UpstreamError."""
+    address = next(iter(cluster.brokers.values()))
+    try:
+        (await BrokerConnection.open(*address, access=access)).close()
+    except UpstreamRefused:
+        raise UpstreamRefused(
+            "the cluster wants a certificate of every client, which the gateway cannot relay: use a"
+            " listener of the cluster with SASL instead, or one that does not require certificates"
+        ) from None
 
 
 def _complainer() -> Callable[[str, str, int], None]:

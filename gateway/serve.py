@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 import structlog
 import trio
 
+from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
@@ -21,6 +22,7 @@ from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.readable import escaped
+from gateway.security import Security, security_of
 from gateway.settings import Settings
 from gateway.state_folder import StateFolderError, locked
 from gateway.state_log.kafka.kafka_log import open_kafka_log
@@ -28,6 +30,7 @@ from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
+from gateway.transport.reloading import watch_certificates
 
 log = structlog.get_logger()
 
@@ -40,11 +43,15 @@ FILES_BESIDES = 256
 
 
 def run(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the exit status, 1 if the gateway could not start."""
+    """Serve until SIGTERM or SIGINT. Returns the exit status, 1 if the gateway could not start.
+
+    Raises SettingsError if a file that a setting names cannot be used.
+    """
     reason: Exception | None = None
+    security = security_of(settings)
     settings = _within_open_files(settings)
     try:
-        trio.run(_run_until_signal, settings)
+        trio.run(_run_until_signal, settings, security)
     except* (
         UpstreamError,
         ListenError,
@@ -84,16 +91,17 @@ def _allow_open_files(wanted: int) -> int:
     return wanted
 
 
-async def _run_until_signal(settings: Settings) -> None:
+async def _run_until_signal(settings: Settings, security: Security) -> None:
     stop, started = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
-            await _run_settings(settings, stop, task_status)
+            await _run_settings(settings, security, stop, task_status)
             nursery.cancel_scope.cancel()
 
         await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
         nursery.start_soon(_log_wait, settings.upstream, started)
+        nursery.start_soon(watch_certificates, security.certificates)
         await nursery.start(run_settings)
         started.set()
 
@@ -107,7 +115,7 @@ async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
 
 
 @asynccontextmanager
-async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
+async def _state_log(settings: Settings, access: Access) -> AsyncIterator[StateLog]:
     match settings.state:
         case "memory":
             yield MemoryLog()
@@ -115,15 +123,17 @@ async def _state_log(settings: Settings) -> AsyncIterator[StateLog]:
             async with open_sqlite_log(settings.state_dir) as sqlite_log:
                 yield sqlite_log
         case "kafka":
-            async with open_kafka_log(settings.upstream, settings.state_topic) as kafka_log:
+            async with open_kafka_log(settings.upstream, settings.state_topic, access) as kafka_log:
                 yield kafka_log
 
 
-async def _check_start(upstream: tuple[Address, ...], data_path: DataPathConfig) -> None:
+async def _check_start(
+    upstream: tuple[Address, ...], access: Access, data_path: DataPathConfig
+) -> None:
     """Find the cluster and check the ports before the gateway uses its own topics: librdkafka does
     not say which address hangs, and the current owner of the state topic ends as soon as we take
     it. Raises UpstreamError, ListenError."""
-    cluster = Cluster(upstream)
+    cluster = Cluster(upstream, access=access)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         await check_ports(data_path, cluster.brokers)
@@ -131,22 +141,26 @@ async def _check_start(upstream: tuple[Address, ...], data_path: DataPathConfig)
 
 
 @asynccontextmanager
-async def _events_topic(settings: Settings) -> AsyncIterator[EventsTopic | None]:
+async def _events_topic(settings: Settings, access: Access) -> AsyncIterator[EventsTopic | None]:
     if settings.events_topic is None:
         yield None
     else:
-        async with open_events_topic(settings.upstream, settings.events_topic) as topic:
+        async with open_events_topic(settings.upstream, settings.events_topic, access) as topic:
             yield topic
 
 
 async def _run_settings(
-    settings: Settings, stop: trio.Event, task_status: trio.TaskStatus[Address]
+    settings: Settings,
+    security: Security,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[Address],
 ) -> None:
     data_path = DataPathConfig(
         listen_host=settings.listen.host,
         listen_port=settings.listen.port,
         advertised_host=settings.advertised_host,
         state_folder=settings.state_dir,
+        to_brokers=security.of_clients,
         limits=Limits(
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_address
@@ -159,10 +173,11 @@ async def _run_settings(
         kept.enter_context(locked(settings.state_dir))
         own_topics = _private_topics(settings)
         if own_topics:
-            await _check_start(settings.upstream, data_path)
-        topic = await kept.enter_async_context(_events_topic(settings))
+            await _check_start(settings.upstream, security.own, data_path)
+        topic = await kept.enter_async_context(_events_topic(settings, security.own))
         config = GatewayConfig(
             upstream=settings.upstream,
+            access=security.own,
             data_path=data_path,
             groups=settings.group_config(),
             max_groups=settings.max_groups,
@@ -174,7 +189,7 @@ async def _run_settings(
             private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),
         )
-        state_log = await kept.enter_async_context(_state_log(settings))
+        state_log = await kept.enter_async_context(_state_log(settings, security.own))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -38,6 +38,7 @@ _KUBERNETES_VARIABLE = re.compile(
 )
 _SEE_HELP = "see groupferry serve --help"
 StateKind = Literal["memory", "sqlite", "kafka"]
+SecurityProtocol = Literal["plaintext", "ssl"]
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 
 
@@ -64,7 +65,7 @@ class Address(NamedTuple):
         if isinstance(text, Address):
             return text
         if "://" in str(text):
-            raise ValueError(f"{text}: TLS and SASL are not supported yet; give plain HOST:PORT")
+            raise ValueError(f"{text}: give HOST:PORT, and set upstream_security_protocol")
         host, _, port = str(text).strip().rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -132,10 +133,13 @@ _BETWEEN = (
 )
 """A setting, and the two settings that bound it."""
 
+_OF_UPSTREAM_TLS = ("upstream_tls_ca", "upstream_tls_cert", "upstream_tls_key")
+
 _TopicName = Annotated[str, Field(pattern=f"^{TOPIC_NAME}$")]
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
 _Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
+_Path = Annotated[Path, AfterValidator(Path.expanduser)]
 _Address = Annotated[Address, NoDecode, BeforeValidator(Address.parse)]
 
 
@@ -149,6 +153,23 @@ class Settings(BaseSettings):
     config: Path | None = Field(None, description="TOML file with settings")
     upstream: Annotated[tuple[_Address, ...], NoDecode, BeforeValidator(_split)] = Field(
         min_length=1, description="bootstrap addresses of the Kafka cluster, HOST:PORT[,...]"
+    )
+    upstream_security_protocol: Annotated[SecurityProtocol, BeforeValidator(_lower)] = Field(
+        "plaintext", description="how the brokers are connected: plaintext or ssl, which is TLS"
+    )
+    upstream_tls_ca: _Path | None = Field(
+        None,
+        description="PEM file with the authorities that the brokers' certificates must lead to; by"
+        " default the system's",
+    )
+    upstream_tls_cert: _Path | None = Field(
+        None, description="PEM file with the gateway's own certificate, if the brokers want one"
+    )
+    upstream_tls_key: _Path | None = Field(
+        None, description="PEM file with its key, if `upstream_tls_cert` does not have it"
+    )
+    upstream_tls_check_host: bool = Field(
+        True, description="whether a broker's certificate must name the broker's host"
     )
     listen: _Address = Field(
         Address("127.0.0.1", 19092),
@@ -277,6 +298,12 @@ class Settings(BaseSettings):
                 f"advertise: clients cannot connect to {self.listen.host}; "
                 "give the host name under which they reach the gateway"
             )
+        if self.upstream_security_protocol == "plaintext":
+            for name in _OF_UPSTREAM_TLS:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name}: needs upstream_security_protocol ssl")
+        if self.upstream_tls_key is not None and self.upstream_tls_cert is None:
+            raise ValueError("upstream_tls_key: needs upstream_tls_cert, the key's certificate")
         if self.events_topic == self.state_topic:
             raise ValueError(f"events_topic: {self.events_topic} is the topic of the state log")
         for value, low, high in _BETWEEN:

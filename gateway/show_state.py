@@ -13,6 +13,7 @@ from uuid import UUID
 
 from confluent_kafka import KafkaException
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_topics import is_there
@@ -41,12 +42,14 @@ def of_folder(folder: Path, group_id: str | None) -> bool:
     return True
 
 
-def of_topic(upstream: Sequence[Address], topic: str, group_id: str | None) -> None:
+def of_topic(
+    upstream: Sequence[Address], topic: str, group_id: str | None, access: Access = PLAIN_ACCESS
+) -> None:
     """Print the records of a log in the cluster: all of them, or those of one group.
 
     Raises StateLogError.
     """
-    config = client_config(upstream, CLIENT_ID)
+    config = client_config(upstream, CLIENT_ID, access)
     try:
         if not is_there(config, topic):
             raise StateLogError(f"there is no topic {topic} in the cluster; see --state-topic")

@@ -17,6 +17,8 @@ from tests.support.spark import running_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.support.secure_kafka import SecureKafka
+
 # A slow machine must not fail a test. Time is measured in tests/bench/ only.
 hypothesis.settings.register_profile("groupferry", deadline=None, max_examples=examples())
 hypothesis.settings.load_profile("groupferry")
@@ -66,6 +68,15 @@ def spark() -> Iterator[SparkSession]:
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Two brokers, for tests that do not stop them."""
     with running_kafka(request.param) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session", params=["4.3"], ids="secure-kafka-{}".format)
+def secure_kafka() -> Iterator[SecureKafka]:
+    """One broker with TLS, SASL and ACLs, for tests that do not stop it."""
+    from tests.support.secure_kafka import running_secure_kafka
+
+    with running_secure_kafka() as cluster:
         yield cluster
 
 

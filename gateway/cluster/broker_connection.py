@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 import socket
+import ssl
 import struct
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -18,7 +19,16 @@ from typing import Any, Self
 
 import trio
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from gateway.transport.sockets import (
+    TlsSocket,
+    Transport,
+    begin_tls,
+    close,
+    receive_some,
+    send_all,
+)
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import APIS, ApiKey
@@ -49,7 +59,7 @@ _API_VERSIONS_ASKED = (4, 3, 0)
 most features of Kafka 4 do; v3 names the client software."""
 _TLS_ALERT = b"\x15\x03"
 
-TLS_WANTED = "it wants TLS, which is not supported yet"
+TLS_WANTED = "it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"
 
 
 class BrokerConnection:
@@ -58,8 +68,8 @@ class BrokerConnection:
     After any UpstreamError the connection is closed.
     """
 
-    def __init__(self, stream: trio.SocketStream, address: str, client_id: str | None) -> None:
-        self._stream = stream
+    def __init__(self, sock: Transport, address: str, client_id: str | None) -> None:
+        self._sock = sock
         self._address = address
         self._client_id = client_id
         self._sending = trio.Lock()
@@ -77,21 +87,25 @@ class BrokerConnection:
         host: str,
         port: int,
         *,
+        access: Access = PLAIN_ACCESS,
         client_id: str | None = SOFTWARE_NAME,
         software_name: str = SOFTWARE_NAME,
         software_version: str = SOFTWARE_VERSION,
     ) -> Self:
         """Connect and negotiate API versions.
 
-        Raises UpstreamRefused if the broker requires TLS, UpstreamError for everything else.
+        Raises UpstreamRefused if the broker requires other means of access, or does not prove who
+        it is, and UpstreamError for everything else.
         """
         address = f"{host}:{port}"
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                stream = await trio.open_tcp_stream(host, port)
+                sock = await _connected(host, port, access)
+        except ssl.SSLError as error:
+            raise UpstreamRefused(f"no TLS with {address}: {_tls_reason(error)}") from None
         except (OSError, trio.TooSlowError) as error:
             raise UpstreamError(f"cannot connect to {address}: {_reason(error)}") from None
-        connection = cls(stream, address, client_id)
+        connection = cls(sock, address, client_id)
         try:
             await connection._negotiate(software_name, software_version)
         except BaseException:
@@ -115,11 +129,11 @@ class BrokerConnection:
     def close(self) -> None:
         """Close. Requests without an answer raise UpstreamError."""
         self.closed = True
-        self._stream.socket.close()
+        close(self._sock)
 
-    def detach(self) -> socket.socket:
-        """Hand over the socket, non-blocking. No answer has been read ahead."""
-        return socket.socket(fileno=self._stream.socket.detach())
+    def detach(self) -> Transport:
+        """Hand over the connection. No answer has been read ahead."""
+        return self._sock
 
     def highest_version(self, key: ApiKey) -> int:
         """The highest version of an api that both sides know. Raises UpstreamError if none."""
@@ -161,6 +175,8 @@ class BrokerConnection:
                 if body[: _ERROR_CODE.size] != _ERROR_CODE.pack(_UNSUPPORTED_VERSION):
                     break
         except UpstreamClosed:
+            if isinstance(self._sock, TlsSocket):
+                raise
             raise UpstreamRefused(
                 f"{self._address} closed the connection at the first request: most likely"
                 f" {TLS_WANTED}"
@@ -187,7 +203,7 @@ class BrokerConnection:
         try:
             with trio.fail_after(REQUEST_TIMEOUT_S):
                 async with self._sending:
-                    await self._stream.send_all(_SIZE.pack(len(request)) + request)
+                    await send_all(self._sock, _SIZE.pack(len(request)) + request)
                 # Trio's locks are fair: whoever sent first receives first.
                 async with self._receiving:
                     answer = await self._receive_frame()
@@ -197,7 +213,11 @@ class BrokerConnection:
                 raise UpstreamError(
                     f"{self._address} did not answer {key.name} in {REQUEST_TIMEOUT_S} s"
                 ) from None
-            if isinstance(error, (trio.BrokenResourceError, trio.ClosedResourceError)):
+            if isinstance(error, ssl.SSLError):
+                raise UpstreamRefused(
+                    f"{self._address} ended TLS at {key.name}: {_tls_reason(error)}"
+                ) from None
+            if isinstance(error, (OSError, trio.ClosedResourceError)):
                 raise UpstreamClosed(
                     f"{self._address} closed the connection at {key.name}"
                 ) from None
@@ -220,9 +240,9 @@ class BrokerConnection:
     async def _receive_exactly(self, count: int) -> bytes:
         received = bytearray()
         while len(received) < count:
-            some = await self._stream.receive_some(count - len(received))
+            some = await receive_some(self._sock, count - len(received))
             if not some:
-                raise trio.BrokenResourceError
+                raise ConnectionResetError
             received += some
         return bytes(received)
 
@@ -233,6 +253,30 @@ class BrokerConnection:
         except WireError as error:
             self.close()
             raise UpstreamError(f"{self._address} sent a malformed answer: {error}") from None
+
+
+async def _connected(host: str, port: int, access: Access) -> Transport:
+    """Raises OSError, with TLS also as ssl.SSLError."""
+    stream = await trio.open_tcp_stream(host, port)
+    sock = socket.socket(fileno=stream.socket.detach())
+    if access.tls is None:
+        return sock
+    return await begin_tls(sock, access.tls.current, server_name=host)
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    """Why, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not accepted: {error.verify_message}; upstream_tls_ca names the"
+            " authorities to trust"
+        )
+    if isinstance(error, ssl.SSLEOFError):
+        return "it closed the connection; most likely it speaks plain text"
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    if "certificate required" in reason or "bad certificate" in reason:
+        return f"{reason}; it wants a certificate that it knows, see upstream_tls_cert"
+    return reason
 
 
 def _reason(error: OSError | trio.TooSlowError) -> str:

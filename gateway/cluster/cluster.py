@@ -16,6 +16,7 @@ import structlog
 import trio
 
 from gateway.batches import batches
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address, BrokerConnection, Versions
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.metadata_memory import without_leaders
@@ -73,10 +74,13 @@ class Cluster:
         self,
         bootstrap: Sequence[Address],
         *,
+        access: Access = PLAIN_ACCESS,
         poll_interval_s: float = POLL_INTERVAL_S,
         tell: Tell = write_to_log,
     ) -> None:
         self._bootstrap = tuple(bootstrap)
+        self.access = access
+        """The gateway's own access to the brokers."""
         self._poll_interval_s = poll_interval_s
         self._tell = tell
         self._connections: dict[int, BrokerConnection] = {}
@@ -385,7 +389,7 @@ class Cluster:
         if self._failed_recently(node_id):
             raise UpstreamError(str(self._failures[node_id][1]))
         try:
-            return await BrokerConnection.open(*self.brokers[node_id])
+            return await BrokerConnection.open(*self.brokers[node_id], access=self.access)
         except UpstreamError as error:
             self._failures[node_id] = trio.current_time(), error
             raise
@@ -442,7 +446,7 @@ class Cluster:
         raise UpstreamError("; ".join(reasons) or "no bootstrap address is given")
 
     async def _ask_address(self, host: str, port: int, message: Struct) -> Any:
-        async with await BrokerConnection.open(host, port) as connection:
+        async with await BrokerConnection.open(host, port, access=self.access) as connection:
             try:
                 answer = await connection.ask(message)
             except UpstreamClosed:

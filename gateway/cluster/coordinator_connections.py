@@ -95,7 +95,9 @@ class CoordinatorConnections:
         why = f"broker {node_id} did not answer in {ANSWER_TIMEOUT_S:.0f} s"
         try:
             with trio.move_on_after(ANSWER_TIMEOUT_S):
-                return await BrokerConnection.open(*self._cluster.brokers[node_id])
+                return await BrokerConnection.open(
+                    *self._cluster.brokers[node_id], access=self._cluster.access
+                )
         except UpstreamError as error:
             why = str(error)
         self._failures[node_id] = trio.current_time(), why

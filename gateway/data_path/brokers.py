@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 import trio
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import (
     SOFTWARE_NAME,
     SOFTWARE_VERSION,
@@ -49,10 +50,11 @@ class Brokers:
         live_brokers: Callable[[], Mapping[int, Address]],
         nursery: trio.Nursery,
         *,
+        access: Access = PLAIN_ACCESS,
         timeout_s: float = BROKER_TIMEOUT_S,
     ) -> None:
-        """`nursery` runs the tasks that check on brokers. `timeout_s` limits the time to
-        connect."""
+        """`nursery` runs the tasks that check on brokers. `access` is that of clients. `timeout_s`
+        limits the time to connect."""
         self._live_brokers = live_brokers
         self._nursery = nursery
         self._addresses: dict[int, Address] = {}
@@ -60,6 +62,7 @@ class Brokers:
         self._away: dict[int, trio.Event] = {}  # the event is set when the broker is back
         self._suspected: dict[int, trio.Event] = {}  # the event is set after the check
         self._told_slow_s: dict[int, float] = {}
+        self._access = access
         self._timeout_s = timeout_s
         self._turn = 0
 
@@ -178,6 +181,7 @@ class Brokers:
         with trio.move_on_after(self._timeout_s):
             return await BrokerConnection.open(
                 *address,
+                access=self._access,
                 client_id=software.client_id,
                 software_name=software.name,
                 software_version=software.version,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
+
 BROKER_TIMEOUT_S = 3.0
 
 
@@ -55,4 +57,6 @@ class DataPathConfig:
     """The host in every address that clients are told."""
     state_folder: Path | None = None
     """Stores the brokers' ports; None stores nothing."""
+    to_brokers: Access = PLAIN_ACCESS
+    """The access of the clients' own connections to the brokers."""
     limits: Limits = field(default_factory=Limits)

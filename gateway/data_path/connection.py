@@ -3,7 +3,6 @@
 The reader here and the pump of the upstream connection are its two tasks.
 """
 
-import socket
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -37,7 +36,7 @@ from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
-from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
+from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource
 from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import (
@@ -48,6 +47,7 @@ from gateway.data_path.upstream_connection import (
 )
 from gateway.error_groups import first_of
 from gateway.moves import moved
+from gateway.transport.sockets import Transport, close, send_all
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
@@ -105,7 +105,7 @@ class ConnectionContext:
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
     """The thread that decodes and encodes long messages, so that heartbeats need not wait."""
 
-    def make_source(self, sock: socket.socket) -> FrameSource:
+    def make_source(self, sock: Transport) -> FrameSource:
         """A source of frames on this socket."""
         return FrameSource(sock, self.buffers, self.pipes)
 
@@ -115,7 +115,7 @@ class ClientConnection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: Transport,
         *,
         client_host: str,
         route: BrokerRoute,
@@ -217,8 +217,7 @@ class ClientConnection:
     def _close(self) -> None:
         self._upstream.close()
         self._source.close()
-        trio.lowlevel.notify_closing(self._sock)
-        self._sock.close()
+        close(self._sock)
         self._move(ClientState.CLOSED)
 
     async def _read_requests(self) -> None:

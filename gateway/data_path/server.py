@@ -69,6 +69,7 @@ async def serve(
                     brokers=Brokers(
                         lambda: cluster.brokers,
                         accepting,
+                        access=config.to_brokers,
                         timeout_s=config.limits.broker_timeout_s,
                     ),
                     accept=clients.accept,

@@ -1,4 +1,4 @@
-"""Frames on non-blocking sockets: receive them, relay them, hold them or drop them.
+"""Frames on non-blocking connections: receive them, relay them, hold them or drop them.
 
 The speed of the relay depends on this narrow interface. It knows about Kafka only that a frame
 begins with its size. The caller checks sizes against its limits.
@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
+from gateway.transport.sockets import Transport, send_all
 
 BUFFER_BYTES = 128 * 1024
 """The size of a pooled buffer, and so the longest head that a caller can look at."""
@@ -22,7 +23,7 @@ SPARE_BUFFERS = 32
 """Buffers kept for later sources. More exist only while slow peers hold them."""
 
 SPLICE_FROM_BYTES = 64 * 1024
-"""From this many remaining bytes on, splicing costs less CPU than copying."""
+"""From this many remaining bytes on, splicing costs less CPU than copying. TLS is always copied."""
 
 TURNS_BEFORE_YIELD = 16
 """Receives in a row before other tasks run."""
@@ -46,21 +47,6 @@ class BufferPool:
             self.spare.append(buffer)
 
 
-async def send_all(sock: socket.socket, data: bytes | bytearray | memoryview) -> None:
-    """Send everything, waiting only while the socket is full. Raises OSError if the peer is gone.
-
-    Cancellation may leave a partial frame in the stream, which must then be closed.
-    """
-    rest = memoryview(data)
-    while rest:
-        try:
-            sent = sock.send(rest)
-        except BlockingIOError:
-            await trio.lowlevel.wait_writable(sock)
-        else:
-            rest = rest[sent:]
-
-
 class FrameSource:
     """The frames that arrive at one socket, most of which are relayed to one other socket.
 
@@ -70,7 +56,7 @@ class FrameSource:
     `hold` and `drop`.
     """
 
-    def __init__(self, sock: socket.socket, buffers: BufferPool, pipes: PipePool) -> None:
+    def __init__(self, sock: Transport, buffers: BufferPool, pipes: PipePool) -> None:
         self._sock = sock
         self._buffers = buffers
         self._pipes = pipes
@@ -125,7 +111,7 @@ class FrameSource:
                 await trio.lowlevel.checkpoint()
             return count > 0
 
-    async def flush(self, sink: socket.socket | None) -> None:
+    async def flush(self, sink: Transport | None) -> None:
         """Send the run. `sink` may be None only if the run is empty."""
         if self._run == self._start:
             return
@@ -133,14 +119,14 @@ class FrameSource:
         await send_all(sink, self._view[self._run : self._start])
         self._run = self._start
 
-    async def pass_on(self, size: int, sink: socket.socket) -> None:
+    async def pass_on(self, size: int, sink: Transport) -> None:
         """Relay the next frame to `sink` without holding it whole.
 
         Raises StreamEnded if the source ends within the frame; the sink then has a partial frame.
         """
         await self.pass_bytes(SIZE_BYTES + size, sink)
 
-    async def pass_bytes(self, count: int, sink: socket.socket) -> None:
+    async def pass_bytes(self, count: int, sink: Transport) -> None:
         """Relay `count` bytes of the next frame to `sink`. The caller relays the rest afterwards.
 
         Raises StreamEnded as `pass_on` does.
@@ -151,7 +137,12 @@ class FrameSource:
             return
         self._start = self._end
         await self.flush(sink)
-        if missing >= SPLICE_FROM_BYTES and (pipe := self._pipes.take()):
+        if (
+            missing >= SPLICE_FROM_BYTES
+            and isinstance(self._sock, socket.socket)
+            and isinstance(sink, socket.socket)
+            and (pipe := self._pipes.take())
+        ):
             self._give_back()
             self._drained = False
             with self._pipes.lend(pipe):

@@ -4,7 +4,6 @@ If the broker goes away while it owes the client an answer, the client's connect
 Otherwise the client stays connected, and the broker is reconnected when it is next needed.
 """
 
-import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream_connection import UpstreamConnection
+from gateway.transport.sockets import Transport
 from kafka_codecs.api_versions import ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -52,11 +52,11 @@ class Upstream:
     def __init__(
         self,
         route: BrokerRoute,
-        client: socket.socket,
+        client: Transport,
         *,
         tasks: trio.Nursery,
         limits: Limits,
-        make_source: Callable[[socket.socket], FrameSource],
+        make_source: Callable[[Transport], FrameSource],
     ) -> None:
         """A task in `tasks` sends the broker's answers to `client`."""
         self.node_id = -1
@@ -86,7 +86,7 @@ class Upstream:
         return self._connection is None or self._connection.is_idle
 
     @property
-    def sock(self) -> socket.socket | None:
+    def sock(self) -> Transport | None:
         """The socket of the current connection, if any."""
         return self._connection.sock if self._connection else None
 

@@ -23,8 +23,9 @@ from gateway.cluster.broker_connection import (
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
-from gateway.data_path.stream import FrameSource, send_all
+from gateway.data_path.stream import FrameSource
 from gateway.moves import moved
+from gateway.transport.sockets import Transport, close, send_all
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
@@ -100,7 +101,7 @@ class UpstreamConnection:
         connection: BrokerConnection,
         *,
         limits: Limits,
-        make_source: Callable[[socket.socket], FrameSource],
+        make_source: Callable[[Transport], FrameSource],
     ) -> None:
         self.versions: Versions = connection.versions
         """The broker's versions by api key."""
@@ -206,7 +207,7 @@ class UpstreamConnection:
 
     # For the owner of the connection.
 
-    async def pump(self, client: socket.socket) -> None:
+    async def pump(self, client: Transport) -> None:
         """Send answers to `client`, in order, until either side ends.
 
         Raises UpstreamLost if the broker closed, BadFrame if it sent an invalid frame, and OSError
@@ -234,11 +235,10 @@ class UpstreamConnection:
         """Close the connection. No task may be waiting on it."""
         self._end()
         self._source.close()
-        trio.lowlevel.notify_closing(self.sock)
-        self.sock.close()
+        close(self.sock)
         self._move(UpstreamState.CLOSED)
 
-    async def _dispatch(self, size: int, upstream_id: int, client: socket.socket) -> None:
+    async def _dispatch(self, size: int, upstream_id: int, client: Transport) -> None:
         if size < _SHORTEST_ANSWER:
             raise BadFrame(f"the broker sent a frame of {size} bytes")
         if upstream_id < 0:
@@ -272,7 +272,7 @@ class UpstreamConnection:
             )
         return await self._source.hold(size)
 
-    async def _flush(self, client: socket.socket) -> None:
+    async def _flush(self, client: Transport) -> None:
         await self._source.flush(client)
         self._unsent = 0
         self._changed.unpark_all()

@@ -13,6 +13,7 @@ import structlog
 import trio
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_topics import made_or_found
@@ -102,12 +103,14 @@ class EventsTopic:
 
 
 @asynccontextmanager
-async def open_events_topic(upstream: Sequence[Address], topic: str) -> AsyncIterator[EventsTopic]:
+async def open_events_topic(
+    upstream: Sequence[Address], topic: str, access: Access = PLAIN_ACCESS
+) -> AsyncIterator[EventsTopic]:
     """Create the topic if it is missing, and write to it until the block ends.
 
     Raises EventsTopicError if the topic cannot be used, or is compacted.
     """
-    config = client_config(upstream, CLIENT_ID)
+    config = client_config(upstream, CLIENT_ID, access)
     await trio.to_thread.run_sync(_make_or_check, config, topic, abandon_on_cancel=True)
     events = EventsTopic(config, topic)
     async with trio.open_nursery() as nursery:

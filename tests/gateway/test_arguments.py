@@ -31,7 +31,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("demo", "--assignor", "sticky"), "invalid choice: 'sticky'"),
         (("demo", "--rate", "-1"), "'-1' is not a number from 1 to"),
         (("demo", "--upstream", "kafka"), "kafka is not HOST:PORT"),
-        (("demo", "--upstream", "SASL_SSL://kafka:9092"), "TLS and SASL are not supported yet"),
+        (
+            ("demo", "--upstream", "SASL_SSL://kafka:9092"),
+            "give HOST:PORT, and set upstream_security_protocol",
+        ),
         (("demo", "--upstream", "h:1", "--prefix", "a b"), "'a b' cannot begin a topic's name"),
         (("demo", "--prefix", "x" * 201), "cannot begin a topic's name"),
         (("report", "--output=r", "--upstream=kafka"), "not HOST:PORT"),

@@ -64,6 +64,11 @@ def test_every_setting_can_be_set_in_every_source(
     """One table of fields defines flag, variable and key."""
     values = {
         "upstream": "k:1",
+        "upstream_security_protocol": "SSL",
+        "upstream_tls_ca": "/etc/ca.pem",
+        "upstream_tls_cert": "/etc/gateway.pem",
+        "upstream_tls_key": "/etc/gateway.key",
+        "upstream_tls_check_host": "false",
         "listen": "10.0.0.1:9",
         "advertise": "gateway.example",
         "state_dir": "/var/lib/x",
@@ -157,7 +162,7 @@ def test_an_invalid_address_is_refused(text: str) -> None:
     [
         ({}, "upstream: not set; give --upstream, GROUPFERRY_UPSTREAM, or upstream in a file"),
         ({"upstream": ","}, "--upstream: give at least one"),
-        ({"upstream": "SASL_SSL://k:1"}, "TLS and SASL are not supported yet"),
+        ({"upstream": "SASL_SSL://k:1"}, "give HOST:PORT, and set upstream_security_protocol"),
         ({"listen": "19092"}, "--listen: 19092 is not HOST:PORT"),
         ({"listen": "0.0.0.0:1"}, "advertise: clients cannot connect to 0.0.0.0"),
         ({"advertise": "h:1"}, "--advertise: h:1: give a host without a port"),
@@ -223,6 +228,23 @@ def test_a_misspelled_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         "GROUPFERRY_MAX_GROUP: no such setting; did you mean GROUPFERRY_MAX_GROUPS?",
         "GROUPFERRY_XYZ: no such setting; see groupferry serve --help",
     ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ({"upstream_tls_ca": "ca"}, "upstream_tls_ca: needs upstream_security_protocol ssl"),
+        (
+            {"upstream_security_protocol": "ssl", "upstream_tls_key": "k"},
+            "upstream_tls_key: needs upstream_tls_cert, the key's certificate",
+        ),
+    ],
+)
+def test_settings_of_tls_need_tls(flags: dict[str, str], line: str) -> None:
+    """Otherwise an operator may believe that the connections are protected."""
+    with pytest.raises(SettingsError) as caught:
+        load({"upstream": "k:1", **flags})
+    assert caught.value.lines == [line]
 
 
 def test_kubernetes_service_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:

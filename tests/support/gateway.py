@@ -17,6 +17,7 @@ from gateway.events.journal import Sinks
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
+from gateway.security import UNPROTECTED, Security
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.metadata import MetadataRequest
@@ -80,6 +81,7 @@ async def whole_gateway(
     advertised_host: str = "127.0.0.1",
     anchor_linger_s: float = ANCHOR_LINGER_S,
     state_log: StateLog | None = None,
+    security: Security = UNPROTECTED,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
     events: list[GatewayEvent] = []
@@ -88,10 +90,12 @@ async def whole_gateway(
     async def run(task_status: trio.TaskStatus[Address]) -> None:
         config = GatewayConfig(
             upstream=tuple(upstream),
+            access=security.own,
             data_path=DataPathConfig(
                 listen_host=listen_host,
                 listen_port=0,
                 advertised_host=advertised_host,
+                to_brokers=security.of_clients,
                 limits=Limits(drain_timeout_s=drain_timeout_s),
             ),
             groups=groups,

@@ -47,7 +47,8 @@ class KafkaCluster:
         of_brokers: Sequence[Mapping[str, object]] = (),
     ) -> None:
         """`release` is one of `kafka/pom.xml`, for example "4.3". Every node has `settings`; the
-        first brokers have those of `of_brokers` as well, in order."""
+        first brokers have those of `of_brokers` as well, in order; `listeners` among them come
+        besides the plain one."""
         self.release = release
         self._files = kafka_release(release)
         self._folder = folder
@@ -150,12 +151,13 @@ class KafkaCluster:
         node_id = len(self.brokers) + 1
         port = free_port()
         own = self._of_brokers[node_id - 1] if node_id <= len(self._of_brokers) else {}
+        further = str(own.get("listeners", ""))
         settings = {
             **self._settings,
             **own,
             "process.roles": "broker",
             "node.id": node_id,
-            "listeners": f"PLAINTEXT://{HOST}:{port}",
+            "listeners": ",".join(filter(None, (f"PLAINTEXT://{HOST}:{port}", further))),
         }
         broker = KafkaNode(self._files, self._folder / f"broker-{node_id}", settings, port)
         broker.format_broker(node_id)

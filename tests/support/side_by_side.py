@@ -9,7 +9,7 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|three-brokers-\d+\.\d+|spark)\b")
+_SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|(?:secure-kafka|three-brokers)-\d+\.\d+|spark)\b")
 """The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
 _FIRST = ("long", "spark", "kafka")
 """The marks of the slowest tests."""

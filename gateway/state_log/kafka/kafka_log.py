@@ -20,6 +20,7 @@ import structlog
 import trio
 
 from coordinator.interface.records import DurableRecord
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
 from gateway.state_log.compacted import CompactedLog
@@ -96,10 +97,12 @@ class KafkaLog:
 
     outlives_process = True
 
-    def __init__(self, upstream: Sequence[Address], topic: str) -> None:
+    def __init__(
+        self, upstream: Sequence[Address], topic: str, access: Access = PLAIN_ACCESS
+    ) -> None:
         self.id = ""
         self._topic = topic
-        self._config = client_config(upstream, CLIENT_ID)
+        self._config = client_config(upstream, CLIENT_ID, access)
         self._owner = LogOwnerValue(
             owner_id=uuid4().hex,
             host=socket.gethostname(),
@@ -326,12 +329,14 @@ def _size(entry: Entry) -> int:
 
 
 @asynccontextmanager
-async def open_kafka_log(upstream: Sequence[Address], topic: str) -> AsyncIterator[KafkaLog]:
+async def open_kafka_log(
+    upstream: Sequence[Address], topic: str, access: Access = PLAIN_ACCESS
+) -> AsyncIterator[KafkaLog]:
     """Own the log during the block, which is cancelled if another gateway takes the log.
 
     Raises StateLogUnusable, StateLogError, StateLogTaken.
     """
-    kafka_log = KafkaLog(upstream, topic)
+    kafka_log = KafkaLog(upstream, topic, access)
     async with trio.open_nursery() as nursery:
         await nursery.start(kafka_log.run)
         yield kafka_log

@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.cluster import coordinator_connections as module
+from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.coordinator_connections import CoordinatorConnections
@@ -176,7 +177,7 @@ async def test_all_requests_to_a_missing_broker_fail_at_once(
     """Otherwise each of a thousand would need its own timeout of nine seconds, in turn."""
     tries = 0
 
-    async def open_(host: str, port: int) -> BrokerConnection:
+    async def open_(host: str, port: int, access: Access) -> BrokerConnection:
         nonlocal tries
         tries += 1
         await trio.sleep(9)

@@ -2,12 +2,16 @@
 
 import logging
 from logging.handlers import MemoryHandler
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from gateway.cluster.access import Access
 from gateway.cluster.librdkafka import client_config
+from gateway.transport.certificates import CertificateFiles, for_brokers
+from tests.support.authority import Authority
 from tests.support.ports import HOST, free_port
 
 LIMIT_S = 0.5
@@ -18,6 +22,20 @@ def test_a_client_needs_one_reachable_address() -> None:
     config = client_config([("kafka-1", 9092), ("kafka-2", 9093)], "groupferry-state")
     assert config["bootstrap.servers"] == "kafka-1:9092,kafka-2:9093"
     assert config["client.id"] == "groupferry-state"
+
+
+def test_tls_has_the_same_files(tmp_path: Path) -> None:
+    """Without a certificate of its own, the client names none."""
+    files = Authority.in_folder(tmp_path).issue("gateway")
+    config = client_config([("k", 1)], "c", Access(tls=for_brokers(files, check_host=False)))
+    assert config["security.protocol"] == "ssl"
+    assert config["ssl.endpoint.identification.algorithm"] == "none"
+    assert config["ssl.ca.location"] == f"{files.ca}"
+    assert config["ssl.certificate.location"] == f"{files.cert}"
+    assert config["ssl.key.location"] == f"{files.key}"
+    alone = client_config([("k", 1)], "c", Access(tls=for_brokers(CertificateFiles())))
+    assert alone["ssl.endpoint.identification.algorithm"] == "https"
+    assert not {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"} & set(alone)
 
 
 def test_a_look_up_creates_no_topic() -> None:

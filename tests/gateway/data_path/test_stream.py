@@ -11,7 +11,8 @@ import trio
 import trio.testing
 
 from gateway.data_path.splice import PipePool, StreamEnded
-from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource, send_all
+from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource
+from gateway.transport.sockets import send_all
 from tests.support.wire import framed
 
 START = struct.Struct(">ii")

@@ -239,7 +239,7 @@ async def test_an_unusable_cluster_is_one_line() -> None:
         async with trio.open_nursery() as nursery, running_fake_broker(wants_sasl):
             tls = await nursery.start(trio.serve_tcp, alert, 0)
             told = await reason(tls[0].socket.getsockname()[1])
-            assert told == "it: it wants TLS, which is not supported yet"
+            assert told == "it: it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"
             told = await reason(wants_sasl.address[1])
             assert told.endswith("most likely it wants SASL, which is not supported yet")
             nursery.cancel_scope.cancel()

@@ -1,0 +1,61 @@
+"""How the gateway's connections are protected, as the settings say."""
+
+from dataclasses import dataclass, replace
+
+from gateway.cluster.access import PLAIN_ACCESS, Access
+from gateway.settings import Settings, SettingsError
+from gateway.transport import certificates
+from gateway.transport.certificates import CertificateError, CertificateFiles, TlsContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """What protects the connections of a gateway."""
+
+    own: Access = PLAIN_ACCESS
+    """The gateway's own access to the cluster."""
+    of_clients: Access = PLAIN_ACCESS
+    """The access of the connections that the gateway makes for its clients."""
+
+    @property
+    def certificates(self) -> tuple[TlsContext, ...]:
+        """Everything that is made of certificate files."""
+        known = (self.own.tls, self.of_clients.tls)
+        return tuple({id(tls): tls for tls in known if tls is not None}.values())
+
+
+UNPROTECTED = Security()
+"""Plain text on both sides."""
+
+
+def security_of(settings: Settings) -> Security:
+    """Raises SettingsError if a file cannot be used."""
+    try:
+        own = own_access(settings)
+        return Security(own=own, of_clients=_client_access(settings, own))
+    except CertificateError as error:
+        raise SettingsError([str(error)]) from None
+
+
+def own_access(settings: Settings) -> Access:
+    """The gateway's own access to the cluster. Raises CertificateError."""
+    if settings.upstream_security_protocol == "plaintext":
+        return PLAIN_ACCESS
+    files = CertificateFiles(
+        ca=settings.upstream_tls_ca,
+        cert=settings.upstream_tls_cert,
+        key=settings.upstream_tls_key,
+    )
+    return Access(tls=_to_brokers(settings, files))
+
+
+def _client_access(settings: Settings, own: Access) -> Access:
+    """A client's connection does not show the gateway's certificate, because the cluster would take
+    the client for the gateway."""
+    if own.tls is None or own.tls.files.cert is None:
+        return own
+    return Access(tls=_to_brokers(settings, replace(own.tls.files, cert=None, key=None)))
+
+
+def _to_brokers(settings: Settings, files: CertificateFiles) -> TlsContext:
+    return certificates.for_brokers(files, check_host=settings.upstream_tls_check_host)

@@ -1,0 +1,60 @@
+"""The access that the settings describe."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.cluster.access import PLAIN_ACCESS
+from gateway.security import security_of
+from gateway.settings import SettingsError, load
+from tests.support.authority import Authority
+
+
+def test_the_default_is_plain_text() -> None:
+    """Nothing has to be given."""
+    security = security_of(load({"upstream": "k:1"}))
+    assert (security.own, security.of_clients) == (PLAIN_ACCESS, PLAIN_ACCESS)
+    assert security.certificates == ()
+
+
+def test_clients_do_not_show_the_gateways_certificate(tmp_path: Path) -> None:
+    """The cluster would take each of them for the gateway."""
+    files = Authority.in_folder(tmp_path).issue("gateway")
+    security = security_of(
+        load(
+            {
+                "upstream": "k:1",
+                "upstream_security_protocol": "SSL",
+                "upstream_tls_ca": f"{files.ca}",
+                "upstream_tls_cert": f"{files.cert}",
+                "upstream_tls_key": f"{files.key}",
+            }
+        )
+    )
+    own, of_clients = security.own.tls, security.of_clients.tls
+    assert own
+    assert own.files == files
+    assert of_clients
+    assert list(of_clients.files) == [files.ca]
+    assert security.certificates == (own, of_clients)
+
+
+def test_both_share_what_has_no_certificate_of_its_own() -> None:
+    """Only what the authorities are."""
+    security = security_of(load({"upstream": "k:1", "upstream_security_protocol": "ssl"}))
+    assert len(security.certificates) == 1
+
+
+def test_a_missing_file_ends_the_start_in_one_line(tmp_path: Path) -> None:
+    """The line has the file."""
+    missing = tmp_path / "missing"
+    settings = load(
+        {
+            "upstream": "k:1",
+            "upstream_security_protocol": "ssl",
+            "upstream_tls_ca": f"{missing}",
+        }
+    )
+    with pytest.raises(SettingsError) as caught:
+        security_of(settings)
+    assert caught.value.lines == [f"cannot read {missing}: No such file or directory"]

@@ -1,0 +1,35 @@
+"""Changed certificate files are noticed while the gateway runs."""
+
+from pathlib import Path
+
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from gateway.transport.certificates import for_clients
+from gateway.transport.reloading import LOOK_INTERVAL_S, watch_certificates
+from tests.support.authority import Authority
+
+
+async def test_each_change_is_logged_once(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A failure too, and it changes nothing."""
+    authority = Authority.in_folder(tmp_path / "authority")
+    tls = for_clients(authority.issue("gateway"))
+    assert tls.files.key
+    with capture_logs() as lines:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch_certificates, [tls])
+            await trio.sleep(3 * LOOK_INTERVAL_S)
+            assert lines == []
+            tls.files.key.write_text("half of")
+            await trio.sleep(3 * LOOK_INTERVAL_S)
+            authority.issue("gateway")
+            await trio.sleep(3 * LOOK_INTERVAL_S)
+            nursery.cancel_scope.cancel()
+    assert [line["event"] for line in lines] == [
+        "certificates_not_reloaded",
+        "certificates_reloaded",
+    ]
+    assert f"{tls.files.key}" in lines[0]["reason"]

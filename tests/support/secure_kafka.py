@@ -1,0 +1,134 @@
+"""A real broker as in production: TLS, SASL with each mechanism, and ACLs.
+
+Its certificates are those of an authority made for the run. The plain listener is for the broker
+itself and for the tests' own preparations: whoever connects there may do everything.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+
+from gateway.transport.certificates import CertificateFiles
+from tests.support.authority import Authority
+from tests.support.installs import HEAVY, one_at_a_time
+from tests.support.kafka_broker import KafkaCluster
+from tests.support.ports import HOST, free_port
+
+Address = tuple[str, int]
+
+USERS: Mapping[str, str] = {
+    "gateway": "gateway-secret-8d1f",
+    "alice": "alice-secret-77c2",
+    "bob": "bob-secret-e03a",
+}
+"""The passwords of the users, with PLAIN and both SCRAM mechanisms."""
+TIMEOUT_S = 20
+ITERATIONS = 4096
+_MODULES = "org.apache.kafka.common.security"
+
+
+class SecureKafka:
+    """A running cluster of one broker."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = Authority.in_folder(folder / "certificates")
+        broker = self.authority.issue("broker", HOST, "localhost")
+        ports = {name: free_port() for name in ("SSL", "MTLS", "SASL_SSL")}
+        self.ssl, self.mtls, self.sasl_ssl = ((HOST, port) for port in ports.values())
+        of_broker = {
+            "listeners": ",".join(f"{name}://{HOST}:{ports[name]}" for name in ports),
+            "listener.name.mtls.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            **_jaas(),
+        }
+        self.cluster = KafkaCluster(
+            "4.3", folder / "nodes", 1, _settings(broker), of_brokers=[of_broker]
+        )
+
+    @property
+    def plain(self) -> Address:
+        """The listener without TLS and SASL, for preparations."""
+        (address,) = self.cluster.addresses
+        return address
+
+    def admin(self) -> AdminClient:
+        """A client that may do everything."""
+        host, port = self.plain
+        return AdminClient({"bootstrap.servers": f"{host}:{port}"})
+
+    async def start(self) -> None:
+        """Start the cluster and create its users."""
+        await self.cluster.start()
+        await trio.to_thread.run_sync(self._make_users)
+
+    def _make_users(self) -> None:
+        admin = self.admin()
+        # A request may name a user only once.
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            info = ScramCredentialInfo(mechanism, ITERATIONS)
+            wanted: list[UserScramCredentialAlteration] = [
+                UserScramCredentialUpsertion(user, info, password.encode())
+                for user, password in USERS.items()
+            ]
+            made: dict[str, Any] = admin.alter_user_scram_credentials(wanted)
+            for each in made.values():
+                each.result(TIMEOUT_S)
+
+
+@contextmanager
+def running_secure_kafka() -> Iterator[SecureKafka]:
+    """Run the cluster within the block."""
+    with tempfile.TemporaryDirectory(prefix="groupferry-secure-kafka-") as folder:
+        (Path(folder) / "nodes").mkdir()
+        secure = SecureKafka(Path(folder))
+        try:
+            with one_at_a_time(HEAVY):
+                trio.run(secure.start)
+            yield secure
+        finally:
+            secure.cluster.kill_now()
+
+
+def _settings(broker: CertificateFiles) -> dict[str, object]:
+    return {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+        "SSL:SSL,MTLS:SSL,SASL_SSL:SASL_SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": _keystore(broker),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": broker.ca,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+
+
+def _keystore(files: CertificateFiles) -> Path:
+    """One file with key and certificate, as Kafka wants it."""
+    assert files.cert is not None
+    assert files.key is not None
+    both = files.cert.with_suffix(".keystore.pem")
+    both.write_bytes(files.key.read_bytes() + files.cert.read_bytes())
+    return both
+
+
+def _jaas() -> dict[str, str]:
+    users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
+    bearer = 'unsecuredLoginStringClaim_sub="broker"'
+    configs = {
+        "plain": f"{_MODULES}.plain.PlainLoginModule required {users};",
+        "scram-sha-256": f"{_MODULES}.scram.ScramLoginModule required;",
+        "scram-sha-512": f"{_MODULES}.scram.ScramLoginModule required;",
+        "oauthbearer": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required {bearer};",
+    }
+    return {f"listener.name.sasl_ssl.{name}.sasl.jaas.config": configs[name] for name in configs}
