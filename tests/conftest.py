@@ -11,7 +11,7 @@ from xdist.remote import Producer
 
 from tests.support.effort import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
-from tests.support.side_by_side import ByShareOrFile, slow_ones_first
+from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import running_spark
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ RELEASES = ("3.9", "4.3")
 """The last release of Apache Kafka without KIP-848, and a recent one with it."""
 
 
+_CLUSTERS = ("kafka", "_three_brokers")
+"""The fixtures of shared clusters."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
@@ -50,6 +54,18 @@ def pytest_collection_modifyitems(
     if hasattr(config, "workerinput"):
         slow_ones_first(items)
     return done
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End a shared cluster with the last test of its scope, because idle brokers take CPU time from
+    the other tests."""
+    if nextitem is not None and scope(item.nodeid) == scope(nextitem.nodeid):
+        return
+    assert isinstance(item, pytest.Function)
+    for name in _CLUSTERS:
+        for fixture in item._fixtureinfo.name2fixturedefs.get(name, ()):
+            fixture.finish(item._request)  # type: ignore[arg-type]  # any request will do
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByShareOrFile:
