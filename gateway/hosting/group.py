@@ -475,18 +475,18 @@ class HostedGroup:
             return
         if call.is_placed or not self._rules.can_anchor:
             self._finish(call, outcome)
+        elif _grants_partitions(outcome):  # to a member that may have gone again since
+            if self.anchor.is_here or self._need_anchor(call, now_ms):
+                call.reply = outcome
+                call.confirms_since = self.anchor.confirm()
+                call.move(Stage.CONFIRMING)
+                self._advance(call, now_ms)
         elif not self.is_live:
             if not call.was_held and _is_for_good(outcome):
                 self._let_go()
             self._finish(call, outcome)
         elif self.anchor.is_here or self._need_anchor(call, now_ms):
-            if _grants_partitions(outcome):
-                call.reply = outcome
-                call.confirms_since = self.anchor.confirm()
-                call.move(Stage.CONFIRMING)
-                self._advance(call, now_ms)
-            else:
-                self._finish(call, outcome)
+            self._finish(call, outcome)
 
     def _confirm(self, call: Call, now_ms: int) -> None:
         """Before an answer gives partitions away, the cluster confirms the anchor once more: an

@@ -649,3 +649,20 @@ def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
     assert live.group.anchor.phase is AnchorPhase.STABLE
     break_engine(monkeypatch, JoinGroupReceived, InvariantError("a bug"))
     assert situation_of(live.join()) is Situation.RELOADING
+
+
+def test_a_grant_waits_for_the_anchor_though_its_member_has_left_again() -> None:
+    """Both requests are in one batch, after which the group is empty. Its client does not know that
+    yet, and would consume what the cluster may have given to somebody else."""
+    on = HostedScene()
+    on.native_member()
+    on.hold(Write, AskCoordinator)
+    on.native("second")
+    on.native("second", -1)
+    granted = on.native("n")
+    on.native("n", -1)
+    on.release(Write)
+    assert not on.group.is_live
+    assert granted.answer is None
+    on.release(AskCoordinator)
+    assert error_of(granted) is ErrorCode.NONE
