@@ -16,6 +16,7 @@ from uuid import UUID
 from construct import ConstructError, MappingError
 
 from kafka_codecs.declaration import Struct, rules_of
+from kafka_codecs.errors import WireError
 from kafka_codecs.primitives import (
     BOOL,
     COMPACT_LENGTH,
@@ -123,11 +124,14 @@ class Structure(WireType, Generic[_M]):
         return tuple(merge(known, value.unknown_tags))
 
 
-def message_codec(struct_type: type[_M], version: int) -> Structure[_M]:
-    """The construct of a message in one of its versions."""
-    hashable: Any = struct_type  # mypy considers a class that defines __hash__ unhashable
-    codec: Structure[_M] = _assemble(hashable, version, struct_type.SCHEMA.is_flexible(version))
-    return codec
+@cache
+def message_codec(struct_type: Any, version: int) -> Structure[Any]:
+    """The construct of a message in one of its versions. Raises `WireError` if there is no such
+    version."""
+    schema = struct_type.SCHEMA
+    if version not in schema.versions:
+        raise WireError(f"{struct_type.__name__} has no version {version}")
+    return _assemble(struct_type, version, schema.is_flexible(version))
 
 
 @cache

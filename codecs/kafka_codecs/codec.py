@@ -4,7 +4,7 @@ They convert the errors of construct, struct and UTF-8 into `WireError`.
 """
 
 from io import BytesIO
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafka_codecs.assembly import MALFORMED, Structure, message_codec
 from kafka_codecs.declaration import Struct
@@ -19,7 +19,8 @@ def decode(message_type: type[_M], data: bytes, version: int, *, trailing_ok: bo
     Raises `WireError` if the message has no such version, if the bytes are malformed, or if bytes
     are left over and `trailing_ok` is false.
     """
-    codec = _codec(message_type, version)
+    hashable: Any = message_type  # mypy considers a class that defines __hash__ unhashable
+    codec: Structure[_M] = message_codec(hashable, version)
     stream = BytesIO(data)
     try:
         value = codec.read(stream)
@@ -36,19 +37,14 @@ def encode(message: Struct, version: int) -> bytes:
 
     Raises `WireError` if the message has no such version, or a value that it cannot carry.
     """
-    codec = _codec(type(message), version)
+    hashable: Any = type(message)
+    codec = message_codec(hashable, version)
     stream = BytesIO()
     try:
         codec.write(message, stream)
     except MALFORMED as error:
         raise _wire_error(type(message), version, error) from None
     return stream.getvalue()
-
-
-def _codec(message_type: type[_M], version: int) -> Structure[_M]:
-    if version not in message_type.SCHEMA.versions:
-        raise WireError(f"{message_type.__name__} has no version {version}")
-    return message_codec(message_type, version)
 
 
 def _wire_error(message_type: type[Struct], version: int, error: Exception) -> WireError:

@@ -8,6 +8,7 @@ size.
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -97,6 +98,7 @@ def decode_response_header(api_key: int, api_version: int, data: bytes) -> tuple
     return correlation_id, stream.tell()
 
 
+@lru_cache(maxsize=1024)  # clients choose the versions
 def _is_flexible(api_key: int, api_version: int) -> bool:
     first = first_flexible_version(api_key)
     return first is not None and api_version >= first

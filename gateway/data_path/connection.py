@@ -480,8 +480,10 @@ class ClientConnection:
 
     async def _answer(self, key: ApiKey, size: int) -> None:
         header, body = await self._hold(size)
-        private = self._shared.private_names if TREATMENTS[key].guarded else NOTHING_PRIVATE
-        hidden = private.hide(body, compact=key.is_flexible(header.api_version))
+        hidden = None
+        if TREATMENTS[key].guarded:
+            compact = key.is_flexible(header.api_version)
+            hidden = self._shared.private_names.hide(body, compact=compact)
         message = await self._decoded(header, hidden.frame if hidden else body)
         request = self._group_request(header, message)
         if key is ApiKey.OFFSET_COMMIT:

@@ -73,6 +73,8 @@ class PrivateNames:
     def hide(self, frame: bytes, *, compact: bool) -> Hidden | None:
         """The request with masked names, None if it contains none. `compact`: whether its strings
         are in the compact encoding."""
+        if not self._masks:
+            return None
         shown, whole = frame, False
         for mask in self._masks:
             name, instead = mask.prefixed(compact=compact)

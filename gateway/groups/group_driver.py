@@ -182,8 +182,6 @@ class GroupDriver:
         if self._left is not None and not self.group.anchor.is_here:
             self._left.set()
         self._plan()
-        if self.group.is_idle:
-            self._idle(self.group.group_id)
 
     def _start_again(self, now_ms: int) -> Sequence[Effect]:
         log.exception("group_failed", group_id=self.group.group_id)
@@ -211,6 +209,8 @@ class GroupDriver:
     def _plan(self) -> None:
         """Begin or wake the task if it has something to do earlier than it thinks."""
         next_ms = self.group.next_ms()
+        if next_ms is None and self.group.is_idle:
+            self._idle(self.group.group_id)
         if not self._is_running:
             if self._todo or next_ms is not None:
                 self._is_running = True

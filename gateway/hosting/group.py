@@ -142,7 +142,7 @@ class HostedGroup:
         while self._impatient and self._impatient[0][1] not in self._waiting:
             heapq.heappop(self._impatient)
         next_ms = self.engine.next_ms()
-        anchor_ms = self.anchor.next_ms(is_live=self.is_live)
+        anchor_ms = self.anchor.next_ms(is_live=self.engine.is_live)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
         if self._impatient and (next_ms is None or self._impatient[0][0] < next_ms):
@@ -233,7 +233,7 @@ class HostedGroup:
             self.engine.work(now_ms)
             if self.engine.outcomes:
                 self._take_outcomes(now_ms)
-            self.anchor.advance(now_ms, is_live=self.is_live)
+            self.anchor.advance(now_ms, is_live=self.engine.is_live)
             if self.anchor.ended:
                 self._commits.end_strays()
             if self.anchor.wants_look:
@@ -244,7 +244,7 @@ class HostedGroup:
                 continue
             if not self.engine.has_work(now_ms):
                 break
-        if not self._calls:
+        if not (self._calls or self.engine.is_live):
             self._rest()
         if self.standing.outbox:
             self._effects += self.standing.take_outbox()
@@ -264,9 +264,8 @@ class HostedGroup:
         return True
 
     def _rest(self) -> None:
-        """Free what only calls need."""
-        if not self.is_live:
-            self.engine.unload_if_quiet()
+        """Free what only members and calls need."""
+        self.engine.unload_if_quiet()
         if self._has_place and self.engine.phase is LogPhase.UNLOADED:
             self._rules.hosted.give_back(self.group_id)
             self._has_place = False
@@ -303,7 +302,7 @@ class HostedGroup:
 
     def _place(self, call: Call, now_ms: int) -> None:
         """Who answers for the group, and is the client at its coordinator?"""
-        if not call.is_placed and not self.is_live:
+        if not call.is_placed and not self.engine.is_live:
             if call.is_foreign:
                 call.move(Stage.RELEASING)
                 return
@@ -363,13 +362,13 @@ class HostedGroup:
     @property
     def _is_held(self) -> bool:
         """Whether the group has members and its anchor, so that another member takes nothing."""
-        return self.is_live and (
+        return self.engine.is_live and (
             not self._rules.can_anchor or self.anchor.phase is AnchorPhase.STABLE
         )
 
     def _check(self, call: Call, now_ms: int) -> None:
         """Refuse what the engine refuses, before anything is taken for it."""
-        if not self._take_place(call):
+        if not (self._has_place or self._take_place(call)):
             return
         if self.engine.phase is LogPhase.UNLOADED:
             self.engine.load()
@@ -390,21 +389,21 @@ class HostedGroup:
             if call.errand is None:
                 call.send_on(Learn())
             return
-        call.move(Stage.ADMITTING if self.is_live or call.has_look else Stage.PLACING)
+        call.move(Stage.ADMITTING if self.engine.is_live or call.has_look else Stage.PLACING)
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
         is_first = call.give_up_ms is None
-        if is_first and not (self.is_live or self._rules.log_health.may_begin(now_ms)):
+        if is_first and not (self.engine.is_live or self._rules.log_health.may_begin(now_ms)):
             self._refuse(call, Situation.LOG_FAILED)
             return
-        patience_ms = MEMBER_PATIENCE_MS if self.is_live else JOIN_PATIENCE_MS
+        patience_ms = MEMBER_PATIENCE_MS if self.engine.is_live else JOIN_PATIENCE_MS
         if self._ids_for(call, patience_ms, now_ms) is not None:
             self._begin(call, now_ms)
 
     def _begin(self, call: Call, now_ms: int) -> None:
         """Hand the call to the engine, once the topics that it names are known."""
-        if not self._take_place(call):
+        if not (self._has_place or self._take_place(call)):
             return
         call.move(Stage.DECIDING)
         call.give_up_ms = None
@@ -467,7 +466,7 @@ class HostedGroup:
 
     def _decided(self, call: Call, outcome: Reply | Refused | Failed, now_ms: int) -> None:
         if isinstance(outcome, Refused | Failed):
-            if call.api in JOINS and not (self.is_live or call.was_held):
+            if call.api in JOINS and not (self.engine.is_live or call.was_held):
                 self._let_go()
             self._finish(call, outcome)
             return
@@ -481,7 +480,7 @@ class HostedGroup:
                 call.confirms_since = self.anchor.confirm()
                 call.move(Stage.CONFIRMING)
                 self._advance(call, now_ms)
-        elif not self.is_live:
+        elif not self.engine.is_live:
             if not call.was_held and _is_for_good(outcome):
                 self._let_go()
             self._finish(call, outcome)
@@ -532,7 +531,7 @@ class HostedGroup:
         if not self._rules.can_anchor:
             self._commits.send(call, accepted, None, now_ms)
             return
-        is_of_a_member = self.is_live or any(commit.has_member for commit in accepted)
+        is_of_a_member = self.engine.is_live or any(commit.has_member for commit in accepted)
         needs_ids = is_of_a_member or self.anchor.is_here or self._is_left_behind(call, now_ms)
         if needs_ids is None:
             self._wait_for_look(call)
@@ -582,7 +581,7 @@ class HostedGroup:
             return None
         ids = self.anchor.ids(now_ms, since=since)
         if ids is None:
-            waited_ms = self.anchor.lost_for_ms(now_ms) if self.is_live else 0
+            waited_ms = self.anchor.lost_for_ms(now_ms) if self.engine.is_live else 0
             self._wait_for_anchor(call, now_ms + patience_ms - waited_ms, now_ms)
         return ids
 
@@ -594,7 +593,7 @@ class HostedGroup:
             except TooManyGroups as error:
                 self._refuse(call, Situation.NOT_ANCHORED, str(error))
                 return False
-        self.anchor.need(now_ms, is_live=self.is_live, client_host=call.client_host)
+        self.anchor.need(now_ms, is_live=self.engine.is_live, client_host=call.client_host)
         return True
 
     def _wait_for_anchor(self, call: Call, give_up_ms: int, now_ms: int) -> None:
@@ -638,7 +637,7 @@ class HostedGroup:
             self._wait_for_look(call)
         elif not is_there:
             self._finish(call, Forwarded() if call.is_foreign else Released())
-        elif self.is_live or self._is_awaited:
+        elif self.engine.is_live or self._is_awaited:
             self._refuse(call, Situation.NOT_ANCHORED, "a member is about to join")
         elif call.has_dropped or self._need_anchor(call, now_ms):
             call.has_dropped = True
@@ -677,7 +676,7 @@ class HostedGroup:
         if not (self.anchor.wants_look and self._is_look_of_anchor):
             return  # a look that began before the anchor was lost may have seen the old anchor
         holder = _HOLDERS.get(verdict.mode, Holder.THEIRS)
-        if holder is Holder.THEIRS and self.is_live:
+        if holder is Holder.THEIRS and self.engine.is_live:
             self._effects.append(TellNow(GroupTaken(reason=verdict.why)))
             self.engine.note(GroupLost())
         self.anchor.looked(holder, now_ms)
@@ -686,8 +685,6 @@ class HostedGroup:
 
     def _take_place(self, call: Call) -> bool:
         """Count the group towards the limits. Refuses the call if there is no room."""
-        if self._has_place:
-            return True
         try:
             self._rules.hosted.check(call.client_host)
         except TooManyGroups as error:

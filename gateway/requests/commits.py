@@ -32,6 +32,7 @@ from gateway.hosting.identity import (
     FIRST_COMMIT_VERSION,
     FIRST_TXN_COMMIT_VERSION,
     INSTANCE_ID,
+    NO_IDS,
     AnchorIds,
 )
 from gateway.hosting.inputs import AWAY, LOST, Input, Probed, Stored
@@ -214,32 +215,29 @@ async def _ask(
         # Kafka before 2.5 does not check the member of a transactional commit.
         or highest_version(request.upstream, ApiKey.TXN_OFFSET_COMMIT) >= FIRST_TXN_COMMIT_VERSION
     )
+    instance_id, since_version = None, 0
     if ids is None or not knows_members:
-        messages = [_with_member(commit, "", -1, None) for commit in commits]
-        return await request.upstream.ask_in_order(messages, version_for(request))
-    messages = [
-        _with_member(commit, ids.member_id, ids.generation, INSTANCE_ID) for commit in commits
-    ]
-    return await request.upstream.ask_in_order(
-        messages, version_for(request, _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)])
-    )
+        ids = NO_IDS
+    else:
+        instance_id = INSTANCE_ID
+        since_version = _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)]
+    messages = [_with_member(commit, ids, instance_id) for commit in commits]
+    return await request.upstream.ask_in_order(messages, version_for(request, since_version))
 
 
-def _with_member(
-    message: CommitRequest, member_id: str, generation: int, instance_id: str | None
-) -> CommitRequest:
+def _with_member(message: CommitRequest, ids: AnchorIds, instance_id: str | None) -> CommitRequest:
     match message:
         case OffsetCommitRequest():
             return replace(
                 message,
-                generation_id_or_member_epoch=generation,
-                member_id=member_id,
+                generation_id_or_member_epoch=ids.generation,
+                member_id=ids.member_id,
                 group_instance_id=instance_id,
             )
         case TxnOffsetCommitRequest():
             return replace(
                 message,
-                generation_id=generation,
-                member_id=member_id,
+                generation_id=ids.generation,
+                member_id=ids.member_id,
                 group_instance_id=instance_id,
             )

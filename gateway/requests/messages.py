@@ -124,19 +124,6 @@ def sync_response(reply: SyncGroupReply) -> SyncGroupResponse:
     )
 
 
-def heartbeat_event(token: int, message: HeartbeatRequest) -> HeartbeatReceived:
-    return HeartbeatReceived(
-        token=token,
-        member_id=message.member_id,
-        instance_id=message.group_instance_id,
-        generation=message.generation_id,
-    )
-
-
-def heartbeat_response(reply: HeartbeatReply) -> HeartbeatResponse:
-    return HeartbeatResponse(error_code=reply.error)
-
-
 def leave_event(
     token: int, header: RequestHeader, message: LeaveGroupRequest
 ) -> LeaveGroupReceived:
@@ -207,7 +194,12 @@ def event(token: Token, header: RequestHeader, message: MemberMessage, client_ho
         case SyncGroupRequest():
             return sync_event(token, header, message)
         case HeartbeatRequest():
-            return heartbeat_event(token, message)
+            return HeartbeatReceived(
+                token=token,
+                member_id=message.member_id,
+                instance_id=message.group_instance_id,
+                generation=message.generation_id,
+            )
         case LeaveGroupRequest():
             return leave_event(token, header, message)
         case ConsumerGroupHeartbeatRequest():
@@ -223,7 +215,7 @@ def response(reply: Reply, version: int) -> Struct:
         case SyncGroupReply():
             return sync_response(reply)
         case HeartbeatReply():
-            return heartbeat_response(reply)
+            return HeartbeatResponse(error_code=reply.error)
         case LeaveGroupReply():
             return leave_response(reply, version)
         case ConsumerHeartbeatReply():

@@ -4,7 +4,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coordinator.interface.events import Leaver
+from coordinator.interface.events import HeartbeatReceived, Leaver
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     HeartbeatReply,
@@ -21,7 +21,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
-from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
@@ -119,10 +119,11 @@ def test_a_sync_has_the_leaders_assignments() -> None:
 def test_a_heartbeat_has_a_generation() -> None:
     """It has no other data of the member."""
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", group_instance_id="i")
-    event = messages.heartbeat_event(2, request)
-    assert (event.generation, event.member_id, event.instance_id) == (3, "m", "i")
+    event = messages.event(2, header(ApiKey.HEARTBEAT, 4), request, "h")
+    assert event == HeartbeatReceived(token=2, member_id="m", instance_id="i", generation=3)
     reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    assert messages.heartbeat_response(reply).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    told = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert messages.response(reply, 4) == told
 
 
 @pytest.mark.parametrize("version", range(6))
