@@ -1,0 +1,102 @@
+"""Copies a world by pickling what changes, and sharing what does not.
+
+A copy needs nothing of the copied classes, so no shipped class has to know how to copy itself.
+Functions, enumerations, and the frozen dataclasses of the engine and the codecs are shared; a class
+that this module does not know is copied, which is slower but right.
+"""
+
+import io
+import pickle
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from gateway.events.event import GatewayEvent
+from gateway.hosting.batch import Decision
+from gateway.hosting.calls import Forwarded, Outcome, Refused, Released, Store
+from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Resolve
+from gateway.hosting.identity import AnchorIds, Gateway
+from gateway.hosting.inputs import CoordinatorAnswered, CoordinatorFailed, Looked
+from gateway.hosting.standing import (
+    NoAnswer,
+    Nobody,
+    Occupants,
+    StandingRules,
+    Verdict,
+)
+from kafka_codecs.declaration import Struct
+
+T = TypeVar("T")
+
+_SHARED = (
+    *(Enum, FunctionType, BuiltinFunctionType, MappingProxyType, partial, UUID, type),
+    *(GatewayEvent, Struct),
+    *(Decision, Forwarded, Outcome, Refused, Released, Store),
+    *(AskCoordinator, Forget, Load, Look, Resolve),
+    *(AnchorIds, Gateway, CoordinatorAnswered, CoordinatorFailed, Looked),
+    *(NoAnswer, Nobody, Occupants, StandingRules, Verdict),
+)
+"""Nobody changes instances of these, or what they refer to."""
+_PACKAGES = ("coordinator.", "kafka_codecs.")
+"""Their frozen dataclasses hold nothing that changes."""
+_WORLD = "gateway.simulation.explorer."
+
+_is_shared: dict[type[Any], bool] = {}
+_shared: tuple[Any, ...] = ()
+
+
+class Copy(NamedTuple):
+    """A world at one moment. `restore` makes any number of worlds from it."""
+
+    changing: bytes
+    shared: tuple[Any, ...]
+
+
+def copy(original: Any) -> Copy:
+    """Copy it."""
+    out = io.BytesIO()
+    pickler = _Pickler(out)
+    pickler.dump(original)
+    return Copy(out.getvalue(), tuple(pickler.shared))
+
+
+def restore(saved: Copy) -> Any:
+    """Make another of what was copied."""
+    global _shared  # noqa: PLW0603 -- the functions of a pickle get no context
+    _shared = saved.shared
+    return pickle.loads(saved.changing)  # noqa: S301 -- made by this process
+
+
+def _nth(number: int) -> Any:
+    return _shared[number]
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, out: io.BytesIO) -> None:
+        super().__init__(out, pickle.HIGHEST_PROTOCOL)
+        self.shared: list[Any] = []
+
+    def reducer_override(self, value: Any) -> tuple[Callable[[int], Any], tuple[int]]:
+        """Called once for each object that is not of a builtin type."""
+        kind = type(value)
+        shares = _is_shared.get(kind)
+        if shares is None:
+            shares = _is_shared[kind] = _can_share(kind)
+        if not shares or value is _nth:
+            return NotImplemented
+        self.shared.append(value)
+        return _nth, (len(self.shared) - 1,)
+
+
+def _can_share(kind: type[Any]) -> bool:
+    if issubclass(kind, type):
+        return False  # pickled by name, which is as fast
+    if issubclass(kind, _SHARED):
+        return True
+    is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    module = kind.__module__
+    return is_frozen and module.startswith((*_PACKAGES, _WORLD))

@@ -1,0 +1,194 @@
+"""Plays every interleaving of a world, breadth first, until it is exhausted or a bound is reached.
+
+A state that was not expanded is unknown, and so is a state from which only such states, and no
+rest, can be reached.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gateway.simulation.explorer.canonical import digest
+from gateway.simulation.explorer.checks import check
+from gateway.simulation.explorer.copies import Copy, copy, restore
+from gateway.simulation.explorer.small_world import (
+    BrokenPromiseError,
+    Move,
+    Shape,
+    World,
+    begin,
+    price,
+)
+
+NO_REST = "no way leads from here to rest, where every consumer has its share"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Where a search ends."""
+
+    states_max: int = 1_000_000
+    transitions_max: int = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A broken promise, and the moves that lead to it."""
+
+    why: str
+    moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a search has seen."""
+
+    world: str
+    states: int
+    transitions: int
+    depth: int
+    at_rest: int
+    """States in which every consumer has its share."""
+    unexpanded: int
+    """States from which not every move was played, because a bound ended the search."""
+    unknown: int
+    """States from which rest was not reached, though perhaps only because of a bound."""
+    cut: int
+    """States in which a move was left out because its budget was used up."""
+    finding: Finding | None
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every interleaving was played, within the world's budgets."""
+        return not self.unexpanded and self.finding is None
+
+
+class Search:
+    """The states seen so far, and how they were reached."""
+
+    def __init__(self, shape: Shape, bounds: Bounds) -> None:
+        self._shape, self._bounds = shape, bounds
+        self._numbers: dict[bytes, int] = {}
+        self._parents = array("q")
+        self._moves: list[Move] = []
+        self._rest: list[int] = []
+        self._calm_from, self._calm_to = array("q"), array("q")
+        """The transitions that happen even if nobody decides anything and nothing fails."""
+        self._transitions = self._cut = self._depth = 0
+
+    def run(self, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
+        """Play all of it. `progress` gets depth, states and transitions after each layer."""
+        world = begin(self._shape)
+        layer = [self._enter(world, -1, "")]
+        open_: list[int] = []
+        try:
+            check(world)
+            while layer:
+                following: list[tuple[int, Copy]] = []
+                for position, (number, saved) in enumerate(layer):
+                    if self._is_enough():
+                        open_ = [each for each, _ in (*layer[position:], *following)]
+                        break
+                    following += self._expand(number, saved)
+                if open_:
+                    break
+                self._depth += bool(following)
+                layer = following
+                progress(self._depth, len(self._moves), self._transitions)
+        except _Found as found:
+            return self._report(0, 0, found.finding)
+        return self._judge(open_)
+
+    def _is_enough(self) -> bool:
+        return (
+            len(self._moves) >= self._bounds.states_max
+            or self._transitions >= self._bounds.transitions_max
+        )
+
+    def _enter(self, world: World, parent: int, move: Move) -> tuple[int, Copy]:
+        number = self._numbers[digest(world)] = len(self._moves)
+        self._parents.append(parent)
+        self._moves.append(move)
+        if world.is_at_rest():
+            self._rest.append(number)
+        return number, copy(world)
+
+    def _expand(self, number: int, saved: Copy) -> Iterator[tuple[int, Copy]]:
+        world: World = restore(saved)
+        self._cut += bool(world.cut_moves())
+        for move in world.moves():
+            world = restore(saved)
+            self._transitions += 1
+            try:
+                world.play(move)
+                reached = self._numbers.get(digest(world))
+                if reached is None:
+                    check(world)
+                    reached, following = self._enter(world, number, move)
+                    yield reached, following
+            except BrokenPromiseError as broken:
+                moves = (*self.path(number), move)
+                raise _Found(Finding(why=str(broken), moves=moves)) from broken
+            if not price(move):
+                self._calm_from.append(number)
+                self._calm_to.append(reached)
+
+    def path(self, number: int) -> tuple[Move, ...]:
+        """The moves from the beginning to a state."""
+        moves = []
+        while self._parents[number] >= 0:
+            moves.append(self._moves[number])
+            number = self._parents[number]
+        return tuple(reversed(moves))
+
+    def _judge(self, unexpanded: Sequence[int]) -> Report:
+        """Find the states from which nothing leads to rest."""
+        states = range(len(self._moves))
+        before: dict[int, list[int]] = {}
+        for source, target in zip(self._calm_from, self._calm_to, strict=True):
+            before.setdefault(target, []).append(source)
+        can_rest = _reach(self._rest, before)
+        maybe = _reach(unexpanded, before)
+        lost = next((n for n in states if n not in can_rest and n not in maybe), None)
+        finding = None if lost is None else Finding(why=NO_REST, moves=self.path(lost))
+        return self._report(len(unexpanded), len(maybe - can_rest), finding)
+
+    def _report(self, unexpanded: int, unknown: int, finding: Finding | None) -> Report:
+        return Report(
+            world=self._shape.name,
+            states=len(self._moves),
+            transitions=self._transitions,
+            depth=self._depth,
+            at_rest=len(self._rest),
+            unexpanded=unexpanded,
+            unknown=unknown,
+            cut=self._cut,
+            finding=finding,
+        )
+
+
+class _Found(Exception):
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.why)
+        self.finding = finding
+
+
+def _reach(from_: Sequence[int], before: dict[int, list[int]]) -> set[int]:
+    """The states that lead to these, themselves included."""
+    found = set(from_)
+    todo = list(from_)
+    while todo:
+        for source in before.get(todo.pop(), ()):
+            if source not in found:
+                found.add(source)
+                todo.append(source)
+    return found
+
+
+def explore(
+    shape: Shape,
+    bounds: Bounds | None = None,
+    progress: Callable[[int, int, int], None] = lambda *_: None,
+) -> Report:
+    """Search a world."""
+    return Search(shape, bounds or Bounds()).run(progress)
