@@ -3,7 +3,7 @@
 import argparse
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from glob import glob
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +13,13 @@ from gateway import logs, settings
 from gateway.demo.outcome import Options
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
+CONSUMER_KINDS = ("native", "eager", "cooperative")
+CONSUMERS_EXPLORED_MAX = 4
+BUDGETS = (
+    *("start", "crash", "leave", "switch", "commit", "lose", "late", "fail", "slow"),
+    *("restart", "remove", "intrude"),
+)
+BUDGET_MAX = 9
 CONSUMERS_MAX = 64
 PARTITIONS_MAX = 1024
 RATE_MAX = 20_000
@@ -65,7 +72,15 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for add in (_add_serve, _add_state, _add_events, _add_demo, _add_report, _add_simulate):
+    for add in (
+        _add_serve,
+        _add_state,
+        _add_events,
+        _add_demo,
+        _add_report,
+        _add_simulate,
+        _add_explore,
+    ):
         add(commands)
     return whole
 
@@ -239,6 +254,69 @@ def _add_simulate(commands: _Commands) -> None:
     simulate.add_argument(
         "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="first seed"
     )
+
+
+def _add_explore(commands: _Commands) -> None:
+    explore = commands.add_parser(
+        "explore",
+        help="play every interleaving of a small group",
+        description="Play a small world, breadth first: the engine and what hosts it, with a log, a"
+        " cluster and consumers. Without WORLD, list the worlds.",
+        formatter_class=_ShowsDefaults,
+        allow_abbrev=False,
+    )
+    explore.add_argument("world", metavar="WORLD", nargs="?", help="a named world")
+    explore.add_argument(
+        "--consumers",
+        metavar="KIND,...",
+        type=_list_of(CONSUMER_KINDS),
+        help="other consumers: native, eager, cooperative",
+    )
+    explore.add_argument("--partitions", type=_count(9), metavar="N", help="other partitions")
+    explore.add_argument(
+        "--budgets",
+        metavar="MOVE=N,...",
+        type=_budgets,
+        help=f"how often what may happen: {', '.join(BUDGETS)}",
+    )
+    explore.add_argument(
+        "--from-start",
+        action="store_true",
+        help="begin without consumers, not with consumers that have their shares",
+    )
+    explore.add_argument(
+        "--states", type=_count(100_000_000), metavar="N", default=1_000_000, help="at most"
+    )
+    explore.add_argument(
+        "--transitions", type=_count(1_000_000_000), metavar="N", default=10_000_000, help="at most"
+    )
+    explore.add_argument(
+        "--replay", type=argparse.FileType(), metavar="FILE", help="play this script instead"
+    )
+
+
+def _list_of(allowed: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    def read(text: str) -> tuple[str, ...]:
+        words = tuple(text.split(","))
+        if wrong := [word for word in words if word not in allowed]:
+            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(allowed)}")
+        if len(words) > CONSUMERS_EXPLORED_MAX:
+            raise argparse.ArgumentTypeError(f"at most {CONSUMERS_EXPLORED_MAX}")
+        return words
+
+    return read
+
+
+def _budgets(text: str) -> dict[str, int]:
+    budgets = {}
+    for part in text.split(","):
+        name, _, count = part.partition("=")
+        if name not in BUDGETS or not count.isdecimal() or int(count) > BUDGET_MAX:
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is no MOVE=N with N up to {BUDGET_MAX} and MOVE of {', '.join(BUDGETS)}"
+            )
+        budgets[name] = int(count)
+    return budgets
 
 
 def _add_state_dir(command: argparse.ArgumentParser) -> None:

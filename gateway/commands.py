@@ -1,4 +1,5 @@
-"""The commands: `groupferry serve`, `state`, `events`, `demo`, `report`, `simulate`, `--version`.
+"""The commands: `groupferry serve`, `state`, `events`, `demo`, `report`, `simulate`, `explore`,
+`--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import trio
 
-from gateway import logs, serve, settings, show_events, show_state, simulate
+from gateway import explore, logs, serve, settings, show_events, show_state, simulate
 from gateway.arguments import SEED_MAX, WRONG_CALL, parser
 from gateway.demo import summary
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
@@ -29,6 +30,8 @@ from gateway.loading import loading
 from gateway.pipeline import installed
 from gateway.pipeline.errors import PipelineError
 from gateway.readable import escaped
+from gateway.simulation.explorer.search import Bounds
+from gateway.simulation.explorer.worlds import WORLDS
 from gateway.state_log.log import StateLogError, StateLogUnusable
 
 _FAILED = 1
@@ -213,6 +216,29 @@ def _simulate(options: argparse.Namespace) -> int:
     return 0 if is_fine else _FAILED
 
 
+def _explore(options: argparse.Namespace) -> int:
+    if options.world is None:
+        print(explore.listed())
+        return 0
+    if options.world not in WORLDS:
+        _print_error(f"there is no world {options.world!r}, only {', '.join(WORLDS)}")
+        return WRONG_CALL
+    shape = explore.altered(
+        WORLDS[options.world],
+        consumers=options.consumers,
+        partitions=options.partitions,
+        budgets=options.budgets,
+        from_start=options.from_start,
+    )
+    if options.replay is not None:
+        is_fine, report = explore.replay(shape, options.replay.read())
+    else:
+        bounds = Bounds(states_max=options.states, transitions_max=options.transitions)
+        is_fine, report = explore.run(shape, bounds)
+    sys.stdout.write(report + "\n")
+    return 0 if is_fine else _FAILED
+
+
 def _print_error(line: str) -> None:
     sys.stderr.write(f"groupferry: {escaped(line)}\n")
 
@@ -224,4 +250,5 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "demo": _demo,
     "report": _report,
     "simulate": _simulate,
+    "explore": _explore,
 }

@@ -8,25 +8,25 @@ different although they are not, never the other way round.
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
+from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.states import AnchorPhase
-from gateway.simulation.explorer.small_cluster import FIRST_GENERATION, Cluster
+from gateway.simulation.explorer.small_cluster import FIRST_GENERATION
 from gateway.simulation.explorer.small_consumers import Consumer
 from gateway.simulation.explorer.small_world import (
     FIRST_TOKEN,
     OFFSETS_APART,
     START_MS,
-    Question,
     World,
 )
 
@@ -40,6 +40,7 @@ _DERIVED = {
     # An index over the other tables, which `check_group` compares with them.
     *("holders", "instances", "target_owners", "subscribers", "subscriptions", "offers"),
     *("regex_subscribers", "assignor_votes", "classic_offers", "standings", "_deadlines"),
+    "_impatient",  # a heap of the times in the waiting calls, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),
 }
@@ -58,17 +59,36 @@ _DEAD = {
     "_effects",
 }
 _DROPPED = _DERIVED | _FOR_PEOPLE | _SETTINGS | _DEAD
-_EPOCHS = {"epoch", "member_epoch", "previous_member_epoch", "assignment_epoch", "generation"}
+_EPOCHS = {"epoch", "member_epoch", "previous_epoch", "assignment_epoch", "generation"}
+_HELD = {"assigned", "pending_revocation"}
+"""Partitions and their assignment epochs."""
 _COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
 _LOOKS = {"_looks", "looks_before"}
 _UNORDERED = {"deadlines", "acknowledged", "budgets", "pending", "under_way"}
-_BACK_MS = {"seen_ms": 5_000, "_lost_ms": 10_000, "sent_ms": 10_000, "target_timestamp_ms": 0, "timestamp_ms": 0}
+_BACK_MS = {
+    "seen_ms": 5_000,
+    "_lost_ms": 10_000,
+    "sent_ms": 10_000,
+    "target_timestamp_ms": 0,
+    "timestamp_ms": 0,
+}
 """How far back rules look: for how long a group counts as free, and the longest patience."""
 _DEADLINES = (
     *("_at_ms", "at_ms", "until_ms", "give_up_ms", "due_ms", "over_ms", "before_ms", "expires_ms"),
 )
 
-Plan = list[tuple[str, Callable[["_Walk", Any, Any], None]]]
+Add = Callable[["_Walk", Any, Any], None]
+
+
+class Plan(NamedTuple):
+    """How to add an object of one class: its parts that count, and what is special about them."""
+
+    is_frozen: bool
+    """Whether its instances have no identity."""
+    parts: Callable[[Any], Sequence[Any]]
+    adders: tuple[Add | None, ...]
+
+
 _plans: dict[type[Any], Plan] = {}
 
 
@@ -173,6 +193,16 @@ class _Walk:
         else:
             self.value(value)
 
+    def held(self, _owner: Any, value: Mapping[Any, int]) -> None:
+        self.out.append(len(value))
+        for partition in sorted(value):
+            self.value(partition)
+            self.out.append(value[partition] - self.epoch)
+
+    def cause(self, _owner: Any, value: Any) -> None:
+        """For people, but a record without any is a tombstone."""
+        self.out.append(value is None)
+
     def counter(self, _owner: Any, value: int) -> None:
         """Only which of the anchor's requests came first matters, of those not yet confirmed."""
         anchor = self.anchor
@@ -186,7 +216,7 @@ class _Walk:
     def look(self, _owner: Any, value: int) -> None:
         self.out.append(value == self.looks)
 
-    def moment(self, owner: Any, value: Any, back_ms: int) -> None:
+    def moment(self, value: Any, back_ms: int) -> None:
         """A time that matters only for so long."""
         if isinstance(value, int) and value >= START_MS - LONG_AGO_MS:
             self.out.append(max(value - self.now_ms, -back_ms))
@@ -197,7 +227,7 @@ class _Walk:
         if anchor.phase in (AnchorPhase.STABLE, AnchorPhase.ABSENT):
             self.out.append(None)
         else:
-            self.moment(anchor, value, _BACK_MS["_lost_ms"])
+            self.moment(value, _BACK_MS["_lost_ms"])
 
     def asked_by_anchor(self, anchor: Anchor, value: int) -> None:
         self.out.append(None if anchor._asked is None else max(value - self.now_ms, -LONG_AGO_MS))
@@ -245,27 +275,22 @@ def _object(walk: _Walk, value: Any) -> None:
     plan = _plans.get(kind)
     if plan is None:
         plan = _plans[kind] = _plan_for(kind, value)
-    if not is_frozen(kind):
+    if not plan.is_frozen:
         number = walk.seen.get(id(value))
         if number is not None:
             walk.out.append(f"same {number}")
             return
         walk.seen[id(value)] = len(walk.seen)
     walk.out.append(kind.__name__)
-    for name, add in plan:
-        add(walk, value, getattr(value, name, None))
-
-
-_frozen: dict[type[Any], bool] = {}
-
-
-def is_frozen(kind: type[Any]) -> bool:
-    """Whether it is a frozen dataclass, whose instances have no identity."""
-    known = _frozen.get(kind)
-    if known is None:
-        known = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-        _frozen[kind] = known
-    return known
+    for part, add in zip(plan.parts(value), plan.adders, strict=True):
+        if add is None:
+            handler = _HANDLERS.get(type(part))
+            if handler is None:
+                walk.value(part)
+            else:
+                handler(walk, part)
+        else:
+            add(walk, value, part)
 
 
 def _plan_for(kind: type[Any], value: Any) -> Plan:
@@ -278,36 +303,54 @@ def _plan_for(kind: type[Any], value: Any) -> Plan:
         names = list(vars(value))
     else:
         names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    return [(name, _adder(kind, name)) for name in names if name not in _DROPPED]
+    names = [name for name in names if name not in _DROPPED and not name.startswith("__")]
+    is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    parts: Callable[[Any], Sequence[Any]]
+    match names:
+        case []:
+            parts = _nothing
+        case [only]:
+            parts = partial(_one_of, attrgetter(only))
+        case _:
+            parts = attrgetter(*names)
+    return Plan(is_frozen, parts, tuple(_adder(kind, name) for name in names))
 
 
-def _adder(kind: type[Any], name: str) -> Callable[[_Walk, Any, Any], None]:
-    if issubclass(kind, Anchor) and name == "_lost_ms":
-        return _Walk.lost
-    if issubclass(kind, Anchor) and name == "_asked_ms":
-        return _Walk.asked_by_anchor
-    if issubclass(kind, Consumer) and name == "asked_ms":
-        return _Walk.asked_by_consumer
-    if issubclass(kind, Cluster) and name == "generation":
-        return _Walk.anything
-    if issubclass(kind, Question) and name == "is_confirmed":
-        return _Walk.anything
-    if name == "now_ms":
-        return lambda _walk, _owner, _value: None
-    if name in _EPOCHS:
-        return _Walk.epoch_of
-    if name in _COUNTERS:
-        return _Walk.counter
-    if name in _LOOKS:
-        return _Walk.look
-    if name in _UNORDERED:
-        return _Walk.unordered
-    if name in _BACK_MS:
-        back_ms = _BACK_MS[name]
-        return lambda walk, owner, value: walk.moment(owner, value, back_ms)
+def _nothing(_value: Any) -> Sequence[Any]:
+    return ()
+
+
+def _one_of(get: Callable[[Any], Any], value: Any) -> Sequence[Any]:
+    return (get(value),)
+
+
+def _adder(kind: type[Any], name: str) -> Add | None:
+    """What is special about a field, or None."""
+    if special := _OF_CLASSES.get((kind.__name__, name)):
+        return special
+    if special := _OF_NAMES.get(name):
+        return special
+    if (back_ms := _BACK_MS.get(name)) is not None:
+        return lambda walk, _owner, value: walk.moment(value, back_ms)
     if name.endswith(_DEADLINES):
-        return lambda walk, owner, value: walk.moment(owner, value, 0)
-    return _Walk.anything
+        return lambda walk, _owner, value: walk.moment(value, 0)
+    return None
 
 
+_OF_CLASSES: dict[tuple[str, str], Add] = {
+    ("Anchor", "_lost_ms"): _Walk.lost,
+    ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
+    ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
+    ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
+    ("Cluster", "generation"): _Walk.anything,
+}
+_OF_NAMES: dict[str, Add] = {
+    **dict.fromkeys(_EPOCHS, _Walk.epoch_of),
+    **dict.fromkeys(_HELD, _Walk.held),
+    **dict.fromkeys(_COUNTERS, _Walk.counter),
+    **dict.fromkeys(_LOOKS, _Walk.look),
+    **dict.fromkeys(_UNORDERED, _Walk.unordered),
+    "cause": _Walk.cause,
+    "now_ms": lambda _walk, _owner, _value: None,
+}
 _HANDLERS: dict[type[Any], Callable[[_Walk, Any], None]] = {}

@@ -3,8 +3,9 @@
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.topics import Partition
 from gateway.hosting.states import LogPhase
+from gateway.simulation.explorer.promises import promise
 from gateway.simulation.explorer.small_consumers import TOPIC_ID, Consumer
-from gateway.simulation.explorer.small_world import World, promise
+from gateway.simulation.explorer.small_world import World
 from gateway.simulation.invariants import BrokenInvariantError, check_group
 
 

@@ -7,7 +7,6 @@ that this module does not know is copied, which is slower but right.
 
 import io
 import pickle
-from collections.abc import Callable
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import partial
@@ -80,7 +79,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(out, pickle.HIGHEST_PROTOCOL)
         self.shared: list[Any] = []
 
-    def reducer_override(self, value: Any) -> tuple[Callable[[int], Any], tuple[int]]:
+    def reducer_override(self, value: Any) -> Any:
         """Called once for each object that is not of a builtin type."""
         kind = type(value)
         shares = _is_shared.get(kind)

@@ -8,17 +8,14 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gateway.simulation.explorer.beginning import begin
 from gateway.simulation.explorer.canonical import digest
 from gateway.simulation.explorer.checks import check
 from gateway.simulation.explorer.copies import Copy, copy, restore
-from gateway.simulation.explorer.small_world import (
-    BrokenPromiseError,
-    Move,
-    Shape,
-    World,
-    begin,
-    price,
-)
+from gateway.simulation.explorer.moves import make, moves_of, price
+from gateway.simulation.explorer.promises import BrokenPromiseError
+from gateway.simulation.explorer.shape import Shape
+from gateway.simulation.explorer.small_world import Move, World
 
 NO_REST = "no way leads from here to rest, where every consumer has its share"
 
@@ -54,7 +51,8 @@ class Report:
     unknown: int
     """States from which rest was not reached, though perhaps only because of a bound."""
     cut: int
-    """States in which a move was left out because its budget was used up."""
+    """States in which a move was left out because its budget was used up. What follows is
+    unknown."""
     finding: Finding | None
 
     @property
@@ -78,11 +76,9 @@ class Search:
 
     def run(self, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
         """Play all of it. `progress` gets depth, states and transitions after each layer."""
-        world = begin(self._shape)
-        layer = [self._enter(world, -1, "")]
         open_: list[int] = []
         try:
-            check(world)
+            layer = [self._enter(self._begin(), -1, "")]
             while layer:
                 following: list[tuple[int, Copy]] = []
                 for position, (number, saved) in enumerate(layer):
@@ -99,6 +95,14 @@ class Search:
             return self._report(0, 0, found.finding)
         return self._judge(open_)
 
+    def _begin(self) -> World:
+        try:
+            world = begin(self._shape)
+            check(world)
+        except BrokenPromiseError as broken:
+            raise _Found(Finding(why=str(broken), moves=())) from broken
+        return world
+
     def _is_enough(self) -> bool:
         return (
             len(self._moves) >= self._bounds.states_max
@@ -114,21 +118,25 @@ class Search:
         return number, copy(world)
 
     def _expand(self, number: int, saved: Copy) -> Iterator[tuple[int, Copy]]:
-        world: World = restore(saved)
-        self._cut += bool(world.cut_moves())
-        for move in world.moves():
-            world = restore(saved)
+        world: World | None = restore(saved)
+        assert world is not None
+        moves, is_cut = moves_of(world)
+        self._cut += is_cut
+        for move in moves:
+            if world is None:
+                world = restore(saved)
             self._transitions += 1
             try:
-                world.play(move)
+                make(world, move)
                 reached = self._numbers.get(digest(world))
                 if reached is None:
                     check(world)
                     reached, following = self._enter(world, number, move)
                     yield reached, following
             except BrokenPromiseError as broken:
-                moves = (*self.path(number), move)
-                raise _Found(Finding(why=str(broken), moves=moves)) from broken
+                finding = Finding(why=str(broken), moves=(*self.path(number), move))
+                raise _Found(finding) from broken
+            world = None
             if not price(move):
                 self._calm_from.append(number)
                 self._calm_to.append(reached)

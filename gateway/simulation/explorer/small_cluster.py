@@ -19,6 +19,8 @@ from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_GENERATION = 10_000_000
 """Far from the engine's generations, so that the canonical form can tell them apart."""
+Answer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
+
 STRANGER = "stranger"
 """A consumer that joins the group in the cluster itself."""
 
@@ -45,11 +47,12 @@ class Cluster:
 
     # -- the anchor's requests -------------------------------------------------------------------
 
-    def answer(self, message: Struct, now_ms: int) -> Struct:
+    def answer(self, message: Struct, now_ms: int) -> Answer:
         """Answer a request of the anchor."""
+        answer: Answer
         match message:
             case JoinGroupRequest():
-                answer = self._join(message, now_ms)
+                answer = self._join(message)
             case SyncGroupRequest():
                 code = self._checked(message.member_id, message.generation_id)
                 self.is_synced |= not code
@@ -65,7 +68,7 @@ class Cluster:
             self.expires_ms = now_ms + self.session_timeout_ms
         return answer
 
-    def _join(self, request: JoinGroupRequest, now_ms: int) -> JoinGroupResponse:
+    def _join(self, request: JoinGroupRequest) -> JoinGroupResponse:
         (protocol,) = request.protocols
         offered = (request.protocol_type, protocol.name)
         if self.member_id and (self.protocol_type, self.protocol) != offered:

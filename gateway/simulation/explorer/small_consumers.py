@@ -19,6 +19,7 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     LeaveGroupReceived,
     Leaver,
+    OffsetCommitReceived,
     Request,
     SyncGroupReceived,
 )
@@ -47,6 +48,10 @@ HEARTBEAT_INTERVAL_MS = 3_000
 SESSION_TIMEOUT_MS = 9_000
 REBALANCE_TIMEOUT_MS = 12_000
 """Longer than the session: a consumer that misses it has not heard from the group for a session."""
+
+EMBEDDED_VERSION = 1
+"""Without a generation, which is not needed: no two consumers state the same partition. The
+canonical form does not look into bytes."""
 
 TOPIC = "orders"
 TOPIC_ID = UUID(int=0x0BDE_25)
@@ -106,7 +111,7 @@ class Consumer(ABC):
         """Its next request."""
 
     @abstractmethod
-    def hear(self, reply: Reply, topics: Topics, now_ms: int) -> None:
+    def hear(self, reply: Reply, now_ms: int) -> None:
         """The answer to that request."""
 
     @abstractmethod
@@ -134,7 +139,7 @@ class Consumer(ABC):
         self.claims.clear()
         self.go_on(now_ms)
 
-    def rest(self, now_ms: int) -> None:
+    def rest(self) -> None:
         """Send a heartbeat after the interval. The group keeps the session at least until a session
         timeout after the sending of a heartbeat that it answers."""
         self.beat_due_ms = self.asked_ms + HEARTBEAT_INTERVAL_MS
@@ -185,7 +190,7 @@ class NativeConsumer(Consumer):
             fresh_id=fresh_id,
         )
 
-    def hear(self, reply: Reply, topics: Topics, now_ms: int) -> None:
+    def hear(self, reply: Reply, now_ms: int) -> None:
         assert isinstance(reply, ConsumerHeartbeatReply)
         if self.is_closing:
             self.is_over = True
@@ -193,7 +198,7 @@ class NativeConsumer(Consumer):
         match reply.error:
             case ErrorCode.NONE:
                 self.epoch, self.is_fine = reply.member_epoch, True
-                self.rest(now_ms)
+                self.rest()
                 if reply.assignment is not None and reply.assignment != self.claims:
                     self.claims = set(reply.assignment)
                     self.states_owned, self.is_fine = True, False
@@ -220,6 +225,7 @@ class NativeConsumer(Consumer):
 class ClassicConsumer(Consumer):
     """Speaks the classic protocol, eager or cooperative."""
 
+    topics: Topics
     phase: Phase = Phase.JOINING
     protocol: str | None = None
     leads_with: tuple[tuple[str, bytes], ...] = ()
@@ -263,9 +269,8 @@ class ClassicConsumer(Consumer):
     def _join(self, token: Token, fresh_id: UUID) -> JoinGroupReceived:
         owned = leader.listed((TOPIC, partition.number) for partition in self.claims)
         subscription = Subscription(
-            topics=(TOPIC,), owned_partitions=owned, generation_id=self.epoch, rack_id=None
+            topics=(TOPIC,), owned_partitions=owned, generation_id=-1, rack_id=None
         )
-        version = 2 if self.is_cooperative else 1
         name = leader.STICKY if self.is_cooperative else "range"
         return JoinGroupReceived(
             token=token,
@@ -275,31 +280,31 @@ class ClassicConsumer(Consumer):
             client_id=self.name,
             client_host="/127.0.0.1",
             protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocols=((name, encode_subscription(subscription, version)),),
+            protocols=((name, encode_subscription(subscription, EMBEDDED_VERSION)),),
             session_timeout_ms=SESSION_TIMEOUT_MS,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             fresh_id=fresh_id,
         )
 
-    def hear(self, reply: Reply, topics: Topics, now_ms: int) -> None:
+    def hear(self, reply: Reply, now_ms: int) -> None:
         if self.is_closing:
             self.is_over = True
             return
         match reply:
             case JoinGroupReply(error=ErrorCode.NONE):
-                self._joined(reply, topics)
+                self._joined(reply)
                 self.go_on(now_ms)
             case JoinGroupReply(error=ErrorCode.MEMBER_ID_REQUIRED):
                 self.member_id = reply.member_id
                 self.go_on(now_ms)
             case SyncGroupReply(error=ErrorCode.NONE):
-                self._install(reply.assignment, topics)
-                self.rest(now_ms)
+                self._install(reply.assignment)
+                self.rest()
                 if self.phase is Phase.JOINING:
                     self.go_on(now_ms)
             case HeartbeatReply(error=ErrorCode.NONE):
                 self.is_fine = True
-                self.rest(now_ms)
+                self.rest()
             case _:
                 self._refused(reply, now_ms)
 
@@ -318,19 +323,21 @@ class ClassicConsumer(Consumer):
             case error:
                 self.die(error)
 
-    def _joined(self, reply: JoinGroupReply, topics: Topics) -> None:
+    def _joined(self, reply: JoinGroupReply) -> None:
         self.member_id, self.epoch = reply.member_id, reply.generation
         self.protocol, self.phase = reply.protocol_name, Phase.SYNCING
         self.leads_with = ()
         if reply.leader == reply.member_id and not reply.skip_assignment:
-            given = leader.assign(reply.protocol_name or "", reply.members, topics)
+            given = leader.assign(reply.protocol_name or "", reply.members, self.topics)
             self.leads_with = tuple(sorted(given.items()))
 
-    def _install(self, assignment: bytes, topics: Topics) -> None:
+    def _install(self, assignment: bytes) -> None:
         """Give up partitions, then take new ones. A cooperative consumer that gave some up
         rejoins."""
         _version, decoded = decode_assignment(assignment)
-        granted = topics.partitions((e.topic, e.partitions) for e in decoded.assigned_partitions)
+        granted = self.topics.partitions(
+            (e.topic, e.partitions) for e in decoded.assigned_partitions
+        )
         is_short = bool(self.claims - granted)
         self.claims = set(granted)
         self.phase = Phase.JOINING if is_short else Phase.STABLE
@@ -359,13 +366,33 @@ class ClassicConsumer(Consumer):
         return self.phase is Phase.STABLE and not self.is_closing
 
 
-def start(name: str, kind: Kind, now_ms: int) -> Consumer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MakeCommit:
+    """Makes the engine's event of a commit."""
+
+    member_id: str
+    epoch: int
+    numbers: tuple[int, ...]
+
+    def __call__(self, token: Token, topics: Topics) -> OffsetCommitReceived:
+        return OffsetCommitReceived(
+            token=token,
+            version=9,
+            member_id=self.member_id,
+            instance_id=None,
+            epoch=self.epoch,
+            topic_names=frozenset((TOPIC,)),
+            partitions=topics.partitions([(TOPIC, self.numbers)]),
+        )
+
+
+def start(name: str, kind: Kind, topics: Topics, now_ms: int) -> Consumer:
     """A new process."""
     made: Consumer
     if kind is Kind.NATIVE:
         made = NativeConsumer(name=name)
     else:
-        made = ClassicConsumer(name=name, kind=kind)
+        made = ClassicConsumer(name=name, kind=kind, topics=topics)
     made.go_on(now_ms)
     return made
 

@@ -1,7 +1,6 @@
 """A small world: the shipped hosting machine with its engine, a log, a cluster, and consumers.
 
-Nothing happens by itself. `moves` lists what can happen next, and `play` makes one of it happen. A
-move that is a fault, or that somebody decides to make, has a budget; all others have none.
+Nothing happens by itself. `moves.py` lists what can happen next, and `play` makes one of it happen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,29 +9,18 @@ from uuid import UUID
 
 from coordinator.engine import GroupEngine
 from coordinator.group.load import has_members, newest
-from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import OffsetCommitReceived, Request
-from coordinator.interface.records import DurableRecord
-from coordinator.interface.replies import (
-    ConsumerHeartbeatReply,
-    HeartbeatReply,
-    JoinGroupReply,
-    LeaveGroupReply,
-    Reply,
-    SyncGroupReply,
-)
+from coordinator.interface.records import DurableRecord, is_tombstone
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.answers import GroupApi, code_for
+from gateway.events.group_events import GroupTaken
+from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import (
-    Answer,
     Call,
     Commit,
     Commits,
     Failed,
-    Forwarded,
     Outcome,
-    Refused,
+    Probe,
     Store,
 )
 from gateway.hosting.effects import (
@@ -72,6 +60,9 @@ from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.standing import NoAnswer, Standing, StandingRules
 from gateway.hosting.states import Stage
+from gateway.simulation.explorer.promises import BrokenPromiseError, promise
+from gateway.simulation.explorer.replies import grants, reply_to
+from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import Cluster
 from gateway.simulation.explorer.small_consumers import (
     SESSION_TIMEOUT_MS,
@@ -79,12 +70,11 @@ from gateway.simulation.explorer.small_consumers import (
     TOPIC_ID,
     Consumer,
     Kind,
+    MakeCommit,
     shares_are_fair,
-    small_topics,
     start,
 )
 from kafka_codecs.declaration import Struct
-from kafka_codecs.error_codes import ErrorCode
 
 GROUP = "orders-readers"
 LOG_ID = "log-1"
@@ -94,65 +84,9 @@ OFFSETS_APART = 100_000_000
 """The committed offset of partition n begins at (n + 2) times this, so that the canonical form
 knows an offset, and its partition, when it sees one."""
 LINGER_MS = 3_000
-QUIET_STEPS_MAX = 500
-"""Moves until a new world is at rest."""
 
 Move = str
 """Words: what happens, to what, and how."""
-
-CONFIG = GroupConfig(
-    classic_initial_rebalance_delay_ms=0,
-    consumer_session_timeout_ms=SESSION_TIMEOUT_MS,
-    consumer_heartbeat_interval_ms=3_000,
-    consumer_assignment_interval_ms=0,
-    lost_commit_hold_ms=None,
-    reconnect_timeout_ms=SESSION_TIMEOUT_MS,
-)
-
-_REPLIES: Mapping[GroupApi, type[Reply]] = {
-    GroupApi.JOIN: JoinGroupReply,
-    GroupApi.SYNC: SyncGroupReply,
-    GroupApi.HEARTBEAT: HeartbeatReply,
-    GroupApi.LEAVE: LeaveGroupReply,
-    GroupApi.CONSUMER_JOIN: ConsumerHeartbeatReply,
-    GroupApi.CONSUMER_HEARTBEAT: ConsumerHeartbeatReply,
-    GroupApi.CONSUMER_LEAVE: ConsumerHeartbeatReply,
-}
-_ACHIEVED = (Written, Forgotten, Looked, Loaded)
-
-
-class BrokenPromiseError(AssertionError):
-    """Something that must never happen has happened."""
-
-
-def promise(holds: object, *why: object) -> None:
-    """Raises BrokenPromiseError unless it holds."""
-    if not holds:
-        raise BrokenPromiseError(" ".join(map(str, why)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What a world begins with, and how often what may happen in it.
-
-    The budgets: `start`, `crash`, `leave` and `switch` (to the other protocol) of consumers;
-    `commit`; `lose` (a request's answer, and with it perhaps the connection), `late` (an answer, to
-    a consumer or to the machine), `fail` (of the log or the coordinator), `slow` (time passes while
-    somebody works), `restart` of the gateway, `remove` (the anchor, by an admin) and `intrude` (a
-    consumer joins in the cluster itself).
-    """
-
-    name: str
-    what: str
-    consumers: tuple[tuple[str, Kind], ...]
-    budgets: Mapping[str, int]
-    partition_count: int = 2
-    classic: Kind = Kind.COOPERATIVE
-    """What a native consumer switches to. All classic consumers of a world are of one kind, since
-    the others have no protocol in common with them."""
-    begins_at_rest: bool = False
-    """Whether the consumers have started, and each has its share."""
-    config: GroupConfig = CONFIG
 
 
 @dataclass(slots=True, eq=False)
@@ -173,26 +107,6 @@ class Sending:
     offsets: dict[int, int]
     codes: frozenset[int] = frozenset()
     """The cluster's latest answer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MakeCommit:
-    """Makes the engine's event of a commit."""
-
-    member_id: str
-    epoch: int
-    numbers: tuple[int, ...]
-
-    def __call__(self, token: Token, topics: Topics) -> OffsetCommitReceived:
-        return OffsetCommitReceived(
-            token=token,
-            version=9,
-            member_id=self.member_id,
-            instance_id=None,
-            epoch=self.epoch,
-            topic_names=frozenset((TOPIC,)),
-            partitions=topics.partitions([(TOPIC, self.numbers)]),
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -216,7 +130,7 @@ class World:
     questions: dict[str, Question] = field(default_factory=dict)
     sendings: dict[str, Sending] = field(default_factory=dict)
     log: tuple[DurableRecord, ...] = ()
-    """The newest record of each key: a log may be compacted at any time."""
+    """The newest record of each key, without tombstones: a log may be compacted at any time."""
     pending: dict[str, Effect] = field(default_factory=dict)
     """The machine's effects that nobody has carried out."""
     under_way: dict[str, Input] = field(default_factory=dict)
@@ -225,101 +139,26 @@ class World:
     """The offsets that consumers know to be committed."""
     has_strangers: bool = False
 
-    # -- what can happen -------------------------------------------------------------------------
+    # -- what is open ----------------------------------------------------------------------------
 
-    def moves(self) -> list[Move]:
-        """All that can happen now; what has used up its budget is left out."""
-        found = self.free_moves()
-        found += [move for move in self._paid_moves() if self.budgets.get(price(move), 0)]
-        return found
-
-    def cut_moves(self) -> int:
-        """How many moves are left out because of their budget."""
-        return sum(not self.budgets.get(price(move), 0) for move in self._paid_moves())
-
-    def free_moves(self) -> list[Move]:
-        """What happens even if nobody decides anything and nothing fails."""
-        moves = [f"answer {name}" for name in self.pending]
-        moves += [f"deliver {name}" for name in self.under_way]
-        moves += [f"store {name}" for name in self._storing()]
-        moves += [f"probe {name}" for name in self._probing()]
-        for name, consumer in self.consumers.items():
-            question = self.questions.get(name)
-            if question is not None:
-                if question.call.answer is not None:
-                    moves.append(f"hear {name}")
-            elif consumer is not None and self._may_ask(consumer):
-                moves.append(f"send {name}")
-            elif consumer is None and name in self.restarts_as:
-                moves.append(f"return {name}")
-        if self._is_time_up():
-            moves.append("tick")
-        elif self._next_ms() is not None and not (self._is_somebody_due() or self._works()):
-            moves.append("wait")
-        return moves
-
-    def _paid_moves(self) -> list[Move]:
-        moves: list[Move] = []
-        for name, consumer in self.consumers.items():
-            if consumer is None:
-                if name not in self.restarts_as:
-                    moves.append(f"start {name}")
-                continue
-            moves.append(f"crash {name}")
-            if not consumer.is_closing:
-                moves.append(f"leave {name}")
-                moves.append(f"switch {name}")
-            question = self.questions.get(name)
-            if question is None and self._may_ask(consumer):
-                moves += (f"lose-answer {name}", f"late-answer {name}")
-            elif question is not None and not question.fate and question.call.answer is None:
-                moves.append(f"lose {name}")
-            if name not in self.sendings and consumer.may_commit and consumer.claims:
-                moves.append(f"commit {name}")
-        for name in self._storing():
-            moves += (f"lose-stored {name}", f"lose-stray {name}")
-        moves += [f"land {number}" for number in range(len(self.cluster.strays))]
-        for name, effect in self.pending.items():
-            match effect:
-                case AskCoordinator():
-                    moves += (f"late {name}", f"fail {name}", f"fail-answer {name}")
-                case Write():
-                    moves += (f"fail {name}", f"fail-unsure {name}", f"fail-after {name}")
-                case Look():
-                    moves += (f"late {name}", f"fail {name}")
-                case Load():
-                    moves.append(f"fail {name}")
-        moves.append("restart")
-        if "Write" in self.pending:
-            moves.append("restart written")
-        if self.cluster.has_stranger:
-            moves.append("withdraw")
-        elif self.cluster.member_id:
-            moves.append("remove")
-        else:
-            moves.append("intrude")
-        if not self._is_time_up() and self._works() and not self._is_somebody_due():
-            if self._next_ms() is not None:
-                moves.append("slow")
-        return moves
-
-    def _may_ask(self, consumer: Consumer) -> bool:
+    def may_ask(self, consumer: Consumer) -> bool:
+        """Whether it may send a request now."""
         return consumer.has_something_to_say() or consumer.beat_due_ms <= self.now_ms
 
-    def _storing(self) -> list[str]:
+    def storing(self) -> list[str]:
+        """The consumers whose commits are on their way."""
         sendings = self.sendings.items()
         return [name for name, each in sendings if isinstance(each.call.errand, Store)]
 
-    def _probing(self) -> list[str]:
-        return [
-            name
-            for name, each in self.sendings.items()
-            if each.call.errand is not None and not isinstance(each.call.errand, Store)
-        ]
+    def probing(self) -> list[str]:
+        """The consumers whose brokers are looked for."""
+        sendings = self.sendings.items()
+        return [name for name, each in sendings if isinstance(each.call.errand, Probe)]
 
     # -- time ------------------------------------------------------------------------------------
 
-    def _is_time_up(self) -> bool:
+    def is_time_up(self) -> bool:
+        """Whether the machine has to be told that time has passed."""
         at_ms = self.machine.next_ms()
         return at_ms is not None and at_ms <= self.now_ms
 
@@ -332,15 +171,20 @@ class World:
             for name, consumer in self.consumers.items()
         ) or bool(self.restarts_as.keys() & {n for n, c in self.consumers.items() if c is None})
 
-    def _works(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether somebody is about to answer."""
         return bool(
             self.pending
             or self.under_way
-            or self._storing()
-            or self._probing()
+            or self.storing()
+            or self.probing()
             or any(each.call.answer is not None for each in self.questions.values())
         )
+
+    def may_wait(self) -> bool:
+        """Whether nobody has to act first, and there is something to wait for."""
+        is_due = self.is_time_up() or self._is_somebody_due()
+        return not is_due and self._next_ms() is not None
 
     def _next_ms(self) -> int | None:
         times = [self.machine.next_ms(), self.cluster.expires_ms]
@@ -362,53 +206,61 @@ class World:
 
     def play(self, move: Move) -> None:
         """Make it happen. Raises BrokenPromiseError."""
-        paid = price(move)
-        if paid:
-            self.budgets[paid] -= 1
         verb, _, what = move.partition(" ")
+        if what in self.consumers:
+            self._play_of_consumer(verb, what)
+        elif what and verb not in ("land", "restart"):
+            self._carry_out(verb, what)
+        else:
+            self._play_around(verb, what)
+        self._settle()
+
+    def _play_of_consumer(self, verb: str, name: str) -> None:
         match verb:
             case "send" | "lose-answer" | "late-answer":
-                self._ask(what, "" if verb == "send" else verb)
+                self._ask(name, "" if verb == "send" else verb)
             case "hear":
-                self._hear(what)
+                self._hear(name)
             case "lose":
-                self._lose(what)
+                self._lose(name)
             case "commit":
-                self._commit(what)
-            case "start" | "return":
-                self.kinds[what] = self.restarts_as.pop(what, self.kinds[what])
-                self.consumers[what] = start(what, self.kinds[what], self.now_ms)
-            case "crash":
-                self._end(what)
-            case "leave":
-                self._consumer(what).close(self.now_ms)
-            case "switch":
-                is_native = self.kinds[what] is Kind.NATIVE
-                self.restarts_as[what] = self.shape.classic if is_native else Kind.NATIVE
-                self._consumer(what).close(self.now_ms)
+                self._commit(name)
             case "store" | "lose-stored" | "lose-stray":
-                self._store(what, verb)
+                self._store(name, verb)
             case "probe":
-                self._feed(Probed(self.sendings[what].call, is_there=True))
-            case "land":
-                ids, offsets = self.cluster.strays.pop(int(what))
-                self._commit_in_cluster("", ids, offsets)
+                self._feed(Probed(self.sendings[name].call, is_there=True))
+            case "start" | "return":
+                kind = self.kinds[name] = self.restarts_as.pop(name, self.kinds[name])
+                self.consumers[name] = start(name, kind, self.topics, self.now_ms)
+            case "crash":
+                self._end(name)
+            case _:
+                self._close(name, comes_back=verb == "switch")
+
+    def _close(self, name: str, *, comes_back: bool) -> None:
+        if comes_back:
+            is_native = self.kinds[name] is Kind.NATIVE
+            self.restarts_as[name] = self.shape.classic if is_native else Kind.NATIVE
+        self._consumer(name).close(self.now_ms)
+
+    def _play_around(self, verb: str, what: str) -> None:
+        match verb:
             case "tick":
                 self._feed(TimePassed())
             case "wait" | "slow":
                 self._wait()
             case "restart":
                 self._restart(was_written=bool(what))
-            case "remove":
-                self.cluster.remove_member()
+            case "land":
+                ids, offsets = self.cluster.strays.pop(int(what))
+                self._commit_in_cluster("", ids, offsets)
             case "intrude":
                 self.cluster.admit_stranger()
                 self.has_strangers = True
-            case "withdraw":
+            case "remove" | "withdraw":
                 self.cluster.remove_member()
             case _:
-                self._carry_out(verb, what)
-        self._settle()
+                raise ValueError(f"no such move: {verb}")
 
     def _consumer(self, name: str) -> Consumer:
         consumer = self.consumers[name]
@@ -427,6 +279,8 @@ class World:
             match effect:
                 case Log(error=error):
                     promise(error is None, "the engine fails:", repr(error))
+                case TellNow(GroupTaken()):
+                    self._void_leases()
                 case Tell() | TellNow():
                     pass
                 case _:
@@ -434,19 +288,24 @@ class World:
                     promise(name not in self.pending, f"there are two effects {name} at a time")
                     self.pending[name] = effect
 
+    def _void_leases(self) -> None:
+        """The members are fenced without a word to them, because somebody else has the group: each
+        learns it with its next heartbeat (DEV D36)."""
+        for consumer in self.consumers.values():
+            if consumer is not None:
+                consumer.lease_over_ms = self.now_ms
+
     def _settle(self) -> None:
         """Let the consumers hear what has been answered."""
         for name, question in list(self.questions.items()):
-            if question.call.stage is not Stage.CONFIRMING and question.call.answer is None:
-                question.is_confirmed = False
-            if question.call.answer is not None:
-                match question.fate:
-                    case "":
-                        self._hear(name)
-                    case "lose-answer":
-                        del self.questions[name]
-                        self._consumer(name).miss(self.now_ms)
-                        self._bury(name)
+            if question.call.answer is None or question.fate == "late-answer":
+                continue
+            if question.fate == "lose-answer":
+                del self.questions[name]
+                self._consumer(name).miss(self.now_ms)
+                self._bury(name)
+            else:
+                self._hear(name)
         for name, sending in list(self.sendings.items()):
             if sending.call.answer is not None:
                 self._committed(name, sending)
@@ -460,9 +319,7 @@ class World:
             return
         token = self._token()
         api, event = consumer.ask(token, UUID(int=token), self.now_ms)
-        call = Call(
-            api=api, event=event, token=token, knows_topics=True, is_at_coordinator=True
-        )
+        call = Call(api=api, event=event, token=token, knows_topics=True, is_at_coordinator=True)
         self.questions[name] = Question(call, fate)
         self._feed(Asked(call))
 
@@ -475,9 +332,9 @@ class World:
         call, consumer = question.call, self._consumer(name)
         assert call.answer is not None
         reply = reply_to(call.api, call.answer)
-        if _grants(reply):
+        if grants(reply):
             promise(question.is_confirmed, f"{name} gets partitions from an anchor in doubt")
-        consumer.hear(reply, self.topics, self.now_ms)
+        consumer.hear(reply, self.now_ms)
         promise(
             not consumer.died_of or self.has_strangers,
             f"{name} ends because of {consumer.died_of}, an answer to {call.api.value}",
@@ -561,16 +418,14 @@ class World:
                 told = sending.codes = codes
         self._feed(Stored(sending.call, {token: told}))
 
-    def _commit_in_cluster(
-        self, name: str, ids: AnchorIds | None, offsets: dict[int, int]
-    ) -> int:
+    def _commit_in_cluster(self, name: str, ids: AnchorIds | None, offsets: dict[int, int]) -> int:
         code = self.cluster.code_of_commit(ids)
         if not code:
             for number, offset in offsets.items():
                 before = self.cluster.offsets[number]
                 promise(offset >= before, f"the offset of {number} goes back by {before - offset}")
                 for other, consumer in self.consumers.items():
-                    if other == name or consumer is None or not self._owns(consumer, number):
+                    if other == name or consumer is None or not self.owns(consumer, number):
                         continue
                     position = self.positions[other][number]
                     promise(
@@ -636,11 +491,12 @@ class World:
                 raise TypeError(f"{effect} does not occur in a small world")
 
     def _write(self, records: Sequence[DurableRecord]) -> None:
-        self.log = tuple(newest((*self.log, *records)))
+        written = newest((*self.log, *records))
+        self.log = tuple(record for record in written if not is_tombstone(record))
 
     def _ask_cluster(self, message: Struct) -> Struct:
         answer = self.cluster.answer(message, self.now_ms)
-        if not getattr(answer, "error_code", 0):
+        if not answer.error_code:
             for question in self.questions.values():
                 if question.call.stage is Stage.CONFIRMING:
                     question.is_confirmed = True
@@ -662,11 +518,25 @@ class World:
             self._consumer(name).miss(self.now_ms)
             self._bury(name)
         self.runs += 1
-        self.machine = _machine(self.shape, self.runs, self.now_ms)
+        self.machine = new_machine(self.shape, self.runs, self.now_ms)
         if has_members(self.log):
             self._feed(Resumed())
 
     # -- looking ---------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        """The state in one line."""
+        group = self.machine.engine.core.state.group
+        told = [
+            f"{self.now_ms - START_MS} ms",
+            f"group {getattr(group, 'phase', None) or getattr(group, 'state', 'unknown')}",
+        ]
+        for name, consumer in self.consumers.items():
+            if consumer is not None:
+                numbers = sorted(partition.number for partition in consumer.claims)
+                told.append(f"{name} ({consumer.kind}) has {numbers} at {consumer.epoch}")
+        told += [f"{name} waits" for name in (*self.pending, *self.under_way, *self.questions)]
+        return "; ".join(told)
 
     def owns(self, consumer: Consumer, number: int) -> bool:
         """Whether the consumer has the partition, and the group must not give it away."""
@@ -674,87 +544,15 @@ class World:
             self.now_ms < consumer.lease_over_ms and Partition(TOPIC_ID, number) in consumer.claims
         )
 
-    _owns = owns
-
     def is_at_rest(self) -> bool:
         """Whether every consumer has its share, and nothing is under way."""
-        if self._works() or self.questions or self.sendings or self.restarts_as:
+        is_open = self.questions or self.sendings or self.machine.engine.core.state.commits
+        if self.is_busy() or is_open or self.restarts_as:
             return False
         running = [each for each in self.consumers.values() if each is not None]
         return all(
             consumer.is_fine and not consumer.has_something_to_say() for consumer in running
         ) and (self.cluster.has_stranger or shares_are_fair(running, self.shape.partition_count))
-
-
-def begin(shape: Shape) -> World:
-    """The first state of a world."""
-    world = World(
-        shape=shape,
-        budgets=dict(shape.budgets),
-        topics=small_topics(shape.partition_count),
-        cluster=Cluster(GROUP, [(n + 2) * OFFSETS_APART for n in range(shape.partition_count)]),
-        machine=_machine(shape, 1, START_MS),
-        consumers={name: None for name, _kind in shape.consumers},
-        kinds=dict(shape.consumers),
-    )
-    if shape.begins_at_rest:
-        for name in world.consumers:
-            world.budgets["start"] = 1
-            world.play(f"start {name}")
-            _settle_down(world)
-        world.budgets = dict(shape.budgets)
-    return world
-
-
-def _settle_down(world: World) -> None:
-    for _ in range(QUIET_STEPS_MAX):
-        if world.is_at_rest():
-            return
-        world.play(world.free_moves()[0])
-    raise BrokenPromiseError("the consumers do not come to rest")
-
-
-def price(move: Move) -> str:
-    """The budget that a move uses up; empty for a free one."""
-    return _PRICES.get(move.partition(" ")[0], "")
-
-
-_PRICES = {
-    **{verb: verb for verb in ("start", "crash", "leave", "switch", "commit", "lose", "fail")},
-    **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude")},
-    **dict.fromkeys(("lose-answer", "lose-stored", "lose-stray"), "lose"),
-    "late-answer": "late",
-    **dict.fromkeys(("fail-answer", "fail-unsure", "fail-after"), "fail"),
-    "withdraw": "intrude",
-    "land": "lose",
-}
-
-
-def reply_to(api: GroupApi, answer: Answer) -> Reply:
-    """What a consumer hears: the engine's reply, or the gateway's or the cluster's error."""
-    match answer:
-        case Refused(situation, why):
-            code = code_for(situation, api)
-            return _REPLIES[api](error=code, why=why)
-        case Forwarded():
-            return _REPLIES[api](error=ErrorCode.UNKNOWN_MEMBER_ID)
-        case Failed():
-            raise BrokenPromiseError("a call could not even be refused")
-        case Mapping():
-            raise TypeError("a commit has no reply")
-        case _:
-            return answer  # type: ignore[return-value]
-
-
-def _grants(reply: Reply) -> bool:
-    """Whether the consumer may begin to consume, or assign, partitions because of it."""
-    match reply:
-        case JoinGroupReply() | SyncGroupReply():
-            return not reply.error
-        case ConsumerHeartbeatReply():
-            return not reply.error and reply.assignment is not None
-        case _:
-            return False
 
 
 def _failure(effect: Effect, damage: Damage) -> Input:
@@ -771,7 +569,8 @@ def _failure(effect: Effect, damage: Damage) -> Input:
             raise TypeError(f"{effect} does not fail in a small world")
 
 
-def _machine(shape: Shape, run: int, now_ms: int) -> HostedGroup:
+def new_machine(shape: Shape, run: int, now_ms: int) -> HostedGroup:
+    """The machine of another process."""
     gateway = Gateway(log_id=LOG_ID, run_id=f"run-{run}")
     rules = HostingRules(
         config=shape.config,

@@ -1,0 +1,43 @@
+"""The first state of a world."""
+
+from gateway.simulation.explorer.moves import free_moves
+from gateway.simulation.explorer.promises import BrokenPromiseError
+from gateway.simulation.explorer.shape import Shape
+from gateway.simulation.explorer.small_cluster import Cluster
+from gateway.simulation.explorer.small_consumers import small_topics
+from gateway.simulation.explorer.small_world import (
+    GROUP,
+    OFFSETS_APART,
+    START_MS,
+    World,
+    new_machine,
+)
+
+QUIET_MOVES_MAX = 500
+"""Moves until a new world is at rest."""
+
+
+def begin(shape: Shape) -> World:
+    """The first state of a world."""
+    world = World(
+        shape=shape,
+        budgets=dict(shape.budgets),
+        topics=small_topics(shape.partition_count),
+        cluster=Cluster(GROUP, [(n + 2) * OFFSETS_APART for n in range(shape.partition_count)]),
+        machine=new_machine(shape, 1, START_MS),
+        consumers={name: None for name, _kind in shape.consumers},
+        kinds=dict(shape.consumers),
+    )
+    if shape.begins_at_rest:
+        for name in world.consumers:
+            world.play(f"start {name}")
+            _settle_down(world)
+    return world
+
+
+def _settle_down(world: World) -> None:
+    for _ in range(QUIET_MOVES_MAX):
+        if world.is_at_rest():
+            return
+        world.play(free_moves(world)[0])
+    raise BrokenPromiseError("the consumers do not come to rest")

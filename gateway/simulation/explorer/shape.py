@@ -1,0 +1,44 @@
+"""What a world begins with, and what may happen in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.interface.config import GroupConfig
+from gateway.simulation.explorer.small_consumers import (
+    HEARTBEAT_INTERVAL_MS,
+    SESSION_TIMEOUT_MS,
+    Kind,
+)
+
+CONFIG = GroupConfig(
+    classic_initial_rebalance_delay_ms=0,
+    consumer_session_timeout_ms=SESSION_TIMEOUT_MS,
+    consumer_heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+    consumer_assignment_interval_ms=0,
+    lost_commit_hold_ms=None,
+    reconnect_timeout_ms=SESSION_TIMEOUT_MS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a world begins with, and how often what may happen in it.
+
+    The budgets: `start`, `crash`, `leave` and `switch` (to the other protocol) of consumers;
+    `commit`; `lose` (a request's answer, and with it perhaps the connection), `late` (an answer, to
+    a consumer or to the machine), `fail` (of the log or the coordinator), `slow` (time passes while
+    somebody works), `restart` of the gateway, `remove` (the anchor, by an admin) and `intrude` (a
+    consumer joins in the cluster itself).
+    """
+
+    name: str
+    what: str
+    consumers: tuple[tuple[str, Kind], ...]
+    budgets: Mapping[str, int]
+    partition_count: int = 2
+    classic: Kind = Kind.COOPERATIVE
+    """What a native consumer switches to. All classic consumers of a world are of one kind, since
+    the others have no protocol in common with them."""
+    begins_at_rest: bool = False
+    """Whether the consumers have started, and each has its share."""
+    config: GroupConfig = CONFIG

@@ -1,0 +1,61 @@
+"""A search plays everything, and says what it does not know."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.hosting.anchor import Anchor
+from gateway.simulation.explorer import script
+from gateway.simulation.explorer.promises import BrokenPromiseError
+from gateway.simulation.explorer.search import NO_REST, Bounds, explore
+from gateway.simulation.explorer.worlds import WORLDS
+
+SWITCH = WORLDS["switch"]
+
+
+def test_a_small_world_is_exhausted() -> None:
+    report = explore(SWITCH)
+    assert report.is_exhausted
+    assert report.finding is None
+    assert (report.unexpanded, report.unknown) == (0, 0)
+    assert report.states > 500
+    assert report.transitions > report.states
+    assert report.at_rest > 10
+
+
+def test_a_bound_leaves_states_unknown() -> None:
+    report = explore(SWITCH, Bounds(transitions_max=200))
+    assert not report.is_exhausted
+    assert report.unexpanded > 0
+    assert report.unknown > 0
+    assert report.finding is None
+
+
+def test_a_finding_is_the_shortest_way_to_a_broken_promise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Anchor, "confirm", lambda _anchor: -1)
+    shape = replace(SWITCH, begins_at_rest=False, budgets={"start": 2})
+    report = explore(shape)
+    assert report.finding is not None
+    assert "anchor in doubt" in report.finding.why
+    assert not report.is_exhausted
+    with pytest.raises(BrokenPromiseError, match="anchor in doubt"):
+        list(script.play(shape, report.finding.moves))
+    unsettled = explore(SWITCH).finding
+    assert unsettled is not None
+    assert not unsettled.moves
+
+
+def test_a_state_without_a_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Anchor, "_end_strays", lambda _anchor, _now_ms: None)
+    report = explore(replace(WORLDS["stray"], budgets={"commit": 1, "lose": 1}))
+    assert report.finding is not None
+    assert report.finding.why == NO_REST
+    assert any(move.startswith("lose") for move in report.finding.moves)
+
+
+def test_progress_is_told_after_each_layer() -> None:
+    told: list[tuple[int, ...]] = []
+    explore(SWITCH, Bounds(transitions_max=50), lambda *layer: told.append(layer))
+    assert [depth for depth, *_ in told] == [*range(1, len(told) + 1)]

@@ -1,0 +1,109 @@
+"""A small world plays the shipped machine, and notices broken promises."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.group import HostedGroup
+from gateway.simulation.explorer.beginning import begin
+from gateway.simulation.explorer.checks import check
+from gateway.simulation.explorer.moves import free_moves, make
+from gateway.simulation.explorer.promises import BrokenPromiseError
+from gateway.simulation.explorer.small_world import World
+from gateway.simulation.explorer.worlds import WORLDS
+
+MOVES_MAX = 300
+
+
+def settle(world: World) -> None:
+    for _ in range(MOVES_MAX):
+        if world.is_at_rest():
+            return
+        make(world, free_moves(world)[0])
+        check(world)
+    raise AssertionError("no rest")
+
+
+@pytest.fixture
+def world() -> World:
+    budgets = dict.fromkeys(("commit", "switch", "restart", "remove", "lose", "crash", "late"), 3)
+    return begin(replace(WORLDS["commit"], budgets=budgets))
+
+
+def test_a_world_at_rest_has_shared_out_its_partitions(world: World) -> None:
+    claims = [each.claims for each in world.consumers.values() if each is not None]
+    assert sorted(map(len, claims)) == [1, 1]
+    assert claims[0].isdisjoint(claims[1])
+    assert "a (cooperative) has [0]" in str(world)
+
+
+def test_a_switch_ends_with_a_fair_share_under_the_other_protocol(world: World) -> None:
+    make(world, "switch a")
+    settle(world)
+    assert "a (native) has" in str(world)
+
+
+def test_a_commit_is_stored_and_acknowledged(world: World) -> None:
+    before = list(world.cluster.offsets)
+    make(world, "commit b")
+    make(world, "store b")
+    assert sum(world.cluster.offsets) == sum(before) + 1
+    assert [*world.acknowledged.values()] == [max(world.cluster.offsets)]
+
+
+def test_a_lost_commit_may_still_land_until_the_anchor_has_another_id(world: World) -> None:
+    make(world, "commit b")
+    make(world, "lose-stray b")
+    assert world.cluster.strays
+    settle(world)
+    assert not world.cluster.strays
+
+
+def test_a_restart_keeps_the_members(world: World) -> None:
+    make(world, "restart")
+    settle(world)
+    assert world.runs == 2
+
+
+def test_a_late_answer_is_heard_later(world: World) -> None:
+    make(world, "wait")
+    while "send b" not in free_moves(world):
+        make(world, next(each for each in free_moves(world) if each != "send a"))
+    make(world, "late-answer b")
+    assert "hear b" in free_moves(world)
+    make(world, "hear b")
+    assert "b" not in world.questions
+
+
+def test_a_crashed_consumer_is_replaced_by_the_other(world: World) -> None:
+    make(world, "crash a")
+    settle(world)
+    assert "b (native) has [0, 1]" in str(world)
+
+
+def test_an_exception_of_the_machine_breaks_a_promise(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(HostedGroup, "handle", fail)
+    with pytest.raises(BrokenPromiseError, match="planted"):
+        make(world, "commit b")
+
+
+def test_a_grant_without_a_confirmed_anchor_breaks_a_promise(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Anchor, "confirm", lambda _anchor: -1)
+    make(world, "crash a")
+    with pytest.raises(BrokenPromiseError, match="anchor in doubt"):
+        settle(world)
+
+
+def test_an_unknown_move_is_an_error(world: World) -> None:
+    with pytest.raises(ValueError, match="jump"):
+        make(world, "jump")
+    with pytest.raises(KeyError):
+        make(world, "answer Nothing")
