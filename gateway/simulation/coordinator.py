@@ -8,7 +8,7 @@ tests in front of real brokers are the authority; this fake is for time and fail
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.hosting.identity import PROTOCOL_TYPE, AnchorIds
+from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds
 from gateway.hosting.standing import Nobody, Occupants
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
@@ -101,12 +101,8 @@ class FakeCoordinator:
         group = self.group(group_id)
         if ids is None:
             return ErrorCode.UNKNOWN_MEMBER_ID if group.member_id else ErrorCode.NONE
-        if ids.member_id != group.member_id:
-            is_free = not group.member_id
-            return ErrorCode.UNKNOWN_MEMBER_ID if is_free else ErrorCode.FENCED_INSTANCE_ID
-        if ids.generation != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-        return ErrorCode.NONE if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS
+        code = _checked(group, ids.member_id, INSTANCE_ID, ids.generation)
+        return code or (ErrorCode.NONE if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
 
     def look(self, group_id: str) -> Nobody | Occupants:
         """Who is in the group, as a look at the cluster finds it."""

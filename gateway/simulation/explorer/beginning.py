@@ -6,7 +6,6 @@ from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import Cluster
 from gateway.simulation.explorer.small_consumers import small_topics
 from gateway.simulation.explorer.small_world import (
-    GROUP,
     OFFSETS_APART,
     START_MS,
     World,
@@ -23,7 +22,7 @@ def begin(shape: Shape) -> World:
         shape=shape,
         budgets=dict(shape.budgets),
         topics=small_topics(shape.partition_count),
-        cluster=Cluster(GROUP, [(n + 2) * OFFSETS_APART for n in range(shape.partition_count)]),
+        cluster=Cluster([(n + 2) * OFFSETS_APART for n in range(shape.partition_count)]),
         machine=new_machine(shape, 1, START_MS),
         consumers={name: None for name, _kind in shape.consumers},
         kinds=dict(shape.consumers),

@@ -47,14 +47,14 @@ _DERIVED = {
 _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "on_change"),
 }
-_SETTINGS = {"shape", "topics", "rules", "_rules", "_config", "_broker_config", "config", "by_id"}
+_SETTINGS = {"shape", "topics", "rules", "_config", "_broker_config", "config", "by_id"}
 _DEAD = {
     "fresh_id",  # random, and read once
     "_answered_ms",  # only `has_stalled` reads it, which concerns other groups
     "_looked_ms",  # of `Pauses`: a world has no grace for pauses
     "next_token",
     "runs",
-    "joins",
+    *("joins", "beats"),
     "_seen",  # `handle` ends when it is the present
     "_effects",
 }
@@ -63,7 +63,6 @@ _EPOCHS = {"epoch", "member_epoch", "previous_epoch", "assignment_epoch", "gener
 _HELD = {"assigned", "pending_revocation"}
 """Partitions and their assignment epochs."""
 _COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
-_LOOKS = {"_looks", "looks_before"}
 _UNORDERED = {"deadlines", "acknowledged", "budgets", "pending", "under_way"}
 _BACK_MS = {
     "seen_ms": 5_000,
@@ -74,7 +73,17 @@ _BACK_MS = {
 }
 """How far back rules look: for how long a group counts as free, and the longest patience."""
 _DEADLINES = (
-    *("_at_ms", "at_ms", "until_ms", "give_up_ms", "due_ms", "over_ms", "before_ms", "expires_ms"),
+    *(
+        "_at_ms",
+        "at_ms",
+        "until_ms",
+        "give_up_ms",
+        "due_ms",
+        "over_ms",
+        "before_ms",
+        "expires_ms",
+        "try_ms",
+    ),
 )
 
 Add = Callable[["_Walk", Any, Any], None]
@@ -109,9 +118,8 @@ class _Walk:
         self.out: list[Any] = []
         self.now_ms = world.now_ms
         self.offsets = world.cluster.offsets
-        self.generation = world.cluster.generation
+        self.generation = world.cluster.group.generation
         self.anchor = world.machine.anchor
-        self.looks: int = world.machine._looks
         self.epoch = _newest_epoch(world)
         self.names: dict[Any, Any] = {}
         self.seen: dict[int, int] = {}
@@ -212,9 +220,6 @@ class _Walk:
             self.out.append("sent")
         else:
             self.out.append("confirmed" if value == anchor.confirmed else "between")
-
-    def look(self, _owner: Any, value: int) -> None:
-        self.out.append(value == self.looks)
 
     def moment(self, value: Any, back_ms: int) -> None:
         """A time that matters only for so long."""
@@ -342,13 +347,11 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
-    ("Cluster", "generation"): _Walk.anything,
 }
 _OF_NAMES: dict[str, Add] = {
     **dict.fromkeys(_EPOCHS, _Walk.epoch_of),
     **dict.fromkeys(_HELD, _Walk.held),
     **dict.fromkeys(_COUNTERS, _Walk.counter),
-    **dict.fromkeys(_LOOKS, _Walk.look),
     **dict.fromkeys(_UNORDERED, _Walk.unordered),
     "cause": _Walk.cause,
     "now_ms": lambda _walk, _owner, _value: None,

@@ -124,6 +124,6 @@ def _moves_around(world: World) -> Iterator[Move]:
     if world.cluster.has_stranger:
         yield "withdraw"
     else:
-        yield "remove" if world.cluster.member_id else "intrude"
+        yield "remove" if world.cluster.group.member_id else "intrude"
     if world.is_busy() and world.may_wait():
         yield "slow"

@@ -63,7 +63,7 @@ from gateway.hosting.states import Stage
 from gateway.simulation.explorer.promises import BrokenPromiseError, promise
 from gateway.simulation.explorer.replies import grants, reply_to
 from gateway.simulation.explorer.shape import Shape
-from gateway.simulation.explorer.small_cluster import Cluster
+from gateway.simulation.explorer.small_cluster import GROUP, Cluster
 from gateway.simulation.explorer.small_consumers import (
     SESSION_TIMEOUT_MS,
     TOPIC,
@@ -76,7 +76,6 @@ from gateway.simulation.explorer.small_consumers import (
 )
 from kafka_codecs.declaration import Struct
 
-GROUP = "orders-readers"
 LOG_ID = "log-1"
 START_MS = 1_600_000_000_000
 FIRST_TOKEN = 1_000_000_000
@@ -419,7 +418,7 @@ class World:
         self._feed(Stored(sending.call, {token: told}))
 
     def _commit_in_cluster(self, name: str, ids: AnchorIds | None, offsets: dict[int, int]) -> int:
-        code = self.cluster.code_of_commit(ids)
+        code = self.cluster.coordinator.code_of_commit(GROUP, ids)
         if not code:
             for number, offset in offsets.items():
                 before = self.cluster.offsets[number]
@@ -475,7 +474,7 @@ class World:
     def _answer(self, effect: Effect) -> Input:
         match effect:
             case Look():
-                return Looked(self.cluster.look())
+                return Looked(self.cluster.coordinator.look(GROUP))
             case Load():
                 engine = GroupEngine(GROUP, self.shape.config)
                 engine.load(self.log, now_ms=self.now_ms)
