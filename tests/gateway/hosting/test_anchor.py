@@ -1,5 +1,4 @@
-"""One anchor takes, keeps, loses and leaves its group. test_promises_with_kafka.py uses real
-brokers."""
+"""One anchor takes, keeps and loses its group. test_promises_with_kafka.py uses real brokers."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -13,162 +12,30 @@ from gateway.hosting.anchor import (
     LAST_BACKOFF_MS,
     SESSION_TIMEOUTS_MS,
     SOMEBODY_ELSE,
-    Anchor,
     Holder,
 )
-from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.room import Room
 from gateway.hosting.states import AnchorPhase
-from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
-from kafka_codecs.declaration import Struct
+from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
-from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.sync_group import SyncGroupRequest
-from tests.support.hosted_scene import GROUP, OURS
+from tests.support.anchor_stage import AnchorStage
+from tests.support.hosted_scene import GROUP
 
 SESSION_MS = SESSION_TIMEOUTS_MS[0]
 
 
-class Stage:
-    """An anchor, and a coordinator that answers at once or as the test decides."""
-
-    def __init__(self, *, linger_ms: int = 60_000, spread: float = 1.0) -> None:
-        self.now_ms = 1_000_000
-        self.effects: list[Effect] = []
-        self.coordinator = FakeCoordinator()
-        self.failure: str | None = None
-        self.is_live = False
-        """Whether the group has members here."""
-        self.holder = Holder.OURS
-        """What a look finds."""
-        self.looks: list[bool] = []
-        """For each look, whether the anchor had been replaced."""
-        self.is_holding = False
-        """Whether answers are held back."""
-        self.asked: list[tuple[int, AskCoordinator]] = []
-        self.lines: list[Log] = []
-        self.ended: list[int] = []
-        self.anchor = Anchor(
-            GROUP,
-            OURS,
-            room=Room("anchored", groups_max=1, groups_per_address_max=1),
-            linger_ms=linger_ms,
-            spread=spread,
-            effects=self.effects,
-        )
-
-    @property
-    def group(self) -> FakeGroup:
-        """The group in the cluster."""
-        return self.coordinator.group(GROUP)
-
-    def run(self) -> None:
-        """Answer everything that is due now."""
-        for _ in range(100):
-            self.anchor.advance(self.now_ms, is_live=self.is_live)
-            self.ended += self.anchor.ended
-            self.anchor.ended.clear()
-            if self.is_holding:
-                return
-            if self.anchor.wants_look:
-                self.looks.append(self.anchor.was_replaced)
-                self.anchor.looked(self.holder, self.now_ms)
-            elif not self._answer():
-                return
-        raise AssertionError("the anchor asks without end")
-
-    def _answer(self) -> bool:
-        for effect in self._taken():
-            if self.failure is not None:
-                self.anchor.failed(self.failure, self.now_ms)
-            else:
-                self.anchor.answered(self.coordinator.answer(effect.message), self.now_ms)
-            return True
-        return False
-
-    def _taken(self) -> list[AskCoordinator]:
-        effects = list(self.effects)
-        self.effects.clear()
-        self.lines += (each for each in effects if isinstance(each, Log))
-        asks = [each for each in effects if isinstance(each, AskCoordinator)]
-        self.asked += ((self.now_ms, each) for each in asks)
-        return asks
-
-    def take_ask(self) -> AskCoordinator:
-        """The one request that waits for its answer."""
-        (ask,) = self._taken()
-        return ask
-
-    def wait(self, length_ms: int) -> None:
-        """Let time pass."""
-        end_ms, loops = self.now_ms + length_ms, 0
-        self.run()
-        while (at_ms := self.anchor.next_ms(is_live=self.is_live)) is not None and at_ms <= end_ms:
-            loops = loops + 1 if at_ms <= self.now_ms else 0
-            assert loops < 100, "time stands still"
-            self.now_ms = max(self.now_ms, at_ms)
-            self.run()
-        self.now_ms = end_ms
-
-    def hold(self) -> AnchorIds:
-        """Take the group."""
-        self.anchor.need(self.now_ms, is_live=self.is_live)
-        self.run()
-        assert self.ids is not None, self.anchor.why
-        return self.ids
-
-    @property
-    def ids(self) -> AnchorIds | None:
-        return self.anchor.ids(self.now_ms)
-
-    def until_held(self, at_most_ms: int = 60_000) -> AnchorIds:
-        """Wait until the anchor is Stable."""
-        end_ms = self.now_ms + at_most_ms
-        while self.ids is None:
-            assert self.now_ms < end_ms
-            self.wait(10)
-        return self.ids
-
-    @property
-    def is_here(self) -> bool:
-        return self.anchor.is_here
-
-    def messages(self, kind: type[Struct]) -> list[Struct]:
-        """The requests of this kind so far."""
-        return [ask.message for _, ask in self.asked if isinstance(ask.message, kind)]
-
-    def times_ms(self, kind: type[Struct]) -> list[int]:
-        """When they were sent."""
-        return [at_ms for at_ms, ask in self.asked if isinstance(ask.message, kind)]
-
-    def logged(self) -> list[str]:
-        """The names of the lines."""
-        return [line.event for line in self.lines]
-
-    def doubt(self, ids: AnchorIds, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """The cluster refused a commit."""
-        self.anchor.doubt(ids, "a commit", code, self.now_ms)
-
-    def lose_commit(self, ids: AnchorIds | None, commit: int = 5) -> None:
-        """The answer to a commit under these ids is lost."""
-        self.anchor.need(self.now_ms)
-        self.anchor.renew(ids, commit, self.now_ms, self.now_ms)
-        self.ended += self.anchor.ended
-        self.anchor.ended.clear()
-
-
 @pytest.fixture
-def on() -> Stage:
-    return Stage()
+def on() -> AnchorStage:
+    return AnchorStage()
 
 
 # -- taking it -------------------------------------------------------------------------------------
 
 
-def test_a_free_group_takes_one_join(on: Stage) -> None:
+def test_a_free_group_takes_one_join(on: AnchorStage) -> None:
     """The instance id is that of the log, and the metadata identifies the process."""
     ids = on.hold()
     assert ids == AnchorIds(member_id=on.group.member_id, generation=1)
@@ -181,13 +48,13 @@ def test_a_free_group_takes_one_join(on: Stage) -> None:
     assert on.anchor.phase is AnchorPhase.STABLE
 
 
-def test_nothing_is_asked_while_the_anchor_is_not_needed(on: Stage) -> None:
+def test_nothing_is_asked_while_the_anchor_is_not_needed(on: AnchorStage) -> None:
     """Also not in time."""
     on.wait(600_000)
     assert (on.asked, on.is_here, on.anchor.next_ms(is_live=False)) == ([], False, None)
 
 
-def test_only_a_completed_generation_holds_the_group(on: Stage) -> None:
+def test_only_a_completed_generation_holds_the_group(on: AnchorStage) -> None:
     """A coordinator that fails over between join and sync forgets the anchor."""
     on.is_holding = True
     on.anchor.need(on.now_ms)
@@ -199,7 +66,7 @@ def test_only_a_completed_generation_holds_the_group(on: Stage) -> None:
     assert on.ids is not None
 
 
-def test_replacing_a_predecessor_takes_two_joins(on: Stage) -> None:
+def test_replacing_a_predecessor_takes_two_joins(on: AnchorStage) -> None:
     """A mere replacement keeps the generation, and old brokers do not store it."""
     on.coordinator.groups[GROUP] = FakeGroup(
         protocol_type="groupferry",
@@ -220,7 +87,7 @@ def test_replacing_a_predecessor_takes_two_joins(on: Stage) -> None:
     [(300_000, 60_000), (60_000, 60_000), (50_000, 45_000), (30_000, 30_000), (15_000, 10_000)],
 )
 def test_the_session_is_the_longest_that_the_cluster_allows(
-    on: Stage, longest_ms: int, session_ms: int
+    on: AnchorStage, longest_ms: int, session_ms: int
 ) -> None:
     """After INVALID_SESSION_TIMEOUT the next shorter one is tried, and kept for the next join."""
     on.coordinator.longest_session_ms = longest_ms
@@ -233,7 +100,7 @@ def test_the_session_is_the_longest_that_the_cluster_allows(
     assert {getattr(each, "session_timeout_ms") for each in later} == {session_ms}  # noqa: B009
 
 
-def test_each_session_timeout_is_tried_once(on: Stage) -> None:
+def test_each_session_timeout_is_tried_once(on: AnchorStage) -> None:
     """The search ends if the cluster allows none of them. The shortest one is tried again later."""
     on.coordinator.longest_session_ms = 1
     on.anchor.need(on.now_ms)
@@ -244,7 +111,7 @@ def test_each_session_timeout_is_tried_once(on: Stage) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(SOMEBODY_ELSE), ids=lambda code: code.name)
-def test_signs_of_other_members_cause_a_look(on: Stage, code: ErrorCode) -> None:
+def test_signs_of_other_members_cause_a_look(on: AnchorStage, code: ErrorCode) -> None:
     """The signs are consumers of either protocol, a group of another kind, and a full group."""
     on.coordinator.refuses_joins_with = code
     on.holder = Holder.THEIRS
@@ -259,7 +126,7 @@ def test_signs_of_other_members_cause_a_look(on: Stage, code: ErrorCode) -> None
 @pytest.mark.parametrize(
     "code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, 29]
 )
-def test_an_unavailable_coordinator_is_no_sign_of_other_members(on: Stage, code: int) -> None:
+def test_an_unavailable_coordinator_is_no_sign_of_other_members(on: AnchorStage, code: int) -> None:
     """The group may be free. The coordinator may have moved."""
     on.coordinator.refuses_joins_with = code
     on.anchor.need(on.now_ms)
@@ -271,7 +138,7 @@ def test_an_unavailable_coordinator_is_no_sign_of_other_members(on: Stage, code:
 
 
 @pytest.mark.parametrize("protocol", [("consumer", "range"), ("groupferry", "log-2")])
-def test_direct_members_are_not_displaced(on: Stage, protocol: tuple[str, str]) -> None:
+def test_direct_members_are_not_displaced(on: AnchorStage, protocol: tuple[str, str]) -> None:
     """The cluster refuses the anchor. A look finds out who holds the group, and it gives way."""
     on.coordinator.groups[GROUP] = FakeGroup(
         protocol_type=protocol[0], protocol=protocol[1], member_id="theirs", is_synced=True
@@ -284,7 +151,7 @@ def test_direct_members_are_not_displaced(on: Stage, protocol: tuple[str, str]) 
     assert not on.is_here
 
 
-def test_an_anchor_that_does_not_lead_gives_no_ids(on: Stage) -> None:
+def test_an_anchor_that_does_not_lead_gives_no_ids(on: AnchorStage) -> None:
     """Somebody with the same protocol joined first."""
     on.is_holding = True
     on.anchor.need(on.now_ms)
@@ -300,7 +167,7 @@ def test_an_anchor_that_does_not_lead_gives_no_ids(on: Stage) -> None:
     assert on.anchor.wants_look
 
 
-def test_a_group_with_members_but_no_anchor_is_looked_at_first(on: Stage) -> None:
+def test_a_group_with_members_but_no_anchor_is_looked_at_first(on: AnchorStage) -> None:
     """Another gateway may have taken it a moment ago, and the join would take it back."""
     on.is_live, on.holder = True, Holder.THEIRS
     on.anchor.need(on.now_ms, is_live=True)
@@ -310,7 +177,7 @@ def test_a_group_with_members_but_no_anchor_is_looked_at_first(on: Stage) -> Non
     assert on.anchor.has_given_way
 
 
-def test_a_group_is_not_taken_while_its_holder_is_unknown(on: Stage) -> None:
+def test_a_group_is_not_taken_while_its_holder_is_unknown(on: AnchorStage) -> None:
     """Once the holder is known, it is."""
     on.is_live = True
     on.hold()
@@ -329,7 +196,7 @@ def test_a_group_is_not_taken_while_its_holder_is_unknown(on: Stage) -> None:
 @pytest.mark.parametrize("spread", [0.8, 1.0, 1.2])
 def test_heartbeats_have_their_own_interval(spread: float) -> None:
     """So the heartbeats of many anchors drift apart."""
-    on = Stage(spread=spread)
+    on = AnchorStage(spread=spread)
     on.is_live = True
     on.hold()
     on.wait(100_000)
@@ -337,7 +204,7 @@ def test_heartbeats_have_their_own_interval(spread: float) -> None:
     assert gaps == {round(HEARTBEAT_INTERVAL_MS * spread)}
 
 
-def test_one_confirmation_serves_all_that_wait(on: Stage) -> None:
+def test_one_confirmation_serves_all_that_wait(on: AnchorStage) -> None:
     """And only a request that was sent after the question."""
     on.is_live = True
     ids = on.hold()
@@ -351,7 +218,7 @@ def test_one_confirmation_serves_all_that_wait(on: Stage) -> None:
     assert on.group.beats == 1
 
 
-def test_a_heartbeat_under_way_does_not_confirm(on: Stage) -> None:
+def test_a_heartbeat_under_way_does_not_confirm(on: AnchorStage) -> None:
     """The cluster may have removed the anchor between its answer and the question."""
     on.is_live = True
     ids = on.hold()
@@ -366,7 +233,7 @@ def test_a_heartbeat_under_way_does_not_confirm(on: Stage) -> None:
     assert on.anchor.ids(on.now_ms, since=since) == ids
 
 
-def test_a_removed_anchor_rejoins_at_once(on: Stage) -> None:
+def test_a_removed_anchor_rejoins_at_once(on: AnchorStage) -> None:
     """The next heartbeat reveals the removal."""
     before = on.hold()
     on.is_live = True
@@ -379,7 +246,7 @@ def test_a_removed_anchor_rejoins_at_once(on: Stage) -> None:
     assert on.looks == [], "the join would have revealed other members"
 
 
-def test_a_commit_reveals_the_removal_sooner(on: Stage) -> None:
+def test_a_commit_reveals_the_removal_sooner(on: AnchorStage) -> None:
     """A later report about the old ids does not doubt the repaired anchor."""
     ids = on.hold()
     on.group.remove_member()
@@ -390,7 +257,7 @@ def test_a_commit_reveals_the_removal_sooner(on: Stage) -> None:
     assert on.ids == again
 
 
-def test_a_replaced_anchor_looks_before_it_rejoins(on: Stage) -> None:
+def test_a_replaced_anchor_looks_before_it_rejoins(on: AnchorStage) -> None:
     """A newer gateway with the same log holds the group and keeps it. If two gateways took it in
     turn, both would grant partitions. The exception is a late join of the gateway's own."""
     on.hold()
@@ -407,7 +274,7 @@ def test_a_replaced_anchor_looks_before_it_rejoins(on: Stage) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(ABOUT_THE_ANCHOR), ids=lambda code: code.name)
-def test_every_error_about_the_anchor_makes_it_rejoin(on: Stage, code: ErrorCode) -> None:
+def test_every_error_about_the_anchor_makes_it_rejoin(on: AnchorStage, code: ErrorCode) -> None:
     """In a heartbeat as in a commit; only a fenced anchor has certainly been replaced."""
     ids = on.hold()
     on.doubt(ids, code)
@@ -415,7 +282,7 @@ def test_every_error_about_the_anchor_makes_it_rejoin(on: Stage, code: ErrorCode
     assert on.anchor.was_replaced is (code is ErrorCode.FENCED_INSTANCE_ID)
 
 
-def test_an_older_generation_shows_another_member(on: Stage) -> None:
+def test_an_older_generation_shows_another_member(on: AnchorStage) -> None:
     """Another client has joined since."""
     on.is_live = True
     on.hold()
@@ -424,7 +291,7 @@ def test_an_older_generation_shows_another_member(on: Stage) -> None:
     assert "ILLEGAL_GENERATION" in on.lines[1].fields["reason"]
 
 
-def test_a_silent_coordinator_keeps_the_anchor_for_a_session(on: Stage) -> None:
+def test_a_silent_coordinator_keeps_the_anchor_for_a_session(on: AnchorStage) -> None:
     """The session counts from the sending of the last answered heartbeat. After it the anchor does
     not count as a member, and rejoins as soon as the coordinator answers."""
     on.is_live = True
@@ -443,7 +310,7 @@ def test_a_silent_coordinator_keeps_the_anchor_for_a_session(on: Stage) -> None:
     assert on.until_held(10_000) != before
 
 
-def test_a_heartbeat_counts_from_its_sending(on: Stage) -> None:
+def test_a_heartbeat_counts_from_its_sending(on: AnchorStage) -> None:
     """The coordinator may have seen it long before its answer arrived."""
     on.is_live = True
     on.hold()
@@ -456,7 +323,7 @@ def test_a_heartbeat_counts_from_its_sending(on: Stage) -> None:
     assert on.anchor.ids(sent_ms + SESSION_MS) is None
 
 
-def test_a_failed_heartbeat_is_soon_repeated(on: Stage) -> None:
+def test_a_failed_heartbeat_is_soon_repeated(on: AnchorStage) -> None:
     """The session timeout continues meanwhile."""
     on.is_live = True
     on.hold()
@@ -468,7 +335,7 @@ def test_a_failed_heartbeat_is_soon_repeated(on: Stage) -> None:
     assert gaps[:3] == [ANXIOUS_INTERVAL_MS, ANXIOUS_INTERVAL_MS, HEARTBEAT_INTERVAL_MS]
 
 
-def test_an_error_about_the_coordinator_is_no_loss(on: Stage) -> None:
+def test_an_error_about_the_coordinator_is_no_loss(on: AnchorStage) -> None:
     """The anchor asks the next coordinator, under its ids."""
     on.is_live = True
     before = on.hold()
@@ -481,7 +348,7 @@ def test_an_error_about_the_coordinator_is_no_loss(on: Stage) -> None:
     assert on.take_ask().looks_up
 
 
-def test_the_anchor_follows_its_coordinator(on: Stage) -> None:
+def test_the_anchor_follows_its_coordinator(on: AnchorStage) -> None:
     """It keeps its ids, because the group is stored."""
     on.is_live = True
     before = on.hold()
@@ -494,7 +361,7 @@ def test_the_anchor_follows_its_coordinator(on: Stage) -> None:
     assert not on.asked[-1][1].looks_up
 
 
-def test_a_move_of_the_coordinator_during_a_heartbeat_is_not_forgotten(on: Stage) -> None:
+def test_a_move_of_the_coordinator_during_a_heartbeat_is_not_forgotten(on: AnchorStage) -> None:
     """The old coordinator may have answered before it moved."""
     on.is_live = True
     on.hold()
@@ -508,7 +375,7 @@ def test_a_move_of_the_coordinator_during_a_heartbeat_is_not_forgotten(on: Stage
     assert on.asked[-1][1].looks_up
 
 
-def test_the_log_says_once_why_an_anchor_is_lost(on: Stage) -> None:
+def test_the_log_says_once_why_an_anchor_is_lost(on: AnchorStage) -> None:
     """The reason for clients has no address."""
     on.failure = "nobody listens at 10.0.0.7"
     on.anchor.need(on.now_ms)
@@ -519,7 +386,7 @@ def test_the_log_says_once_why_an_anchor_is_lost(on: Stage) -> None:
     assert "10.0.0.7" not in on.anchor.why
 
 
-def test_the_time_without_the_group_counts_from_its_loss(on: Stage) -> None:
+def test_the_time_without_the_group_counts_from_its_loss(on: AnchorStage) -> None:
     """Also over several attempts to take it back, and from the end of a silent session."""
     on.is_live = True
     ids = on.hold()
@@ -532,216 +399,3 @@ def test_the_time_without_the_group_counts_from_its_loss(on: Stage) -> None:
     on.until_held()
     assert on.anchor.lost_for_ms(on.now_ms) == 0
     assert on.anchor.lost_for_ms(on.now_ms + SESSION_MS + 7) == 7
-
-
-# -- commits whose answer was lost -----------------------------------------------------------------
-
-
-def test_a_lost_commit_ends_when_the_anchor_is_replaced(on: Stage) -> None:
-    """The new anchor must be Stable, because a coordinator that fails over earlier would restore
-    the old one."""
-    ids = on.hold()
-    on.is_holding = True
-    on.lose_commit(ids)
-    on.run()
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
-    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
-    sync = on.take_ask().message
-    assert isinstance(sync, SyncGroupRequest)
-    assert on.group.member_id != ids.member_id
-    on.run()
-    assert on.ended == []
-    on.anchor.answered(on.coordinator.answer(sync), on.now_ms)
-    on.run()
-    assert on.ended == [5]
-    assert on.ids is not None
-    assert on.ids.member_id != ids.member_id
-
-
-def test_a_commit_lost_under_an_earlier_member_id_ends_at_once(on: Stage) -> None:
-    """Its client noticed late, and the replacement has already happened."""
-    ids = on.hold()
-    on.group.remove_member()
-    on.doubt(ids)
-    on.until_held()
-    joins = len(on.messages(JoinGroupRequest))
-    on.lose_commit(ids)
-    assert on.ended == [5]
-    on.wait(1_000)
-    assert len(on.messages(JoinGroupRequest)) == joins
-
-
-def test_a_lost_commit_without_a_member_ends_when_the_group_is_held() -> None:
-    """A consumer that uses assign() died during its commit to a group without an anchor. Once the
-    anchor has joined, the cluster refuses the commit. Without an anchor nothing would reveal its
-    end."""
-    on = Stage(linger_ms=1_000)
-    on.lose_commit(None)
-    assert on.ended == []
-    on.until_held()
-    assert on.ended == [5]
-    on.wait(10_000)
-    assert not on.is_here
-
-
-def test_a_lost_commit_keeps_the_anchor_in_the_group() -> None:
-    """The group is empty, and the coordinator is down for long."""
-    on = Stage(linger_ms=1_000)
-    ids = on.hold()
-    on.failure = "nobody answers"
-    on.lose_commit(ids)
-    on.wait(300_000)
-    assert on.ended == []
-    assert on.is_here
-    on.failure = None
-    on.wait(10_000)
-    assert on.ended == [5]
-
-
-def test_the_wait_behind_a_lost_commit_counts_from_its_sending(on: Stage) -> None:
-    """The member's other requests have waited since then."""
-    ids, sent_ms = on.hold(), on.now_ms
-    on.now_ms += 2_000
-    on.anchor.renew(ids, 5, sent_ms, on.now_ms)
-    assert on.anchor.lost_for_ms(on.now_ms) == 2_000
-
-
-def test_a_lost_commit_ends_when_another_member_holds_the_group(on: Stage) -> None:
-    """The cluster refuses the old ids by then, and the gateway fences its own members."""
-    ids = on.hold()
-    on.group.member_id = "groupferry-newer"
-    on.holder = Holder.THEIRS
-    on.doubt(ids, ErrorCode.FENCED_INSTANCE_ID)
-    on.lose_commit(ids)
-    on.wait(1_000)
-    assert on.ended == [5]
-
-
-def test_a_lost_commit_ends_when_the_anchor_has_left() -> None:
-    """Its member id is gone for good."""
-    on = Stage(linger_ms=60_000)
-    ids = on.hold()
-    on.is_holding = True
-    on.anchor.drop()
-    on.run()
-    leave = on.take_ask().message
-    assert isinstance(leave, LeaveGroupRequest)
-    on.lose_commit(ids)
-    on.run()
-    assert on.ended == []
-    on.anchor.answered(on.coordinator.answer(leave), on.now_ms)
-    on.run()
-    assert on.ended == [5]
-
-
-def test_an_anchor_that_failed_to_leave_rejoins_for_a_lost_commit() -> None:
-    """It may still be in the group, so the commit may still be stored."""
-    on = Stage(linger_ms=60_000)
-    ids = on.hold()
-    on.is_holding = True
-    on.anchor.drop()
-    on.run()
-    on.take_ask()
-    on.lose_commit(ids)
-    on.anchor.failed("nobody answers", on.now_ms)
-    assert on.anchor.phase is AnchorPhase.LOST
-    on.is_holding = False
-    on.wait(10_000)
-    assert on.ended == [5]
-    assert not on.is_here
-
-
-# -- leaving ---------------------------------------------------------------------------------------
-
-
-def test_the_anchor_lingers_after_the_last_member() -> None:
-    """A restarting consumer still finds it. It leaves in the end."""
-    on = Stage(linger_ms=60_000)
-    on.is_live = True
-    on.hold()
-    on.wait(600_000)
-    assert on.anchor.phase is AnchorPhase.STABLE
-    on.is_live = False
-    on.wait(50_000)
-    assert on.messages(LeaveGroupRequest) == []
-    on.wait(20_000)
-    assert len(on.messages(LeaveGroupRequest)) == 1
-    assert on.group.member_id == ""
-    assert not on.is_here
-    assert on.logged()[-1] == "anchor_left"
-
-
-def test_a_dropped_anchor_leaves_at_once(on: Stage) -> None:
-    """An admin deletes the group, so the cluster must see it empty."""
-    on.hold()
-    on.anchor.drop()
-    on.run()
-    assert on.group.member_id == ""
-    assert on.anchor.phase is AnchorPhase.ABSENT
-
-
-def test_a_dropped_anchor_first_takes_a_place_left_behind(on: Stage) -> None:
-    """It is an earlier gateway's, or could not leave while the coordinator was down."""
-    on.hold()
-    successor = Stage()
-    successor.coordinator = on.coordinator
-    successor.anchor.need(successor.now_ms)
-    successor.anchor.drop()
-    successor.run()
-    assert on.group.member_id == ""
-    assert not successor.is_here
-
-
-def test_an_anchor_that_was_removed_before_it_left_has_left(on: Stage) -> None:
-    """An admin was faster."""
-    on.hold()
-    on.group.remove_member()
-    on.anchor.drop()
-    on.run()
-    assert not on.is_here
-    assert on.logged() == ["anchor_taken", "anchor_left"]
-
-
-def test_an_anchor_without_stray_commits_need_not_leave_for_sure(on: Stage) -> None:
-    """Its session ends without it. A warning says so."""
-    on.hold()
-    on.failure = "nobody answers"
-    on.anchor.drop()
-    on.run()
-    assert not on.is_here
-    assert on.logged()[-1] == "anchor_left_behind"
-
-
-def test_a_leaving_anchor_returns_for_a_new_member() -> None:
-    """It left at the last moment. It is needed again, and joins again."""
-    on = Stage(linger_ms=1_000)
-    before = on.hold()
-    on.wait(2_000)
-    assert not on.is_here
-    assert on.hold() != before
-
-
-def test_an_anchor_that_is_no_longer_needed_stops_trying() -> None:
-    """The coordinator was down all the time."""
-    on = Stage(linger_ms=5_000)
-    on.failure = "nobody answers"
-    on.anchor.need(on.now_ms)
-    on.wait(4_000)
-    assert on.anchor.phase is AnchorPhase.LOST
-    on.wait(5_000)
-    assert not on.is_here
-    assert on.anchor.next_ms(is_live=False) is None
-
-
-def test_an_anchor_joins_again_after_a_bug(on: Stage) -> None:
-    """No lost commit is forgotten."""
-    ids = on.hold()
-    on.is_holding = True
-    on.lose_commit(ids)
-    on.run()
-    on.effects.clear()
-    on.anchor.start_again(on.now_ms)
-    on.is_holding = False
-    on.wait(1_000)
-    assert on.ids is not None
-    assert on.ended == [5]

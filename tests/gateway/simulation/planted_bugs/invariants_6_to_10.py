@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
 from coordinator.conversion.fence import fence
-from coordinator.engine import Step
+from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.load import arm_after_load
@@ -150,6 +150,7 @@ def a_downgrade_leaves_targets_in_the_log(patch: Patch) -> None:
     def delete(step: StepBuilder, *what: Any) -> None:
         real(step, *what)
         step.records[:] = [r for r in step.records if not isinstance(r, TargetAssignmentMember)]
+        step.durable[:] = [r for r in step.durable if not isinstance(r, TargetAssignmentMember)]
 
     patch.setattr(downgrade, "_delete_consumer_group", delete)
 
@@ -168,10 +169,13 @@ def stored_assignments_depend_on_the_phase(patch: Patch) -> None:
 
 
 def _drop_from_batches(patch: Patch, is_lost: Callable[[DurableRecord], bool]) -> None:
-    real: Callable[[Step], tuple[DurableRecord, ...]] = vars(Step)["durable"].fget
-    patch.setattr(
-        Step, "durable", property(lambda step: tuple(r for r in real(step) if not is_lost(r)))
-    )
+    real = GroupEngine.handle
+
+    def handle(engine: GroupEngine, *what: Any, **how: Any) -> Step:
+        step = real(engine, *what, **how)
+        return replace(step, durable=tuple(r for r in step.durable if not is_lost(r)))
+
+    patch.setattr(GroupEngine, "handle", handle)
 
 
 # -- 9: under the policy disabled, no group becomes mixed ------------------------------------------

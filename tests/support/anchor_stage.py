@@ -1,0 +1,141 @@
+"""One anchor, without the group around it."""
+
+from gateway.hosting.anchor import (
+    Anchor,
+    Holder,
+)
+from gateway.hosting.effects import AskCoordinator, Effect, Log
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.room import Room
+from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
+from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.hosted_scene import GROUP, OURS
+
+
+class AnchorStage:
+    """An anchor, and a coordinator that answers at once or as the test decides."""
+
+    def __init__(self, *, linger_ms: int = 60_000, spread: float = 1.0) -> None:
+        self.now_ms = 1_000_000
+        self.effects: list[Effect] = []
+        self.coordinator = FakeCoordinator()
+        self.failure: str | None = None
+        self.is_live = False
+        """Whether the group has members here."""
+        self.holder = Holder.OURS
+        """What a look finds."""
+        self.looks: list[bool] = []
+        """For each look, whether the anchor had been replaced."""
+        self.is_holding = False
+        """Whether answers are held back."""
+        self.asked: list[tuple[int, AskCoordinator]] = []
+        self.lines: list[Log] = []
+        self.ended: list[int] = []
+        self.anchor = Anchor(
+            GROUP,
+            OURS,
+            room=Room("anchored", groups_max=1, groups_per_address_max=1),
+            linger_ms=linger_ms,
+            spread=spread,
+            effects=self.effects,
+        )
+
+    @property
+    def group(self) -> FakeGroup:
+        """The group in the cluster."""
+        return self.coordinator.group(GROUP)
+
+    def run(self) -> None:
+        """Answer everything that is due now."""
+        for _ in range(100):
+            self.anchor.advance(self.now_ms, is_live=self.is_live)
+            self.ended += self.anchor.ended
+            self.anchor.ended.clear()
+            if self.is_holding:
+                return
+            if self.anchor.wants_look:
+                self.looks.append(self.anchor.was_replaced)
+                self.anchor.looked(self.holder, self.now_ms)
+            elif not self._answer():
+                return
+        raise AssertionError("the anchor asks without end")
+
+    def _answer(self) -> bool:
+        for effect in self._taken():
+            if self.failure is not None:
+                self.anchor.failed(self.failure, self.now_ms)
+            else:
+                self.anchor.answered(self.coordinator.answer(effect.message), self.now_ms)
+            return True
+        return False
+
+    def _taken(self) -> list[AskCoordinator]:
+        effects = list(self.effects)
+        self.effects.clear()
+        self.lines += (each for each in effects if isinstance(each, Log))
+        asks = [each for each in effects if isinstance(each, AskCoordinator)]
+        self.asked += ((self.now_ms, each) for each in asks)
+        return asks
+
+    def take_ask(self) -> AskCoordinator:
+        """The one request that waits for its answer."""
+        (ask,) = self._taken()
+        return ask
+
+    def wait(self, length_ms: int) -> None:
+        """Let time pass."""
+        end_ms, loops = self.now_ms + length_ms, 0
+        self.run()
+        while (at_ms := self.anchor.next_ms(is_live=self.is_live)) is not None and at_ms <= end_ms:
+            loops = loops + 1 if at_ms <= self.now_ms else 0
+            assert loops < 100, "time stands still"
+            self.now_ms = max(self.now_ms, at_ms)
+            self.run()
+        self.now_ms = end_ms
+
+    def hold(self) -> AnchorIds:
+        """Take the group."""
+        self.anchor.need(self.now_ms, is_live=self.is_live)
+        self.run()
+        assert self.ids is not None, self.anchor.why
+        return self.ids
+
+    @property
+    def ids(self) -> AnchorIds | None:
+        return self.anchor.ids(self.now_ms)
+
+    def until_held(self, at_most_ms: int = 60_000) -> AnchorIds:
+        """Wait until the anchor is Stable."""
+        end_ms = self.now_ms + at_most_ms
+        while self.ids is None:
+            assert self.now_ms < end_ms
+            self.wait(10)
+        return self.ids
+
+    @property
+    def is_here(self) -> bool:
+        return self.anchor.is_here
+
+    def messages(self, kind: type[Struct]) -> list[Struct]:
+        """The requests of this kind so far."""
+        return [ask.message for _, ask in self.asked if isinstance(ask.message, kind)]
+
+    def times_ms(self, kind: type[Struct]) -> list[int]:
+        """When they were sent."""
+        return [at_ms for at_ms, ask in self.asked if isinstance(ask.message, kind)]
+
+    def logged(self) -> list[str]:
+        """The names of the lines."""
+        return [line.event for line in self.lines]
+
+    def doubt(self, ids: AnchorIds, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
+        """The cluster refused a commit."""
+        self.anchor.doubt(ids, "a commit", code, self.now_ms)
+
+    def lose_commit(self, ids: AnchorIds | None, commit: int = 5) -> None:
+        """The answer to a commit under these ids is lost."""
+        self.anchor.need(self.now_ms)
+        self.anchor.renew(ids, commit, self.now_ms, self.now_ms)
+        self.ended += self.anchor.ended
+        self.anchor.ended.clear()
