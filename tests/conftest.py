@@ -11,6 +11,7 @@ from xdist.remote import Producer
 
 from tests.support.effort import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
+from tests.support.releases import RELEASES, TEST_IDS
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import running_spark
 
@@ -28,12 +29,6 @@ RERUNS = 2
 """How often a failed test with real brokers is repeated. Brokers, clients and gateway have their
 own timers and share the cores with other tests; a defect fails every time. Pytest's summary lists
 each repetition."""
-RELEASES = ("3.9", "4.3")
-"""The last release of Apache Kafka without KIP-848, and a recent one with it."""
-
-
-_CLUSTERS = ("kafka", "_three_brokers")
-"""The fixtures of shared clusters."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -63,7 +58,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if nextitem is not None and scope(item.nodeid) == scope(nextitem.nodeid):
         return
     assert isinstance(item, pytest.Function)
-    for name in _CLUSTERS:
+    for name in TEST_IDS:
         for fixture in item._fixtureinfo.name2fixturedefs.get(name, ()):
             fixture.finish(item._request)  # type: ignore[arg-type]  # any request will do
 
@@ -80,14 +75,14 @@ def spark() -> Iterator[SparkSession]:
         yield session
 
 
-@pytest.fixture(scope="session", params=RELEASES, ids="kafka-{}".format)
+@pytest.fixture(scope="session", params=RELEASES, ids=TEST_IDS["kafka"].format)
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """Two brokers, for tests that do not stop them."""
     with running_kafka(request.param) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session", params=["4.3"], ids="secure-kafka-{}".format)
+@pytest.fixture(scope="session", params=["4.3"], ids=TEST_IDS["secure_kafka"].format)
 def secure_kafka() -> Iterator[SecureKafka]:
     """One broker with TLS, SASL and ACLs, for tests that do not stop it."""
     from tests.support.secure_kafka import running_secure_kafka
@@ -96,7 +91,7 @@ def secure_kafka() -> Iterator[SecureKafka]:
         yield cluster
 
 
-@pytest.fixture(scope="session", params=RELEASES, ids="three-brokers-{}".format)
+@pytest.fixture(scope="session", params=RELEASES, ids=TEST_IDS["_three_brokers"].format)
 def _three_brokers(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     with running_kafka(request.param, brokers=3) as cluster:
         yield cluster

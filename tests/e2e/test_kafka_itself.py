@@ -6,6 +6,7 @@ from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import on_release
 from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
@@ -26,6 +27,7 @@ async def until_brokers(address: tuple[str, int], expected: set[int]) -> None:
     )
 
 
+@on_release("4.3", "_three_brokers")
 async def test_brokers_return_with_their_ports_and_data(three_brokers: KafkaCluster) -> None:
     """One or all of them were stopped or killed."""
     before, group = three_brokers.addresses, fresh_group("kept")
@@ -43,6 +45,7 @@ async def test_brokers_return_with_their_ports_and_data(three_brokers: KafkaClus
         assert (await client.committed())[0] == 17
 
 
+@on_release("3.9", "one_broker")
 async def test_a_broker_can_be_added(one_broker: KafkaCluster) -> None:
     """It joins the cluster with the next node id."""
     assert await one_broker.add_broker() == 2

@@ -18,6 +18,7 @@ from kafka_codecs.apis import ApiKey
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
+from tests.support.releases import on_release
 from tests.support.until import until, until_answered
 from tests.support.wire_recorder import WireRecorder, addresses_in, recorded
 
@@ -127,6 +128,7 @@ async def recorded_gateway(
     assert {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE, ApiKey.FETCH} <= keys
 
 
+@on_release("3.9", "_three_brokers")
 async def test_clients_follow_leaders_and_coordinators(three_brokers: KafkaCluster) -> None:
     """A broker is killed, another one is stopped, and both return."""
     topic = fresh_group("leaders")
@@ -148,6 +150,7 @@ async def test_clients_follow_leaders_and_coordinators(three_brokers: KafkaClust
                     await each.progress()
 
 
+@on_release("4.3", "one_broker")
 async def test_clients_reach_a_new_broker(one_broker: KafkaCluster) -> None:
     """It gets its own port, and clients use it for the partitions that it leads."""
     topic, later = fresh_group("before"), fresh_group("later")

@@ -13,6 +13,7 @@ from tests.support.clients import Client
 from tests.support.group_client import find_coordinator
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import on_release
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -41,6 +42,7 @@ async def mixed(group: GroupStage, *options: str) -> None:
     await group.progress()
 
 
+@on_release("4.3", "_three_brokers")
 async def test_brokers_restart_one_after_another(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -79,6 +81,7 @@ async def test_the_coordinator_is_killed_during_a_roll(
         await group.end()
 
 
+@on_release("3.9", "_three_brokers")
 async def test_a_group_survives_an_outage_of_the_whole_cluster(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -106,6 +109,7 @@ async def test_a_group_survives_an_outage_of_the_whole_cluster(
         await group.end()
 
 
+@on_release("3.9", "_three_brokers")
 async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path) -> None:
     """Its connections stay open without answers, and the cluster chooses another coordinator."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
@@ -126,6 +130,7 @@ async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path
         await group.end()
 
 
+@on_release("4.3", "_three_brokers")
 async def test_a_gateway_ends_in_time_while_the_cluster_hangs(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:

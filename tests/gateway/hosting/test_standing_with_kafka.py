@@ -19,6 +19,7 @@ from kafka_codecs.offset_fetch import (
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import on_release
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -48,7 +49,7 @@ async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaClus
             assert [member.client_id for member in described.members] == ["around-the-gateway"]
 
 
-@pytest.mark.parametrize("kafka", ["4.3"], indirect=True)
+@on_release("4.3")
 async def test_a_group_with_a_live_native_member_is_not_hosted(kafka: KafkaCluster) -> None:
     """DescribeGroups shows it as dead, so the gateway also uses ConsumerGroupDescribe."""
     group = fresh_group("occupied")

@@ -31,11 +31,11 @@ from tests.support.configs import (
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
+from tests.support.releases import on_release
 from tests.support.until import until_answered
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-ONLY_4_3 = pytest.mark.parametrize("kafka", ["4.3"], indirect=True)
 CATCH_UP_TIMEOUT_S = 10
 CLIENT_METRICS = 16
 UNKNOWN_TYPE = 99
@@ -103,7 +103,7 @@ async def check_same(us: ConfigClient, them: ConfigClient, group_id: str, **how:
     assert mine == theirs
 
 
-@ONLY_4_3
+@on_release("4.3")
 async def test_every_change_is_answered_as_in_kafka(kafka: KafkaCluster) -> None:
     """Code, message and the group's configs afterwards match, including synonyms and
     documentation."""
@@ -159,7 +159,7 @@ def test_the_brokers_values_and_bounds_apply() -> None:
         trio.run(compare, kafka)
 
 
-@ONLY_4_3
+@on_release("4.3")
 async def test_the_legacy_request_replaces_all_configs(kafka: KafkaCluster) -> None:
     """Configs that it omits get the broker's value."""
     group = fresh_group("replaced")
@@ -176,7 +176,7 @@ async def test_the_legacy_request_replaces_all_configs(kafka: KafkaCluster) -> N
             await check_same(us, them, group)
 
 
-@ONLY_4_3
+@on_release("4.3")
 async def test_a_request_about_many_resources(kafka: KafkaCluster) -> None:
     """Each resource has its answer in the request's order, from the gateway or the cluster."""
     groups = [fresh_group("mixed") for _ in range(3)]
@@ -293,7 +293,7 @@ async def test_a_refusal_contains_no_address_of_the_cluster(kafka: KafkaCluster)
                 assert f":{port}" not in (answer.error_message or "")
 
 
-@ONLY_4_3
+@on_release("4.3")
 async def test_configs_are_independent_of_the_group(kafka: KafkaCluster) -> None:
     """They apply from the first heartbeat on, and survive the group's deletion, as in Kafka."""
     group = fresh_group("kept")
