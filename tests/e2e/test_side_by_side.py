@@ -34,6 +34,12 @@ def test_other_tests_stay_with_their_file() -> None:
         assert scope(f"tests/e2e/test_a.py::{name}") == "tests/e2e/test_a.py"
 
 
+def test_the_tests_on_simulated_runs_stay_together() -> None:
+    """Each worker that plays the runs takes half a minute for it."""
+    folder = "tests/gateway/pipeline/tables"
+    assert scope(f"{folder}/test_a.py::test_one") == scope(f"{folder}/test_b.py::test_two")
+
+
 def test_no_two_workers_hand_out_the_same_port() -> None:
     """This holds for the number of workers of an ordinary machine."""
     workers = [set(ports_of(f"gw{number}")) for number in range(16)]

@@ -1,7 +1,8 @@
 """How pytest-xdist distributes the tests among its workers.
 
 Slow tests mostly wait, so several run at a time. Tests that share a cluster or Spark run in one
-worker, because these are expensive to start. All other tests of a file run in one worker.
+worker, because these are expensive to start; so do tests that fold the same simulated runs. All
+other tests of a file run in one worker.
 """
 
 import re
@@ -11,6 +12,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 _SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|(?:secure-kafka|three-brokers)-\d+\.\d+|spark)\b")
 """The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
+_FOLDS = "tests/gateway/pipeline/tables"
+"""The folder of tests on the same simulated runs."""
 _FIRST = ("long", "spark", "kafka")
 """The marks of the slowest tests."""
 
@@ -27,7 +30,7 @@ def scope(nodeid: str) -> str:
     file, _, name = nodeid.partition("::")
     shared = _SHARED_ID.search(name)
     if shared is None:
-        return file
+        return _FOLDS if file.startswith(_FOLDS) else file
     folder = "/".join(file.split("/")[:2])
     return f"{folder} on {shared[0]}" if shared[1] else shared[0]
 
