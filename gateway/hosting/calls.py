@@ -179,6 +179,8 @@ class Commits(Call):
     commits: dict[Token, Commit] = field(default_factory=dict)
     is_probed: bool = False
     """Whether the client's broker is known to be reachable."""
+    is_overtaken: bool = False
+    """Whether another member has had the group since, and may have committed later offsets."""
     has_failed: bool = False
     """Whether a bug keeps a commit from being checked."""
 

@@ -531,6 +531,9 @@ class HostedGroup:
         if not self._rules.can_anchor:
             self._commits.send(call, accepted, None, now_ms)
             return
+        if call.is_overtaken:
+            self._refuse(call, Situation.NOT_ANCHORED, self.anchor.why)
+            return
         is_of_a_member = self.engine.is_live or any(commit.has_member for commit in accepted)
         needs_ids = is_of_a_member or self.anchor.is_here or self._is_left_behind(call, now_ms)
         if needs_ids is None:
@@ -676,10 +679,18 @@ class HostedGroup:
         if not (self.anchor.wants_look and self._is_look_of_anchor):
             return  # a look that began before the anchor was lost may have seen the old anchor
         holder = _HOLDERS.get(verdict.mode, Holder.THEIRS)
-        if holder is Holder.THEIRS and self.engine.is_live:
+        if holder is Holder.THEIRS:
+            self._lose(verdict)
+        self.anchor.looked(holder, now_ms)
+
+    def _lose(self, verdict: Verdict) -> None:
+        """Another member has the group in the cluster."""
+        if self.engine.is_live:
             self._effects.append(TellNow(GroupTaken(reason=verdict.why)))
             self.engine.note(GroupLost())
-        self.anchor.looked(holder, now_ms)
+        for call in self._calls.values():
+            if isinstance(call, Commits):
+                call.is_overtaken = True
 
     # -- beginning and ending --------------------------------------------------------------------
 

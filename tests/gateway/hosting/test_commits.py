@@ -17,6 +17,7 @@ from gateway.hosting.effects import AskCoordinator, Load, Write
 from gateway.hosting.group import MEMBER_PATIENCE_MS
 from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
+from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
@@ -210,6 +211,40 @@ def test_no_error_about_the_anchor_reaches_a_client(on: HostedScene, code: Error
     assert phases(call) == [CommitPhase.SENT]
     on.release(Store)
     assert outcomes(call)[0].refused is None
+
+
+def test_a_members_commit_uses_the_anchor_even_if_its_group_is_empty_by_now() -> None:
+    """Without ids, the cluster would also store it for a gateway that has lost the group."""
+    on = HostedScene(linger_ms=500)
+    on.native_member()
+    on.hold(Store)
+    call = member_commit(on)
+    asked = on.take(Store)
+    on.native("n", -1)
+    on.wait(1_000)
+    assert not on.group.is_live
+    assert not on.group.anchor.is_here
+    on.release(Store)
+    on.feed(Stored(call, dict.fromkeys(asked.commits, DISPLACED)))
+    assert on.sent == [(tokens(call)[0], ids_of(on))]
+    assert ids_of(on) is not None
+
+
+def test_no_commit_is_sent_again_after_another_member_had_the_group(on: HostedScene) -> None:
+    """The other member may have committed a later offset, which would go back."""
+    on.hold(Store)
+    call = member_commit(on)
+    asked = on.take(Store)
+    on.coordinator.groups[on.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="intruder", is_synced=True
+    )
+    on.wait(10_000)
+    on.in_cluster.remove_member()
+    on.release(Store)
+    on.feed(Stored(call, dict.fromkeys(asked.commits, DISPLACED)))
+    assert on.sent == []
+    assert outcomes(call)[0].refused == Refused(Situation.NOT_ANCHORED, on.group.anchor.why)
+    assert in_flight(on) == set()
 
 
 def test_an_overtaken_commit_is_not_sent_again(on: HostedScene) -> None:

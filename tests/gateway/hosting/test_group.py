@@ -6,6 +6,7 @@ import pytest
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Failed, Forwarded, Learn, Locate, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
@@ -275,6 +276,24 @@ def test_an_anchor_taken_for_a_refused_join_leaves_at_once(
     assert situation_of(call) is Situation.RELOADING
     assert not on.group.anchor.is_here
     assert on.in_cluster.member_id == ""
+
+
+def test_a_join_that_fails_keeps_the_anchor_for_one_that_waits(on: HostedScene) -> None:
+    """The second would otherwise wait until the anchor has left and joined again."""
+    on.hold(Write)
+    first = on.native("a")
+    on.in_cluster.remove_member()
+    on.coordinator.refuses_joins_with = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    second = on.native("b")
+    assert second.stage is Stage.ADMITTING
+    on.damage = Damage.NONE
+    on.release(Write)
+    assert situation_of(first) is Situation.LOG_FAILED
+    on.damage, on.coordinator.refuses_joins_with = None, 0
+    on.wait(LAST_BACKOFF_MS)
+    assert error_of(second) is ErrorCode.NONE
+    assert on.asked(LeaveGroupRequest) == 0
 
 
 def test_an_anchor_stays_for_a_client_that_comes_back_with_its_id(on: HostedScene) -> None:
