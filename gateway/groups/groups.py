@@ -33,12 +33,12 @@ from gateway.hosting.calls import (
     Refused,
     Released,
 )
-from gateway.hosting.group import HERE, HostedGroup, HostingRules
+from gateway.hosting.group import HostedGroup, HostingRules
 from gateway.hosting.inputs import Ending, Happened, Resumed, SeenForeign
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room, TooManyGroups
-from gateway.hosting.standing import Found, Standing, StandingRules, Verdict
+from gateway.hosting.standing import HERE, Found, Standing, StandingRules, Verdict
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.log import StateLog, StateLogError
 from kafka_codecs.declaration import Struct

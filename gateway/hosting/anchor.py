@@ -7,14 +7,13 @@ the anchor, doubts it, or wants it dropped; `advance` then decides what to send.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import Level
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds, Gateway
 from gateway.hosting.room import Room
-from gateway.hosting.states import ANCHOR, AnchorPhase
+from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode, name_of
@@ -56,17 +55,6 @@ SOMEBODY_ELSE = frozenset(
     }
 )
 """Answers to a JoinGroup: the group has consumers, is of another kind, or is full."""
-
-
-class Holder(Enum):
-    """The holder of a group in the cluster."""
-
-    OURS = auto()
-    """This gateway, or no member at all: the anchor may join."""
-    THEIRS = auto()
-    """Another member: the group fences its own members."""
-    UNKNOWN = auto()
-    """The cluster did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +164,7 @@ class Anchor:
 
     def drop(self) -> None:
         """Leave as soon as possible."""
-        self._is_dropped = True
+        self._is_dropped = self.is_here
 
     def doubt(self, ids: AnchorIds, api: str, code: ErrorCode, now_ms: int) -> None:
         """The cluster refused these ids."""
@@ -229,20 +217,20 @@ class Anchor:
         else:
             self._lose(Lost(why, is_unanswered=True), now_ms)
 
-    def looked(self, holder: Holder, now_ms: int) -> None:
-        """The look that the anchor asked for has found this holder."""
+    def looked(self, mode: Mode, now_ms: int) -> None:
+        """The look that the anchor asked for has found who answers for the group."""
         if not self.wants_look:
             return
         self.wants_look = False
-        match holder:
-            case Holder.OURS:
+        match mode:
+            case Mode.HOSTED:
                 self._must_look = self._was_replaced = False
-            case Holder.THEIRS:
+            case Mode.UNKNOWN:
+                self._back_off(now_ms)
+            case _:
                 self.has_given_way = True
                 self._end(list(self._strays))
                 self._cease()
-            case Holder.UNKNOWN:
-                self._back_off(now_ms)
 
     def start_again(self, now_ms: int) -> None:
         """Join again after a bug."""

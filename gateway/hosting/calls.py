@@ -5,16 +5,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.interface.events import Request
-from coordinator.interface.replies import Reply
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    Reply,
+    SyncGroupReply,
+)
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import COMMIT, STAGES, CommitPhase, Stage
 from gateway.moves import moved
+from kafka_codecs.error_codes import ErrorCode
 
 MakeRequest = Callable[[Token, Topics], Request]
 """Makes the engine's event from a token and the image of the topics."""
+
+_GOES_ON = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
+"""The codes after which a joining client goes on."""
 
 _tokens = itertools.count(1)
 
@@ -202,3 +211,20 @@ class Commits(Call):
     def in_phase(self, phase: CommitPhase) -> list[Commit]:
         """The commits in this phase, in the client's order."""
         return [commit for commit in self.commits.values() if commit.phase is phase]
+
+
+def grants_partitions(reply: Reply) -> bool:
+    """Whether the client may start to consume partitions, or assign them, because of this reply."""
+    match reply:
+        case JoinGroupReply() | SyncGroupReply():
+            return not reply.error
+        case ConsumerHeartbeatReply():
+            return not reply.error and reply.assignment is not None
+        case _:
+            return False
+
+
+def is_for_good(reply: Reply) -> bool:
+    """Whether a join failed for good. A client that must come back with a member id does so."""
+    joins = isinstance(reply, JoinGroupReply | ConsumerHeartbeatReply)
+    return joins and reply.error not in _GOES_ON

@@ -15,15 +15,12 @@ from typing import assert_never
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import GroupLost
 from coordinator.interface.replies import (
-    ConsumerHeartbeatReply,
-    JoinGroupReply,
     Reply,
-    SyncGroupReply,
 )
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
-from gateway.hosting.anchor import Anchor, Holder
+from gateway.hosting.anchor import Anchor
 from gateway.hosting.answers import ANSWERS, JOINS, Situation, code_for
 from gateway.hosting.calls import (
     Answer,
@@ -37,6 +34,8 @@ from gateway.hosting.calls import (
     Probe,
     Refused,
     Released,
+    grants_partitions,
+    is_for_good,
 )
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.effects import Effect, Log, Look, Tell, TellNow
@@ -48,22 +47,12 @@ from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room, TooManyGroups
 from gateway.hosting.standing import Found, Standing, StandingRules, Verdict
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
-from kafka_codecs.error_codes import ErrorCode
 
 JOIN_PATIENCE_MS = 10_000
 """How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
 MEMBER_PATIENCE_MS = 3_000
 """How long a member's requests wait for the anchor, counted from the loss of the group. The
 member's next heartbeat queues behind them, and a session may be as short as 6 s."""
-
-HERE = Verdict(Mode.HOSTED)
-"""The verdict on a group with members here."""
-
-_HOLDERS = {Mode.HOSTED: Holder.OURS, Mode.UNKNOWN: Holder.UNKNOWN}
-"""The holder of the group by verdict; THEIRS for all others."""
-
-_GOES_ON = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
-"""The codes after which a joining client goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +140,7 @@ class HostedGroup:
 
     # -- inputs ----------------------------------------------------------------------------------
 
-    def handle(  # noqa: PLR0912, PLR0915
-        self, event: Input, now_ms: int
-    ) -> Sequence[Effect]:
+    def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912, PLR0915
         """Take an input. Returns the effects, to be carried out in this order."""
         match event:
             case inputs.Asked(call):
@@ -171,8 +158,7 @@ class HostedGroup:
             case inputs.Resumed():
                 self._resume()
             case inputs.Leave():
-                if self.anchor.is_here:
-                    self.anchor.drop()
+                self.anchor.drop()
             case inputs.Ending():
                 self._end()
             case inputs.Looked(found):
@@ -306,7 +292,7 @@ class HostedGroup:
             if call.is_foreign:
                 call.move(Stage.RELEASING)
                 return
-            verdict = self._verdict_for(call, now_ms)
+            verdict = self.standing.verdict_for(call, now_ms)
             if verdict is None:
                 self._wait_for_look(call)
                 return
@@ -327,36 +313,14 @@ class HostedGroup:
         else:
             call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
 
-    def _verdict_for(self, call: Call, now_ms: int) -> Verdict | None:
-        """The verdict that is fresh enough for this call; None if the cluster must be asked. A call
-        that may add a member needs a look of its own, but only once the engine has found nothing
-        wrong with it."""
-        if call.has_look:
-            return self.standing.verdict
-        lately = self.standing.lately(now_ms)
-        if call.api in JOINS and not self.standing.is_configured:
-            is_ours = lately is not None and lately.mode is Mode.HOSTED
-            return lately if is_ours and not call.is_checked else None
-        return lately
-
     def _is_ours(self, call: Call, verdict: Verdict) -> bool:
         """Whether the gateway hosts the group. Answers the call if not."""
-        match verdict.mode:
-            case Mode.HOSTED:
-                return True
-            case Mode.FORWARDED:
-                self._finish(call, Forwarded())
-                return False
-            case Mode.UNKNOWN:
-                situation = Situation.HOLDER_UNKNOWN
-            case Mode.ELSEWHERE:
-                situation = Situation.ELSEWHERE
-            case Mode.OCCUPIED:
-                situation = Situation.OCCUPIED
-        if ANSWERS[situation, call.api] is None:
+        if verdict.mode is Mode.HOSTED:
+            return True
+        if verdict.situation is None or ANSWERS[verdict.situation, call.api] is None:
             self._finish(call, Forwarded())
         else:
-            self._refuse(call, situation, verdict.why)
+            self._refuse(call, verdict.situation, verdict.why)
         return False
 
     @property
@@ -408,8 +372,7 @@ class HostedGroup:
         call.move(Stage.DECIDING)
         call.give_up_ms = None
         if call.knows_topics:
-            for item in call.items:
-                self.engine.put(item)
+            self.engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
             call.send_on(Learn())
 
@@ -447,8 +410,7 @@ class HostedGroup:
         elif call.stage is Stage.CHECKING:
             self._advance(call, now_ms)
         else:
-            for item in call.items:
-                self.engine.put(item)
+            self.engine.put(call.items)
 
     # -- the engine's decision -------------------------------------------------------------------
 
@@ -474,14 +436,14 @@ class HostedGroup:
             return
         if call.is_placed or not self._rules.can_anchor:
             self._finish(call, outcome)
-        elif _grants_partitions(outcome):  # to a member that may have gone again since
+        elif grants_partitions(outcome):  # to a member that may have gone again since
             if self.anchor.is_here or self._need_anchor(call, now_ms):
                 call.reply = outcome
                 call.confirms_since = self.anchor.confirm()
                 call.move(Stage.CONFIRMING)
                 self._advance(call, now_ms)
         elif not self.engine.is_live:
-            if not call.was_held and _is_for_good(outcome):
+            if not call.was_held and is_for_good(outcome):
                 self._let_go()
             self._finish(call, outcome)
         elif self.anchor.is_here or self._need_anchor(call, now_ms):
@@ -534,8 +496,12 @@ class HostedGroup:
         if call.is_overtaken:
             self._refuse(call, Situation.NOT_ANCHORED, self.anchor.why)
             return
-        is_of_a_member = self.engine.is_live or any(commit.has_member for commit in accepted)
-        needs_ids = is_of_a_member or self.anchor.is_here or self._is_left_behind(call, now_ms)
+        needs_ids = (
+            self.engine.is_live
+            or self.anchor.is_here
+            or any(commit.has_member for commit in accepted)
+            or self.standing.is_left_behind(call, now_ms)
+        )
         if needs_ids is None:
             self._wait_for_look(call)
         elif not needs_ids:
@@ -622,7 +588,7 @@ class HostedGroup:
 
     def _let_go(self) -> None:
         """Release the group without lingering, because no member was admitted."""
-        if self.anchor.is_here and not self._is_awaited:
+        if not self._is_awaited:
             self.anchor.drop()
 
     @property
@@ -633,9 +599,9 @@ class HostedGroup:
     def _release(self, call: Call, now_ms: int) -> None:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
         process left an anchor, first take its place."""
-        is_there = self._rules.can_anchor and (
-            self.anchor.is_here or (not call.has_dropped and self._is_left_behind(call, now_ms))
-        )
+        is_there: bool | None = self.anchor.is_here
+        if self._rules.can_anchor and not (is_there or call.has_dropped):
+            is_there = self.standing.is_left_behind(call, now_ms)
         if is_there is None:
             self._wait_for_look(call)
         elif not is_there:
@@ -648,15 +614,6 @@ class HostedGroup:
             self._wait_for_anchor(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
 
     # -- looks at the cluster --------------------------------------------------------------------
-
-    def _is_left_behind(self, call: Call, now_ms: int) -> bool | None:
-        """Whether an anchor with our state log holds a group that has no anchor here: one of an
-        earlier run, or one that failed to leave. None if the cluster must be asked: a recent
-        verdict may have seen an anchor that has left since."""
-        if call.has_look:
-            return self.standing.verdict.has_anchor
-        lately = self.standing.lately(now_ms)
-        return None if lately is None or lately.has_anchor else False
 
     def _wait_for_look(self, call: Call) -> None:
         self._waiting[call.token] = call
@@ -678,10 +635,9 @@ class HostedGroup:
         self._effects += self.standing.take_outbox()
         if not (self.anchor.wants_look and self._is_look_of_anchor):
             return  # a look that began before the anchor was lost may have seen the old anchor
-        holder = _HOLDERS.get(verdict.mode, Holder.THEIRS)
-        if holder is Holder.THEIRS:
+        if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
             self._lose(verdict)
-        self.anchor.looked(holder, now_ms)
+        self.anchor.looked(verdict.mode, now_ms)
 
     def _lose(self, verdict: Verdict) -> None:
         """Another member has the group in the cluster."""
@@ -742,20 +698,3 @@ class HostedGroup:
             self._calls.pop(call.token, None)
             self._waiting.pop(call.token, None)
             call.finish(answer)
-
-
-def _grants_partitions(reply: Reply) -> bool:
-    """Whether the client may start to consume partitions, or assign them, because of this reply."""
-    match reply:
-        case JoinGroupReply() | SyncGroupReply():
-            return not reply.error
-        case ConsumerHeartbeatReply():
-            return not reply.error and reply.assignment is not None
-        case _:
-            return False
-
-
-def _is_for_good(reply: Reply) -> bool:
-    """Whether a join failed for good. A client that must come back with a member id does so."""
-    joins = isinstance(reply, JoinGroupReply | ConsumerHeartbeatReply)
-    return joins and reply.error not in _GOES_ON

@@ -5,6 +5,7 @@ records cannot be written, the request has no effect and the client is told to r
 """
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 
 from coordinator.engine import GroupEngine
@@ -146,14 +147,13 @@ class LoggedEngine:
         self._move(LogPhase.LOADING)
         self._effects.append(Load())
 
-    def put(self, item: Item) -> None:
-        """Add a request."""
-        if self.phase is LogPhase.UNREADABLE:
-            self._refuse(item, Situation.LOADING)
-            return
+    def put(self, items: Sequence[Item]) -> None:
+        """Add the requests of a call."""
         if self.phase is LogPhase.UNLOADED:
             self.load()
-        self._queue.append(item)
+        self._queue += items
+        if self.phase is LogPhase.UNREADABLE:
+            self._refuse_queue()
 
     def note(self, event: Happening) -> None:
         """Add a happening. A group that is not in memory has no open commits and no members."""
@@ -209,8 +209,7 @@ class LoggedEngine:
         self._retry_at_ms = now_ms + self._retry_ms
         self._retry_ms = min(2 * self._retry_ms, LOAD_RETRY_MS_MAX)
         self._move(LogPhase.UNREADABLE)
-        while self._queue:
-            self._refuse(self._queue.popleft(), Situation.LOADING)
+        self._refuse_queue()
 
     def written(self, now_ms: int) -> None:
         """The log has the batch."""
@@ -404,6 +403,10 @@ class LoggedEngine:
         if not isinstance(event, DeadlinePassed):
             self._happened.appendleft(event)
         self._not_before_ms = now_ms + POSTPONED_MS
+
+    def _refuse_queue(self) -> None:
+        while self._queue:
+            self._refuse(self._queue.popleft(), Situation.LOADING)
 
     def _refuse_waiting(self, situation: Situation) -> None:
         while self._waiting:

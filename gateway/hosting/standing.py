@@ -11,6 +11,8 @@ from fnmatch import fnmatchcase
 
 from gateway.events.event import Level
 from gateway.events.group_events import GroupForwarded
+from gateway.hosting.answers import JOINS, Situation
+from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
 from gateway.hosting.identity import PROTOCOL_TYPE, Gateway
 from gateway.hosting.states import Mode
@@ -72,6 +74,12 @@ class TooOld:
     """The group's coordinator fences no static members, so no anchor can hold the group."""
 
 
+_SITUATIONS = {
+    Mode.OCCUPIED: Situation.OCCUPIED,
+    Mode.ELSEWHERE: Situation.ELSEWHERE,
+    Mode.UNKNOWN: Situation.HOLDER_UNKNOWN,
+}
+
 Found = Occupants | OtherKind | Nobody | NoAnswer | TooOld
 """What a look at the cluster has found."""
 
@@ -85,6 +93,16 @@ class Verdict:
     has_anchor: bool = False
     """Whether an anchor with our state log holds the group: of this process or of an earlier
     one."""
+
+    @property
+    def situation(self) -> Situation | None:
+        """Why the gateway does not answer for the group; None if it does, or if the group is
+        forwarded."""
+        return _SITUATIONS.get(self.mode)
+
+
+HERE = Verdict(Mode.HOSTED)
+"""The verdict on a group with members here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +162,27 @@ class Standing:
                 return self.verdict
             case _:
                 return None
+
+    def verdict_for(self, call: Call, now_ms: int) -> Verdict | None:
+        """The verdict that is fresh enough for this call; None if the cluster must be asked. A call
+        that may add a member needs a look of its own, but only once the engine has found nothing
+        wrong with it."""
+        if call.has_look:
+            return self.verdict
+        lately = self.lately(now_ms)
+        if call.api in JOINS and not self.is_configured:
+            is_ours = lately is not None and lately.mode is Mode.HOSTED
+            return lately if is_ours and not call.is_checked else None
+        return lately
+
+    def is_left_behind(self, call: Call, now_ms: int) -> bool | None:
+        """Whether an anchor with our state log holds a group that has no anchor here: one of an
+        earlier run, or one that failed to leave. None if the cluster must be asked: a recent
+        verdict may have seen an anchor that has left since."""
+        if call.has_look:
+            return self.verdict.has_anchor
+        lately = self.lately(now_ms)
+        return None if lately is None or lately.has_anchor else False
 
     def forward(self, why: str, now_ms: int) -> Verdict:
         """Leave the group to the cluster's coordinator until it is seen to be free again."""

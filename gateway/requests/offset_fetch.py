@@ -17,7 +17,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.groups import GroupRefused, Groups
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.observers.connection_members import ConnectionMembers
@@ -128,15 +128,12 @@ class OffsetFetchApi:
         """The group to ask the cluster about, or the error."""
         if verdict is None:  # the empty group id is the cluster's alone (rule 2.9)
             return group
-        match verdict.mode:
-            case Mode.UNKNOWN:
-                return code_for(Situation.HOLDER_UNKNOWN, GroupApi.FETCH)
-            case Mode.ELSEWHERE:
-                return code_for(Situation.ELSEWHERE, GroupApi.FETCH)
-            case Mode.OCCUPIED | Mode.FORWARDED:
-                return group
-            case Mode.HOSTED:
-                return await self._vetted_here(group)
+        if verdict.mode is Mode.HOSTED:
+            return await self._vetted_here(group)
+        if verdict.situation is None:
+            return group
+        code = ANSWERS[verdict.situation, GroupApi.FETCH]
+        return group if code is None else code
 
     async def _vetted_here(
         self, group: OffsetFetchRequestGroup

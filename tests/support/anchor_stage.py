@@ -2,11 +2,11 @@
 
 from gateway.hosting.anchor import (
     Anchor,
-    Holder,
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.room import Room
+from gateway.hosting.states import Mode
 from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
@@ -23,7 +23,7 @@ class AnchorStage:
         self.failure: str | None = None
         self.is_live = False
         """Whether the group has members here."""
-        self.holder = Holder.OURS
+        self.mode = Mode.HOSTED
         """What a look finds."""
         self.looks: list[bool] = []
         """For each look, whether the anchor had been replaced."""
@@ -56,7 +56,7 @@ class AnchorStage:
                 return
             if self.anchor.wants_look:
                 self.looks.append(self.anchor.was_replaced)
-                self.anchor.looked(self.holder, self.now_ms)
+                self.anchor.looked(self.mode, self.now_ms)
             elif not self._answer():
                 return
         raise AssertionError("the anchor asks without end")

@@ -12,10 +12,9 @@ from gateway.hosting.anchor import (
     LAST_BACKOFF_MS,
     SESSION_TIMEOUTS_MS,
     SOMEBODY_ELSE,
-    Holder,
 )
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.states import AnchorPhase
+from gateway.hosting.states import AnchorPhase, Mode
 from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -114,7 +113,7 @@ def test_each_session_timeout_is_tried_once(on: AnchorStage) -> None:
 def test_signs_of_other_members_cause_a_look(on: AnchorStage, code: ErrorCode) -> None:
     """The signs are consumers of either protocol, a group of another kind, and a full group."""
     on.coordinator.refuses_joins_with = code
-    on.holder = Holder.THEIRS
+    on.mode = Mode.OCCUPIED
     on.anchor.need(on.now_ms)
     on.wait(1_000)
     assert on.looks == [False]
@@ -143,7 +142,7 @@ def test_direct_members_are_not_displaced(on: AnchorStage, protocol: tuple[str, 
     on.coordinator.groups[GROUP] = FakeGroup(
         protocol_type=protocol[0], protocol=protocol[1], member_id="theirs", is_synced=True
     )
-    on.holder = Holder.THEIRS
+    on.mode = Mode.OCCUPIED
     on.anchor.need(on.now_ms)
     on.wait(1_000)
     assert on.looks == [False]
@@ -169,7 +168,7 @@ def test_an_anchor_that_does_not_lead_gives_no_ids(on: AnchorStage) -> None:
 
 def test_a_group_with_members_but_no_anchor_is_looked_at_first(on: AnchorStage) -> None:
     """Another gateway may have taken it a moment ago, and the join would take it back."""
-    on.is_live, on.holder = True, Holder.THEIRS
+    on.is_live, on.mode = True, Mode.OCCUPIED
     on.anchor.need(on.now_ms, is_live=True)
     on.run()
     assert on.asked == []
@@ -182,11 +181,11 @@ def test_a_group_is_not_taken_while_its_holder_is_unknown(on: AnchorStage) -> No
     on.is_live = True
     on.hold()
     on.group.member_id = "groupferry-newer"
-    on.holder = Holder.UNKNOWN
+    on.mode = Mode.UNKNOWN
     on.wait(100_000)
     assert on.group.member_id == "groupferry-newer"
     assert len(on.looks) < 100_000 / LAST_BACKOFF_MS + 10
-    on.holder = Holder.OURS
+    on.mode = Mode.HOSTED
     on.until_held()
 
 
@@ -263,11 +262,11 @@ def test_a_replaced_anchor_looks_before_it_rejoins(on: AnchorStage) -> None:
     on.hold()
     on.is_live = True
     on.group.member_id = "groupferry-newer"
-    on.holder = Holder.THEIRS
+    on.mode = Mode.OCCUPIED
     on.wait(2 * HEARTBEAT_INTERVAL_MS)
     assert on.looks == [True]
     assert on.group.member_id == "groupferry-newer"
-    on.holder = Holder.OURS
+    on.mode = Mode.HOSTED
     on.hold()
     assert on.group.member_id != "groupferry-newer"
     assert not on.anchor.was_replaced

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gateway.hosting.anchor import Holder
-from gateway.hosting.states import AnchorPhase
+from gateway.hosting.states import AnchorPhase, Mode
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
@@ -92,7 +91,7 @@ def test_a_lost_commit_ends_when_another_member_holds_the_group(on: AnchorStage)
     """The cluster refuses the old ids by then, and the gateway fences its own members."""
     ids = on.hold()
     on.group.member_id = "groupferry-newer"
-    on.holder = Holder.THEIRS
+    on.mode = Mode.OCCUPIED
     on.doubt(ids, ErrorCode.FENCED_INSTANCE_ID)
     on.lose_commit(ids)
     on.wait(1_000)
