@@ -20,7 +20,7 @@ from tests.support.group_client import group_client
 from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.kafka_jars import FETCH_TIMEOUT_S
 from tests.support.kafka_node import KafkaNode
-from tests.support.kafka_release import CONTROLLER_ID, START_TIMEOUT_S, kafka_release
+from tests.support.kafka_release import CONTROLLER_ID, QUICK_START, START_TIMEOUT_S, kafka_release
 from tests.support.ports import HOST, free_port
 
 __all__ = ["FETCH_TIMEOUT_S", "PARTITIONS", "TOPIC", "KafkaCluster", "KafkaNode", "running_kafka"]
@@ -45,12 +45,13 @@ class KafkaCluster:
         settings: Mapping[str, object],
         *,
         of_brokers: Sequence[Mapping[str, object]] = (),
+        java_options: tuple[str, ...] = QUICK_START,
     ) -> None:
         """`release` is one of `kafka/pom.xml`, for example "4.3". Every node has `settings`; the
         first brokers have those of `of_brokers` as well, in order; `listeners` among them come
         besides the plain one."""
         self.release = release
-        self._files = kafka_release(release)
+        self._files = kafka_release(release, java_options)
         self._folder = folder
         controller_port = free_port()
         replicas = min(brokers, REPLICAS_MAX)
@@ -167,11 +168,16 @@ class KafkaCluster:
 
 @contextmanager
 def running_kafka(
-    release: str, brokers: int = 2, settings: Mapping[str, object] | None = None
+    release: str,
+    brokers: int = 2,
+    settings: Mapping[str, object] | None = None,
+    java_options: tuple[str, ...] = QUICK_START,
 ) -> Iterator[KafkaCluster]:
     """Run a cluster within the block. `settings` are server properties."""
     with tempfile.TemporaryDirectory(prefix="groupferry-kafka-") as folder:
-        cluster = KafkaCluster(release, Path(folder), brokers, settings or {})
+        cluster = KafkaCluster(
+            release, Path(folder), brokers, settings or {}, java_options=java_options
+        )
         try:
             with one_at_a_time(HEAVY):
                 trio.run(cluster.start)

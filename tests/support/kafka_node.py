@@ -42,6 +42,12 @@ class KafkaNode:
         self._settings.write_text("".join(f"{name}={settings[name]}\n" for name in settings))
 
     @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether its process is running."""
         return self._process is not None and self._process.poll() is None

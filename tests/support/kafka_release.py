@@ -20,7 +20,8 @@ CONTROLLER_ID = 100
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
 LOOK_INTERVAL_S = 0.05
-_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+QUICK_START = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of Java for tests: small, and without the compiler that pays off after minutes."""
 _FORMAT = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c")
 
 
@@ -30,12 +31,14 @@ class KafkaRelease:
 
     jars: Path
     prepared: Path
+    java_options: tuple[str, ...]
+    """Those of its nodes."""
 
     def start_command(self, settings: Path) -> list[str]:
         """The command that starts a node with the settings in this file."""
         # The JVM ignores an archive that does not fit.
         archive = f"-XX:SharedArchiveFile={_classes(self.prepared)}"
-        return _java(self.jars, archive, "kafka.Kafka", f"{settings}")
+        return _java(self.jars, *self.java_options, archive, "kafka.Kafka", f"{settings}")
 
     def format_controller(self, data: Path) -> None:
         """Prepare a controller's storage with the features of its release."""
@@ -43,12 +46,12 @@ class KafkaRelease:
 
 
 @cache
-def kafka_release(name: str) -> KafkaRelease:
+def kafka_release(name: str, java_options: tuple[str, ...] = QUICK_START) -> KafkaRelease:
     """A release in `kafka/pom.xml`, installed if this machine lacks it."""
     jars = kafka_jars(name)
-    source = f"{jars} {_OPTIONS} {_FORMAT}".encode()
+    source = f"{jars} {QUICK_START} {_FORMAT}".encode()
     prepared = installed(f"kafka-{name}-prepared", source, partial(_prepare, jars))
-    return KafkaRelease(jars=jars, prepared=prepared)
+    return KafkaRelease(jars=jars, prepared=prepared, java_options=java_options)
 
 
 def _prepare(jars: Path, folder: Path) -> None:
@@ -63,11 +66,11 @@ def _prepare(jars: Path, folder: Path) -> None:
         f"listeners=CONTROLLER://{HOST}:{controller_port},PLAINTEXT://{HOST}:{port}\n"
         f"log.dirs={data}\n"
     )
-    run(_java(jars, *_FORMAT, f"{settings}"))
+    run(_java(jars, *QUICK_START, *_FORMAT, f"{settings}"))
     shutil.copytree(data, _storage(folder))
     dump = f"-XX:ArchiveClassesAtExit={_classes(folder)}"
     with subprocess.Popen(
-        _java(jars, dump, "kafka.Kafka", f"{settings}"),
+        _java(jars, *QUICK_START, dump, "kafka.Kafka", f"{settings}"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -84,7 +87,7 @@ def _prepare(jars: Path, folder: Path) -> None:
 
 
 def _java(jars: Path, *arguments: str) -> list[str]:
-    return ["java", *_OPTIONS, "-cp", f"{jars}/*", *arguments]
+    return ["java", "-cp", f"{jars}/*", *arguments]
 
 
 def _classes(prepared: Path) -> Path:

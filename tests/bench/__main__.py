@@ -1,0 +1,40 @@
+"""Run benchmarks: all, or those named.
+
+python -m tests.bench [NAME ...] [--short] [--keep]
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+SIDE_BY_SIDE = ("group_calls",)
+"""Those that measure peers, keep results and have a short form."""
+
+
+def main() -> None:
+    """Run each in a process of its own. Fail if one has failed."""
+    folder = Path(__file__).parent
+    names = sorted(path.stem.removeprefix("bench_") for path in folder.glob("bench_*.py"))
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
+    parser.add_argument("--short", action="store_true", help="only those that have a short form")
+    parser.add_argument("--keep", action="store_true", help="replace the committed results")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(names):
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
+    failed = []
+    for name in options.names or (SIDE_BY_SIDE if options.short else names):
+        command = [sys.executable, f"{folder / f'bench_{name}.py'}"]
+        if name in SIDE_BY_SIDE:
+            command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
+        sys.stdout.write(f"== {name}\n")
+        sys.stdout.flush()
+        if subprocess.run(command, check=False).returncode:
+            failed.append(name)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

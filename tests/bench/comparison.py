@@ -1,0 +1,162 @@
+"""Rows of a benchmark: the same work by several servers in turn, and the ratios between them.
+
+A row's figures are medians over its rounds. A ratio is groupferry's figure divided by a peer's, the
+median over rounds in which both worked one after the other: the machine's other load hits both.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.bench.processes import Load, Requests, Server, load
+
+SUBJECT = "groupferry"
+REGRESSION = 2.0
+"""A ratio this many times its last committed value is a regression."""
+_RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How much is measured."""
+
+    name: str
+    rounds: int
+    work: float
+    """The share of a full round's requests."""
+    connections: Sequence[int]
+
+
+FULL = Form(name="full", rounds=5, work=1.0, connections=(1, 10, 100))
+SHORT = Form(name="short", rounds=5, work=0.06, connections=(1, 10))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One of the servers that do the same work."""
+
+    name: str
+    server: Server
+    requests: Requests
+    port: int | None = None
+    """Where its clients connect, if not at the server's own port."""
+
+
+@dataclass(slots=True)
+class Results:
+    """Figures and ratios of one run, by name."""
+
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Keyed by row, connections and arm."""
+    ratios: dict[str, float] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+    def note(self, row: str, samples: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
+        """Take the samples of a row by arm, and print their medians and ratios."""
+        for arm, each in samples.items():
+            medians = {name: statistics.median(s[name] for s in each) for name in each[0]}
+            self.figures[f"{row}, {arm}"] = medians
+            say(f"{row}, {arm}: " + ", ".join(f"{k} {v:,.4g}" for k, v in medians.items()))
+        for arm, each in samples.items():
+            if arm == SUBJECT or SUBJECT not in samples:
+                continue
+            pairs = [*zip(samples[SUBJECT], each, strict=True)]
+            for name in each[0].keys() & _COMPARED.keys():
+                key = f"{row}: {_COMPARED[name]}, {SUBJECT} / {arm}"
+                self.ratios[key] = statistics.median(
+                    ours[name] / theirs[name] for ours, theirs in pairs if theirs[name]
+                )
+
+    def skip(self, what: str) -> None:
+        """Note a peer that is missing."""
+        self.skipped.append(what)
+        say(f"skipped: {what}")
+
+
+_COMPARED = {"cpu_us": "CPU", "wall_us": "wall", "cpu_s_per_gb": "CPU", "kib": "memory"}
+"""Figures that make ratios. All are costs: more is worse."""
+
+
+def compare(results: Results, row: str, arms: Sequence[Arm], form: Form, *, count: int) -> None:
+    """Measure a row with each number of connections. `count` is the number of requests of a full
+    round; the warm-up has as many again."""
+    for connections in form.connections:
+        compare_at(
+            results, row, arms, connections, rounds=form.rounds, count=int(count * form.work)
+        )
+
+
+def compare_at(
+    results: Results, row: str, arms: Sequence[Arm], connections: int, *, rounds: int, count: int
+) -> None:
+    """Measure a row with one number of connections."""
+    with ExitStack() as stack:
+        loads: dict[str, Load] = {
+            arm.name: stack.enter_context(load(arm.server, arm.requests, connections, arm.port))
+            for arm in arms
+        }
+        for each in loads.values():
+            each.measure(count)
+        samples: dict[str, list[Mapping[str, float]]] = {name: [] for name in loads}
+        for _ in range(rounds):
+            for name, each in loads.items():
+                samples[name].append(asdict(each.measure(count)))
+    plural = "s" if connections > 1 else ""
+    results.note(f"{row}, {connections} connection{plural}", samples)
+
+
+def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:
+    """Run a benchmark as a command: print its rows, write them to a file, and compare the ratios
+    with those last committed. A regression ends with status 1."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--short", action="store_true", help="fewer rows, rounds and requests")
+    parser.add_argument(
+        "--keep", action="store_true", help="write to the committed file, not beside it"
+    )
+    options = parser.parse_args()
+    form = SHORT if options.short else FULL
+    results = Results()
+    measure(results, form)
+    committed = _RESULTS / f"{name}-{form.name}.json"
+    before = json.loads(committed.read_text())["ratios"] if committed.exists() else {}
+    written = committed if options.keep else committed.with_suffix(".latest.json")
+    written.write_text(json.dumps({"machine": _machine(), **asdict(results)}, indent=2) + "\n")
+    regressions = print_ratios(results.ratios, before)
+    if regressions:
+        sys.exit(f"{len(regressions)} ratios are {REGRESSION:g} times their last committed value")
+
+
+def print_ratios(ratios: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
+    """Print the ratios beside the earlier ones, and return the names of those that regressed."""
+    regressions = []
+    for key, ratio in ratios.items():
+        line = f"{key}: {ratio:.2f}"
+        if key in before:
+            line += f" (before: {before[key]:.2f})"
+            if ratio >= REGRESSION * before[key]:
+                regressions.append(key)
+                line += " REGRESSION"
+        say(line)
+    return regressions
+
+
+def _machine() -> dict[str, object]:
+    return {
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "architecture": platform.machine(),
+    }
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

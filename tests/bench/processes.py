@@ -1,0 +1,210 @@
+"""The processes of a benchmark: compiled programs, servers under load, the load itself.
+
+A peer that this machine lacks raises `PeerMissing` with its name; the benchmark goes on without it.
+"""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.installs import installed, run
+from tests.support.ports import HOST, free_port, is_open
+
+START_LIMIT_S = 60
+_LOOK_INTERVAL_S = 0.05
+_NATIVE = Path(__file__).parent / "native"
+_CLONE_NEWNET = 0x40000000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+_CPUCLOCK_SCHED = 2
+_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
+
+
+class PeerMissing(Exception):
+    """A peer that this machine cannot run."""
+
+
+def compiled(name: str) -> Path:
+    """The program made from `native/NAME.c`, compiled once per source."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise PeerMissing(f"{name}: there is no C compiler (cc)")
+    source = _NATIVE / f"{name}.c"
+
+    def compile_to(folder: Path) -> None:
+        run([compiler, "-O2", "-Wall", "-Wextra", "-o", f"{folder / name}", f"{source}"])
+
+    return installed(f"bench-{name}", source.read_bytes(), compile_to) / name
+
+
+def enter_private_network() -> bool:
+    """Move this process, which must have one thread, into a network of its own with a loopback, so
+    that no other traffic and no congestion control for long distances distorts the figures. False
+    where that needs more rights."""
+    if ctypes.CDLL(None).unshare(_CLONE_NEWNET):
+        return False
+    with socket.socket() as any_socket:
+        request = struct.pack("16sh14x", b"lo", 0)
+        _, flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+    Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text("reno")
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A process that answers at a port of the loopback."""
+
+    port: int
+    pid: int
+
+    @property
+    def cpu_ns(self) -> int:
+        """The processor time of all its threads, ended ones too, as the scheduler counted it."""
+        return time.clock_gettime_ns((~self.pid << 3) | _CPUCLOCK_SCHED)
+
+
+@contextmanager
+def running(name: str, command: Sequence[str], port: int) -> Iterator[Server]:
+    """Run a server within the block, once its port is open. It does not outlive this process."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={k: v for k, v in os.environ.items() if not k.startswith("GROUPFERRY_")},
+            preexec_fn=die_with_parent,  # noqa: PLW1509  # this process may be killed
+        )
+        try:
+            end_s = time.monotonic() + START_LIMIT_S
+            while not is_open(port):
+                if process.poll() is not None or time.monotonic() > end_s:
+                    output.seek(0)
+                    sys.exit(f"{name} did not start: {output.read().decode(errors='replace')}")
+                time.sleep(_LOOK_INTERVAL_S)
+            yield Server(port=port, pid=process.pid)
+            if process.poll() is not None:
+                output.seek(0)
+                sys.exit(f"{name} ended: {output.read().decode(errors='replace')}")
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def gateway(upstream: str, *flags: str) -> Iterator[Server]:
+    """`groupferry serve`, with its state in a file."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="groupferry-bench-") as folder:
+        command = [
+            *(sys.executable, "-m", "gateway", "serve", f"--upstream={upstream}"),
+            *(f"--listen={HOST}:{port}", f"--state-dir={folder}", "--log-format=json"),
+            *("--max-connections=9000", "--max-connections-per-address=9000", *flags),
+        ]
+        with running("groupferry", command, port) as server:
+            yield server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """Prepared requests, and what their answers must be like."""
+
+    frames: Sequence[bytes]
+    answer_bytes: int
+    """The size of an answer, with its size field."""
+    error_at: int = -1
+    """The place of the error code in an answer, which must be 0; -1 if it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What a number of requests cost."""
+
+    wall_us: float
+    """Wall time per request."""
+    cpu_us: float
+    """The server's processor time per request."""
+    median_us: float
+    p99_us: float
+    worst_p99_us: float
+    """The p99 of the slowest connection."""
+
+
+class Load:
+    """Connections that send requests to a server, each the next one after its answer."""
+
+    def __init__(self, process: "subprocess.Popen[str]", server: Server) -> None:
+        self._process = process
+        self._server = server
+
+    def measure(self, count: int) -> Sample:
+        """Send this many requests over all connections."""
+        assert self._process.stdin is not None
+        before_ns = self._server.cpu_ns
+        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.flush()
+        wall, median, p99, worst = map(int, self._line().split())
+        cpu = self._server.cpu_ns - before_ns
+        return Sample(
+            wall_us=wall / count / 1000,
+            cpu_us=cpu / count / 1000,
+            median_us=median / 1000,
+            p99_us=p99 / 1000,
+            worst_p99_us=worst / 1000,
+        )
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            assert self._process.stderr is not None
+            sys.exit(f"port {self._server.port}: {self._process.stderr.read().strip()}")
+        return line
+
+    def until_ready(self) -> None:
+        """Wait until every connection has had its first answer."""
+        assert self._line() == "ready\n"
+
+
+@contextmanager
+def load(
+    server: Server, requests: Requests, connections: int, port: int | None = None
+) -> Iterator[Load]:
+    """Connections to the server, or to another of its ports, for the length of the block."""
+    with tempfile.NamedTemporaryFile() as frames:
+        frames.write(b"".join(requests.frames))
+        frames.flush()
+        command = [
+            *(f"{compiled('load')}", f"{port or server.port}", f"{connections}"),
+            *(f"{requests.answer_bytes}", f"{requests.error_at}", frames.name),
+        ]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509  # this process may be killed
+        ) as process:
+            try:
+                sending = Load(process, server)
+                sending.until_ready()
+                yield sending
+            finally:
+                process.kill()
+
+
+def die_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)

@@ -1,0 +1,30 @@
+"""The ratios of a benchmark, and the guard against regressions."""
+
+from tests.bench.comparison import Results, print_ratios
+
+ROW = "Heartbeat, 1 connection"
+
+
+def ratio_of(ours: list[float], theirs: list[float]) -> float:
+    """The ratio of processor times in these rounds."""
+    results = Results()
+    samples = {
+        "echo": [{"cpu_us": each} for each in theirs],
+        "groupferry": [{"cpu_us": each} for each in ours],
+    }
+    results.note(ROW, samples)
+    (ratio,) = results.ratios.values()
+    return ratio
+
+
+def test_a_ratio_compares_rounds_that_ran_one_after_the_other() -> None:
+    """Other load that slows one round down slows both servers down."""
+    assert ratio_of([20, 80, 22], [10, 40, 10]) == 2
+
+
+def test_a_ratio_twice_the_committed_one_is_a_regression() -> None:
+    assert print_ratios({"a": 4.0, "b": 3.9}, {"a": 2.0, "b": 2.0}) == ["a"]
+
+
+def test_a_new_ratio_is_no_regression() -> None:
+    assert print_ratios({"a": 4.0}, {}) == []
