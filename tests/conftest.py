@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+import structlog
 from xdist.remote import Producer
 
 from tests.support.effort import examples
@@ -66,6 +67,24 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByShareOrFile:
     """Choose the scheduler."""
     return ByShareOrFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def _no_bug_is_logged() -> Iterator[None]:
+    """Fail a test in which the gateway logged a traceback, which only bugs have. A test that means
+    to cause one captures the log."""
+    bugs: list[structlog.typing.EventDict] = []
+
+    def note(_logger: object, _level: str, line: structlog.typing.EventDict) -> Any:
+        if line.get("exc_info"):
+            bugs.append(line)
+        return line
+
+    processors = structlog.get_config()["processors"]
+    processors.insert(0, note)
+    yield
+    processors.remove(note)
+    assert not bugs
 
 
 @pytest.fixture(scope="session", params=["spark"])

@@ -129,9 +129,11 @@ async def test_an_internal_error_in_a_batch_spares_earlier_requests(
         later = await Pending.start(groups, lambda: groups.native("c"))
         break_engine(monkeypatch, HeartbeatReceived, InvariantError("a bug"))
         assert groups.log.gate is not None
-        groups.log.gate.set()
-        for pending in (*joining, beat, later):
-            await pending.done.wait()
+        with capture_logs() as lines:
+            groups.log.gate.set()
+            for pending in (*joining, beat, later):
+                await pending.done.wait()
+        assert "group_failed" in [line["event"] for line in lines]
         replies = [cast(Reply, pending.reply) for pending in (*joining, beat, later)]
         assert [reply.error for reply in replies] == [
             ErrorCode.NONE,

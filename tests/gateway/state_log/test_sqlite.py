@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from coordinator.interface.records import DurableRecord, TargetAssignmentMetadata
 from gateway.state_log.compacted import CompactedLog
@@ -178,8 +179,9 @@ async def test_a_bug_in_the_writer_leaves_the_batch_in_doubt(
         await log.append(GROUP, [epoch(1)])
         with monkeypatch.context() as patched:
             patched.setattr(log._writer, "write", write)
-            with pytest.raises(StateLogUnsure, match="a bug"):
+            with pytest.raises(StateLogUnsure, match="a bug"), capture_logs() as lines:
                 await log.append(GROUP, [epoch(2)])
+        assert [line["event"] for line in lines] == ["state_log_failed"]
         before = log._writer.head.transactions
         assert await log.read(GROUP) == (epoch(1),)
         assert log._writer.head.transactions == before + 1
