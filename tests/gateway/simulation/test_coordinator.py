@@ -1,6 +1,6 @@
 """The coordinator of the simulated cluster, beyond what the anchor's own tests show."""
 
-from gateway.hosting.identity import AnchorIds
+from gateway.hosting.identity import INSTANCE_ID, AnchorIds
 from gateway.hosting.standing import Nobody, Occupants
 from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.error_codes import ErrorCode
@@ -15,7 +15,9 @@ def coordinator_with(**group: object) -> FakeCoordinator:
 
 def test_only_the_present_ids_may_commit() -> None:
     """The member id fences a predecessor, the generation a member that has not rejoined."""
-    coordinator = coordinator_with(member_id="a-2", generation=3, is_synced=True)
+    coordinator = coordinator_with(
+        member_id="a-2", instance_id=INSTANCE_ID, generation=3, is_synced=True
+    )
 
     def code(member_id: str, generation: int) -> int:
         ids = AnchorIds(member_id=member_id, generation=generation)
