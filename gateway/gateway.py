@@ -23,11 +23,16 @@ from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.journal import Journal, Sinks
+from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.forgetting import Forgetting
+from gateway.groups.group_driver import Services
 from gateway.groups.groups import Groups
+from gateway.groups.regex_resolver import RegexResolver
+from gateway.hosting.group import HostingRules
 from gateway.hosting.identity import Gateway
+from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.standing import StandingRules
 from gateway.observers.offset_reporter import OffsetReporter
@@ -98,20 +103,15 @@ async def run_gateway(
             connections = CoordinatorConnections(cluster)
             complain = _complainer()
             per_address = config.max_groups_per_address or config.max_groups
-            hosted_groups = Groups(
+            rules = HostingRules(
                 config=groups,
-                cluster=cluster,
-                look=look,
-                coordinator_of=coordinators.node_of,
-                ask_coordinator=connections.ask,
                 standing=StandingRules(
                     gateway=Gateway(log_id=state_log.id, run_id=uuid4().hex),
                     longest_session_ms=groups.longest_session_ms,
                     forward_patterns=config.forward_patterns,
                 ),
                 can_anchor=can_hold,
-                linger_s=config.anchor_linger_s,
-                state_log=state_log,
+                linger_ms=round(config.anchor_linger_s * 1000),
                 hosted=Room(
                     "hosted",
                     groups_max=config.max_groups,
@@ -124,10 +124,24 @@ async def run_gateway(
                     groups_per_address_max=ANCHORS_PER_GROUP * per_address,
                     complain=complain,
                 ),
-                nursery=nursery,
+                pauses=Pauses(
+                    clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
+                ),
+            )
+            services = Services(
+                clock=clock,
+                cluster=cluster,
+                look=look,
+                state_log=state_log,
                 journal=journal,
                 offsets=offsets,
+                resolver=RegexResolver(cluster),
+                aside=Aside(),
+                coordinator_of=coordinators.node_of,
+                ask_coordinator=connections.ask,
+                nursery=nursery,
             )
+            hosted_groups = Groups(rules, services)
             service = GroupService(
                 hosted_groups,
                 coordinators,
@@ -200,3 +214,7 @@ def _complainer() -> Callable[[str, str, int], None]:
         complaints.tell("groups_refused", client_host, reason=why, limit=limit)
 
     return complain
+
+
+def _tell_pause(length_ms: int, grace_ms: int) -> None:
+    log.warning("gateway_paused", length_ms=length_ms, grace_ms=grace_ms)

@@ -12,15 +12,16 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.topic_names import topics_of_group, topics_of_request
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import RegexesResolved
 from coordinator.interface.topics import Topics
+from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import Told
 from gateway.events.group_events import TopicsGone
 from gateway.events.journal import Journal, last_events
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
+from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.hosting.answers import Situation
@@ -60,7 +61,6 @@ from gateway.hosting.inputs import (
     WriteFailed,
     Written,
 )
-from gateway.hosting.standing import Found
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
@@ -79,20 +79,18 @@ DoErrand = Callable[[Errand], Awaitable[Input]]
 class Services:
     """What the drivers of all groups use."""
 
-    config: GroupConfig
     clock: Clock
+    cluster: Cluster
+    look: ClusterLook
     state_log: StateLog
     journal: Journal
     offsets: OffsetReporter
     resolver: RegexResolver
     aside: Aside
-    look: Callable[[str], Awaitable[Found]]
     coordinator_of: Callable[[str], Awaitable[int]]
     """The node id of a group's coordinator. Raises UpstreamError."""
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
-    make_room: Callable[[], None]
-    """Called when a group was refused for lack of a place."""
     nursery: trio.Nursery
 
 
@@ -102,16 +100,18 @@ class GroupDriver:
     def __init__(
         self,
         group: HostedGroup,
-        topics: TopicsImage,
         services: Services,
         *,
         idle: Callable[[str], None],
+        crowded: Callable[[], None],
     ) -> None:
-        """`idle` learns the id of the group while nothing of it is in memory."""
+        """`idle` learns the id of the group while nothing of it is in memory; `crowded` is called
+        when the group was refused for lack of a place."""
         self.group = group
-        self.topics = topics
+        self.topics = TopicsImage(services.cluster)
         self._services = services
         self._idle = idle
+        self._crowded = crowded
         self._inputs: deque[Input] = deque()
         self._is_feeding = False
         self._is_refreshing = False
@@ -138,7 +138,7 @@ class GroupDriver:
         self.feed(Asked(call))
         answer = await self._attend(call, do) if call.answer is None else call.answer
         if isinstance(answer, Refused) and answer.situation is Situation.TOO_MANY_GROUPS:
-            self._services.make_room()
+            self._crowded()
         return answer
 
     async def _attend(self, call: Call, do: DoErrand | None) -> Answer:
@@ -295,7 +295,7 @@ class GroupDriver:
     async def _answer(self, effect: Effect) -> Input | None:
         match effect:
             case Look():
-                return Looked(await self._services.look(self.group.group_id))
+                return Looked(await self._services.look.look(self.group.group_id))
             case Load():
                 return await self._load()
             case Write(batch):
@@ -338,7 +338,7 @@ class GroupDriver:
         self._resolving.cancel()
         group_id, services = self.group.group_id, self._services
         try:
-            engine = GroupEngine(group_id, services.config)
+            engine = GroupEngine(group_id, self.group.rules.config)
             records = await services.state_log.read(group_id)
             engine.load(records, now_ms=services.clock.now_ms())
             services.journal.take_up(group_id, await services.state_log.last_events(group_id))

@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Set
 
 import structlog
 import trio
@@ -11,19 +11,11 @@ from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.load import has_group, has_members, overrides_in
 from coordinator.handlers.group_configs import describe as describe_configs
-from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import Happening, LeaveGroupReceived, Leaver
+from coordinator.interface.events import LeaveGroupReceived, Leaver
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
-from gateway.cluster.cluster import Cluster
-from gateway.events.journal import Journal
-from gateway.groups.aside import Aside
-from gateway.groups.clock import Clock
-from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
-from gateway.groups.regex_resolver import RegexResolver
-from gateway.groups.topics_image import TopicsImage
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import (
     Answer,
@@ -34,14 +26,10 @@ from gateway.hosting.calls import (
     Released,
 )
 from gateway.hosting.group import HostedGroup, HostingRules
-from gateway.hosting.inputs import Ending, Happened, Resumed, SeenForeign
-from gateway.hosting.log_health import LogHealth
-from gateway.hosting.pauses import Pauses
-from gateway.hosting.room import Room, TooManyGroups
-from gateway.hosting.standing import HERE, Found, Standing, StandingRules, Verdict
-from gateway.observers.offset_reporter import OffsetReporter
-from gateway.state_log.log import StateLog, StateLogError
-from kafka_codecs.declaration import Struct
+from gateway.hosting.inputs import Ending, Resumed
+from gateway.hosting.room import TooManyGroups
+from gateway.hosting.standing import HERE, Found, Standing, Verdict
+from gateway.state_log.log import StateLogError
 from kafka_codecs.describe_groups import DescribedGroup
 
 RESUME_RETRY_S = 1.0
@@ -76,59 +64,13 @@ class GroupFailed(Exception):
 class Groups:
     """Makes a group at its first request, and forgets it when nothing of it is in memory."""
 
-    def __init__(
-        self,
-        *,
-        config: GroupConfig,
-        cluster: Cluster,
-        look: ClusterLook,
-        coordinator_of: Callable[[str], Awaitable[int]],
-        ask_coordinator: Callable[[int, Struct], Awaitable[Struct]],
-        standing: StandingRules,
-        can_anchor: bool,
-        linger_s: float,
-        state_log: StateLog,
-        hosted: Room,
-        anchored: Room,
-        nursery: trio.Nursery,
-        journal: Journal,
-        offsets: OffsetReporter,
-    ) -> None:
-        """`hosted` and `anchored` limit the groups in memory and their anchors."""
-        clock = Clock()
-        self._config = config
-        self._cluster = cluster
-        self._look = look
-        self._state_log = state_log
-        self._nursery = nursery
-        self._journal = journal
-        self._clock = clock
-        self._rules = HostingRules(
-            config=config,
-            standing=standing,
-            can_anchor=can_anchor,
-            linger_ms=round(linger_s * 1000),
-            hosted=hosted,
-            anchored=anchored,
-            log_health=LogHealth(),
-            pauses=Pauses(
-                clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms, on_pause=_tell_pause
-            ),
-        )
-        self._services = Services(
-            config=config,
-            clock=clock,
-            state_log=state_log,
-            journal=journal,
-            offsets=offsets,
-            resolver=RegexResolver(cluster),
-            aside=Aside(),
-            look=look.look,
-            coordinator_of=coordinator_of,
-            ask_coordinator=ask_coordinator,
-            make_room=self._make_room,
-            nursery=nursery,
-        )
+    def __init__(self, rules: HostingRules, services: Services) -> None:
+        self._rules = rules
+        self._services = services
+        self._config = rules.config
+        self._state_log = services.state_log
+        self._journal = services.journal
+        self._clock = services.clock
         self._drivers: dict[str, GroupDriver] = {}
         self._standings: dict[str, Standing] = {}
         self._is_ending = False
@@ -229,7 +171,7 @@ class Groups:
         self._look_for_room_ms = now_ms + round(LOOK_FOR_ROOM_S * 1000)
         for group_id, driver in self._drivers.items():
             if driver.group.engine.has_stalled(now_ms):
-                self._nursery.start_soon(self._dissolve, group_id, driver)
+                self._services.nursery.start_soon(self._dissolve, group_id, driver)
 
     async def _dissolve(self, group_id: str, driver: GroupDriver) -> None:
         """Remove all members of a classic group, as if each had left."""
@@ -264,14 +206,6 @@ class Groups:
         """Whether the group's only member in the cluster is an anchor with our state log."""
         return self._standing(told.group_id).is_ours(told)
 
-    def note_foreign(self, group_id: str, why: str) -> None:
-        """The cluster has admitted a member with another embedded protocol."""
-        self.driver(group_id).feed(SeenForeign(why))
-
-    def note(self, group_id: str, event: Happening) -> None:
-        """Tell the engine of something that is not a request."""
-        self.driver(group_id).feed(Happened(event))
-
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
         return not self.is_live(group_id) and self._standing(group_id).is_forwarded
@@ -288,7 +222,7 @@ class Groups:
                     unknown.append(group_id)
                 else:
                     verdicts[group_id] = verdict
-            for group_id, found in (await self._look.look_at(unknown)).items():
+            for group_id, found in (await self._services.look.look_at(unknown)).items():
                 verdicts[group_id] = self._verdict_on(group_id, found)
             await trio.lowlevel.checkpoint()
         return verdicts
@@ -414,9 +348,7 @@ class Groups:
                 self._rules,
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
-            driver = GroupDriver(
-                group, TopicsImage(self._cluster), self._services, idle=self._forget
-            )
+            driver = GroupDriver(group, self._services, idle=self._forget, crowded=self._make_room)
             self._drivers[group_id] = driver
             if self._is_ending:
                 driver.feed(Ending())
@@ -447,7 +379,3 @@ def checked(answer: Answer) -> Reply:
     if isinstance(answer, Reply):
         return answer
     raise TypeError(f"{answer} is no reply of the engine")
-
-
-def _tell_pause(length_ms: int, grace_ms: int) -> None:
-    log.warning("gateway_paused", length_ms=length_ms, grace_ms=grace_ms)

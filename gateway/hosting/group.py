@@ -9,7 +9,7 @@ until it has certainly ended.
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from coordinator.interface.config import GroupConfig
@@ -69,7 +69,7 @@ class HostingRules:
     """The places for groups in memory."""
     anchored: Room
     """The places for anchors."""
-    log_health: LogHealth
+    log_health: LogHealth = field(default_factory=LogHealth)
     pauses: Pauses
 
 
@@ -80,7 +80,7 @@ class HostedGroup:
     def __init__(self, standing: Standing, rules: HostingRules, *, spread: float = 1.0) -> None:
         """`spread`: this group's factor on the anchor's heartbeat interval."""
         self.group_id = group_id = standing.group_id
-        self._rules = rules
+        self.rules = rules
         self._effects: list[Effect] = []
         self.standing = standing
         self.engine = LoggedEngine(
@@ -170,13 +170,13 @@ class HostedGroup:
                 self.engine.load_failed(why, now_ms)
                 self._seen = None
             case inputs.Written():
-                self._rules.log_health.note(is_healthy=True, now_ms=now_ms)
+                self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
                 self.engine.written(now_ms)
             case inputs.Forgotten():
                 self.engine.forgotten()
             case inputs.WriteFailed(damage):
                 if damage is not inputs.Damage.REFUSED:
-                    self._rules.log_health.note(is_healthy=False, now_ms=now_ms)
+                    self.rules.log_health.note(is_healthy=False, now_ms=now_ms)
                 self.engine.write_failed(damage, now_ms)
             case inputs.Computed(error):
                 self.engine.computed(error, now_ms)
@@ -253,7 +253,7 @@ class HostedGroup:
         """Free what only members and calls need."""
         self.engine.unload_if_quiet()
         if self._has_place and self.engine.phase is LogPhase.UNLOADED:
-            self._rules.hosted.give_back(self.group_id)
+            self.rules.hosted.give_back(self.group_id)
             self._has_place = False
 
     # -- a call, until the engine has it ---------------------------------------------------------
@@ -327,7 +327,7 @@ class HostedGroup:
     def _is_held(self) -> bool:
         """Whether the group has members and its anchor, so that another member takes nothing."""
         return self.engine.is_live and (
-            not self._rules.can_anchor or self.anchor.phase is AnchorPhase.STABLE
+            not self.rules.can_anchor or self.anchor.phase is AnchorPhase.STABLE
         )
 
     def _check(self, call: Call, now_ms: int) -> None:
@@ -358,7 +358,7 @@ class HostedGroup:
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
         is_first = call.give_up_ms is None
-        if is_first and not (self.engine.is_live or self._rules.log_health.may_begin(now_ms)):
+        if is_first and not (self.engine.is_live or self.rules.log_health.may_begin(now_ms)):
             self._refuse(call, Situation.LOG_FAILED)
             return
         patience_ms = MEMBER_PATIENCE_MS if self.engine.is_live else JOIN_PATIENCE_MS
@@ -434,7 +434,7 @@ class HostedGroup:
             return
         if call.answer is not None:
             return
-        if call.is_placed or not self._rules.can_anchor:
+        if call.is_placed or not self.rules.can_anchor:
             self._finish(call, outcome)
         elif grants_partitions(outcome):  # to a member that may have gone again since
             if self.anchor.is_here or self._need_anchor(call, now_ms):
@@ -490,7 +490,7 @@ class HostedGroup:
         if not accepted:
             self._finish(call, Failed() if call.has_failed else call.outcomes)
             return
-        if not self._rules.can_anchor:
+        if not self.rules.can_anchor:
             self._commits.send(call, accepted, None, now_ms)
             return
         if call.is_overtaken:
@@ -540,7 +540,7 @@ class HostedGroup:
         because they queue one behind the other.
         """
         has_given_way = call.give_up_ms is not None and self.anchor.has_given_way
-        if not self._rules.can_anchor:
+        if not self.rules.can_anchor:
             return NO_IDS
         if has_given_way or self._is_ending:
             why = self.anchor.why if has_given_way else "the gateway is shutting down"
@@ -558,7 +558,7 @@ class HostedGroup:
         """Start the anchor if there is none, and keep it. Refuses the call if there is no room."""
         if not self.anchor.is_here:
             try:
-                self._rules.anchored.check(call.client_host)
+                self.rules.anchored.check(call.client_host)
             except TooManyGroups as error:
                 self._refuse(call, Situation.NOT_ANCHORED, str(error))
                 return False
@@ -600,7 +600,7 @@ class HostedGroup:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
         process left an anchor, first take its place."""
         is_there: bool | None = self.anchor.is_here
-        if self._rules.can_anchor and not (is_there or call.has_dropped):
+        if self.rules.can_anchor and not (is_there or call.has_dropped):
             is_there = self.standing.is_left_behind(call, now_ms)
         if is_there is None:
             self._wait_for_look(call)
@@ -653,18 +653,18 @@ class HostedGroup:
     def _take_place(self, call: Call) -> bool:
         """Count the group towards the limits. Refuses the call if there is no room."""
         try:
-            self._rules.hosted.check(call.client_host)
+            self.rules.hosted.check(call.client_host)
         except TooManyGroups as error:
             self._refuse(call, Situation.TOO_MANY_GROUPS, str(error))
             return False
-        self._rules.hosted.take(self.group_id, call.client_host)
+        self.rules.hosted.take(self.group_id, call.client_host)
         self._has_place = True
         return True
 
     def _resume(self) -> None:
         """Load the group at the start of the gateway."""
         if self.engine.phase is LogPhase.UNLOADED:
-            self._rules.hosted.take(self.group_id, None)
+            self.rules.hosted.take(self.group_id, None)
             self._has_place = True
             self.engine.load()
 

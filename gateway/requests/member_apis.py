@@ -6,6 +6,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import Groups, checked
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded, Refused
+from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.standing import STREAMS_PROTOCOL
 from gateway.requests import messages
 from gateway.requests.coordinators import Coordinators
@@ -54,7 +55,7 @@ class MemberApis:
         match message, told:
             case JoinGroupRequest(), JoinGroupResponse(error_code=0):
                 why = f"it uses the protocol {message.protocol_type}/{told.protocol_name}"
-                self._groups.note_foreign(message.group_id, why)
+                self._groups.driver(message.group_id).feed(SeenForeign(why))
             case _:
                 pass
 

@@ -38,19 +38,13 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.topics import Partition, Topics
 from gateway.events.journal import Journal
-from gateway.groups.clock import Clock
-from gateway.groups.cluster_look import ClusterLook
-from gateway.groups.groups import Groups
-from gateway.hosting.identity import Gateway
 from gateway.hosting.room import Room
-from gateway.hosting.standing import StandingRules
-from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
 from tests.support.group_values import topic_id
-from tests.support.hosted_groups import ScriptedCluster
+from tests.support.hosted_groups import ScriptedCluster, make_groups
 from tests.support.kafka_broker import running_kafka
 
 KINDS = ("memory", "sqlite", "kafka")
@@ -211,27 +205,9 @@ async def measure_joining(log: StateLog) -> str:
     """Many native members join one group at once, through the group's driver."""
     cluster = ScriptedCluster(foo=JOINING)
     async with trio.open_nursery() as nursery:
-        config = GroupConfig()
-        journal = Journal(log.id)
-        look = ClusterLook(cluster)
-        groups = Groups(
-            config=config,
-            cluster=cluster,
-            look=look,
-            coordinator_of=cluster.coordinator_of,
-            ask_coordinator=cluster.ask,
-            standing=StandingRules(
-                gateway=Gateway(log_id=log.id, run_id="bench"),
-                longest_session_ms=config.longest_session_ms,
-            ),
-            can_anchor=False,
-            linger_s=0,
-            state_log=log,
-            hosted=Room("hosted", groups_max=1, groups_per_address_max=1),
-            anchored=Room("anchored", groups_max=0, groups_per_address_max=0),
-            nursery=nursery,
-            journal=journal,
-            offsets=OffsetReporter(journal.tell, Clock().now_ms),
+        hosted = Room("hosted", groups_max=1, groups_per_address_max=1)
+        groups = make_groups(
+            nursery, GroupConfig(), hosted, cluster=cluster, log=log, journal=Journal(log.id)
         )
 
         async def join(number: int) -> None:

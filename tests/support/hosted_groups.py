@@ -47,19 +47,23 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
 from gateway.events.journal import Journal, Sinks
+from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
-from gateway.groups.group_driver import GroupDriver
+from gateway.groups.group_driver import GroupDriver, Services
 from gateway.groups.groups import GroupRefused, Groups
+from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Commit, Commits, Errand, Refused
+from gateway.hosting.group import HostingRules
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import LOST, Input, Stored
+from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.standing import StandingRules
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import LastEvents, LogRecord
-from gateway.state_log.log import StateLogError, StateLogRefused
+from gateway.state_log.log import StateLog, StateLogError, StateLogRefused
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
@@ -215,6 +219,45 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
     )
 
 
+def make_groups(
+    nursery: trio.Nursery,
+    config: GroupConfig,
+    hosted: Room,
+    *,
+    cluster: Cluster,
+    log: StateLog,
+    journal: Journal,
+) -> Groups:
+    """The groups of a gateway in front of this cluster, without anchors."""
+    clock = Clock()
+    rules = HostingRules(
+        config=config,
+        standing=StandingRules(
+            gateway=Gateway(log_id=log.id, run_id="run"),
+            longest_session_ms=config.longest_session_ms,
+        ),
+        can_anchor=False,
+        linger_ms=60_000,
+        hosted=hosted,
+        anchored=Room("anchored", groups_max=0, groups_per_address_max=0),
+        pauses=Pauses(clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms),
+    )
+    services = Services(
+        clock=clock,
+        cluster=cluster,
+        look=ClusterLook(cluster),
+        state_log=log,
+        journal=journal,
+        offsets=OffsetReporter(journal.tell, clock.now_ms),
+        resolver=RegexResolver(cluster),
+        aside=Aside(),
+        coordinator_of=cluster.coordinator_of,
+        ask_coordinator=cluster.ask,
+        nursery=nursery,
+    )
+    return Groups(rules, services)
+
+
 class HostedGroups:
     """All groups of a gateway, and requests of clients to one of them."""
 
@@ -239,34 +282,18 @@ class HostedGroups:
         self.journal = journal = Journal(
             self.log.id, Sinks(listener=self._hear), now_ms=Clock().now_ms
         )
-        self.offsets = OffsetReporter(journal.tell, Clock().now_ms)
-        self.look = ClusterLook(self.cluster)
-        self.table = Groups(
-            config=config,
-            cluster=self.cluster,
-            look=self.look,
-            coordinator_of=self.cluster.coordinator_of,
-            ask_coordinator=self.cluster.ask,
-            standing=StandingRules(
-                gateway=Gateway(log_id=self.log.id, run_id="run"),
-                longest_session_ms=config.longest_session_ms,
+        hosted = Room(
+            "hosted",
+            groups_max=max_groups,
+            groups_per_address_max=max_groups_per_address or max_groups,
+            complain=lambda client_host, why, limit: Complaints().tell(
+                "groups_refused", client_host, reason=why, limit=limit
             ),
-            can_anchor=False,
-            linger_s=60,
-            state_log=self.log,
-            hosted=Room(
-                "hosted",
-                groups_max=max_groups,
-                groups_per_address_max=max_groups_per_address or max_groups,
-                complain=lambda client_host, why, limit: Complaints().tell(
-                    "groups_refused", client_host, reason=why, limit=limit
-                ),
-            ),
-            anchored=Room("anchored", groups_max=0, groups_per_address_max=0),
-            nursery=nursery,
-            journal=journal,
-            offsets=self.offsets,
         )
+        self.table = make_groups(
+            nursery, config, hosted, cluster=self.cluster, log=log, journal=journal
+        )
+        self.look, self.offsets = self.table._services.look, self.table._services.offsets
         nursery.start_soon(self.table.watch_pauses)
 
     def _hear(self, event: GatewayEvent) -> None:

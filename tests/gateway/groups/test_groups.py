@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
+from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogUnreadable
@@ -100,7 +101,7 @@ async def test_a_group_with_hosted_members_stays_hosted(autojump_clock: MockCloc
     """The cluster is not even asked."""
     async with hosted_groups() as groups:
         await groups.native("n")
-        groups.table.note_foreign(GROUP, "somebody said so")
+        groups.driver().feed(SeenForeign("somebody said so"))
         groups.cluster.coordinator_questions.clear()
         assert (await groups.table.verdicts((GROUP,)))[GROUP].mode is Mode.HOSTED
         assert groups.table.is_live(GROUP)
