@@ -95,6 +95,8 @@ class Anchor:
         """Whether the anchor ended because another member holds the group."""
         self.wants_look = False
         """Whether it waits for a look at the cluster."""
+        self.was_replaced = False
+        """Whether another gateway with our state log has replaced it."""
         self.sent = 0
         """Counts the requests that confirm the anchor when they are answered."""
         self.confirmed = 0
@@ -121,7 +123,6 @@ class Anchor:
         self._beat_at_ms = 0
         self._is_dropped = False
         self._must_look = False
-        self._was_replaced = False
         self._reported: str | None = None
         self._strays: dict[Token, str] = {}
         self._session_timeouts_ms = list(SESSION_TIMEOUTS_MS)
@@ -137,11 +138,6 @@ class Anchor:
         """How long the anchor has not held the group; 0 while it holds it."""
         is_stable = self.phase is AnchorPhase.STABLE
         return max(0, now_ms - (self._held_until_ms if is_stable else self._lost_ms))
-
-    @property
-    def was_replaced(self) -> bool:
-        """Whether another gateway with our state log has replaced the anchor."""
-        return self._was_replaced
 
     def need(self, now_ms: int, *, is_live: bool = False, client_host: str | None = None) -> None:
         """Keep the anchor for at least the linger time from now on; begin to join if there is none,
@@ -224,7 +220,7 @@ class Anchor:
         self.wants_look = False
         match mode:
             case Mode.HOSTED:
-                self._must_look = self._was_replaced = False
+                self._must_look = self.was_replaced = False
             case Mode.UNKNOWN:
                 self._back_off(now_ms)
             case _:
@@ -438,7 +434,7 @@ class Anchor:
         if self.phase is not AnchorPhase.ABSENT:
             self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
         self._room.give_back(self._group_id)
-        self.is_here = self._is_dropped = self._must_look = self._was_replaced = False
+        self.is_here = self._is_dropped = self._must_look = self.was_replaced = False
         self._reported = None
 
     def _lost_over(self, api: str, error_code: int, now_ms: int) -> bool:
@@ -457,7 +453,7 @@ class Anchor:
         else:
             self.why = f"the anchor rejoins: {lost.why}"
         self._must_look |= lost.by_somebody_else or lost.is_replaced
-        self._was_replaced |= lost.is_replaced
+        self.was_replaced |= lost.is_replaced
         if self._reported != lost.why:
             self._log("anchor_lost", level="warning", reason=lost.why)
         self._reported = lost.why

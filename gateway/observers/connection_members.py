@@ -28,24 +28,20 @@ class ConnectionMembers:
         """Remember the member if the request succeeded."""
         match request.message, answer:
             case (
-                (JoinGroupRequest(group_id=group_id), JoinGroupResponse(error_code=0) as said)
-                | (
-                    SyncGroupRequest(group_id=group_id) as said,
-                    SyncGroupResponse(error_code=0),
-                )
-                | (
-                    HeartbeatRequest(group_id=group_id) as said,
-                    HeartbeatResponse(error_code=0),
-                )
-                | (
-                    ConsumerGroupHeartbeatRequest(group_id=group_id),
-                    ConsumerGroupHeartbeatResponse(error_code=0) as said,
-                )
+                (SyncGroupRequest() | HeartbeatRequest()) as message,
+                SyncGroupResponse(error_code=0) | HeartbeatResponse(error_code=0),
             ):
-                if said.member_id:
-                    self._members[request.upstream] = (group_id, said.member_id)
-            case _:
+                member_id = message.member_id
+            case (
+                (JoinGroupRequest() | ConsumerGroupHeartbeatRequest()) as message,
+                JoinGroupResponse(error_code=0, member_id=member_id)
+                | ConsumerGroupHeartbeatResponse(error_code=0, member_id=str(member_id)),
+            ):
                 pass
+            case _:
+                return
+        if member_id:
+            self._members[request.upstream] = (message.group_id, member_id)
 
     def member_of(self, request: GroupRequest, group_id: str) -> str | None:
         """The id of the group's member on the connection of the request, if one is known."""

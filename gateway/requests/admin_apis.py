@@ -88,6 +88,12 @@ class _Shown(Generic[_G]):
             each for each in group_ids if each not in self.live and each not in self.refused
         )
 
+    def add_to(self, groups: dict[str, _G]) -> None:
+        """Show the known groups, except where the cluster has members."""
+        for group_id, group in self.known.items():
+            if group_id not in groups or not groups[group_id].members:
+                groups[group_id] = group
+
 
 class AdminApis:
     """Views over all groups, hosted and not."""
@@ -154,9 +160,7 @@ class AdminApis:
             }
         if message.include_authorized_operations:
             await _add_operations(request, shown.known)
-        for group_id, group in shown.known.items():
-            if group_id not in groups or not groups[group_id].members:
-                groups[group_id] = group
+        shown.add_to(groups)
         for group_id, (code, why) in shown.refused.items():
             groups[group_id] = DescribedGroup(
                 group_id=group_id,
@@ -201,9 +205,7 @@ class AdminApis:
             groups |= {group.group_id: group for group in answer.groups}
         if message.include_authorized_operations:
             await _add_operations(request, shown.known)
-        for group_id, group in shown.known.items():
-            if group_id not in groups or not groups[group_id].members:
-                groups[group_id] = group
+        shown.add_to(groups)
         for group_id, (code, why) in shown.refused.items():
             groups[group_id] = described.DescribedGroup(
                 group_id=group_id, error_code=code, error_message=why
