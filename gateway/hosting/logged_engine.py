@@ -248,9 +248,7 @@ class LoggedEngine:
         self._move(LogPhase.READY)
         item, self._computing = self._computing, None
         assert item is not None
-        if error is None:
-            self._note_decided(item)
-        else:
+        if error is not None:
             self._break(item, error, now_ms)
 
     # -- deciding --------------------------------------------------------------------------------
@@ -288,7 +286,9 @@ class LoggedEngine:
         if now_ms >= self._not_before_ms:
             if self._happened:
                 return self._happened.popleft()
-            if self._is_deadline_due(now_ms):
+            due_ms = self.core.next_deadline_ms()
+            is_due = due_ms is not None and due_ms <= now_ms
+            if is_due and self._pauses.not_before_ms(now_ms) <= now_ms:
                 if self._queue and self._asked_since_due < BEFORE_A_DEADLINE_MAX:
                     self._asked_since_due += 1
                     return self._queue.popleft()
@@ -297,14 +297,11 @@ class LoggedEngine:
         self._asked_since_due = 0
         return self._queue.popleft() if self._queue else None
 
-    def _is_deadline_due(self, now_ms: int) -> bool:
-        at_ms = self.core.next_deadline_ms()
-        return (
-            at_ms is not None and at_ms <= now_ms and self._pauses.not_before_ms(now_ms) <= now_ms
-        )
-
     def _decide(self, item: Item | Happening, batch: Batch, now_ms: int) -> None:
         """Add a decision to the batch. A long computation holds up this group only."""
+        self._one_by_one = max(0, self._one_by_one - 1)
+        if not isinstance(item, Happening):
+            self._waiting[item.token] = item
         try:
             event = item if isinstance(item, Happening) else self._event_of(item)
             decide = partial(batch.decide, event, now_ms=now_ms, topics=self.topics)
@@ -315,19 +312,12 @@ class LoggedEngine:
             self._effects.append(Compute(decide))
         except Exception as error:  # the boundary of the group: InvariantError included
             self._break(item, error, now_ms)
-        else:
-            self._note_decided(item)
 
     def _event_of(self, item: Item) -> Request:
         if item.make is not None:
             item.event = item.make(item.token, self.topics)
         assert item.event is not None
         return item.event
-
-    def _note_decided(self, item: Item | Happening) -> None:
-        self._one_by_one = max(0, self._one_by_one - 1)
-        if not isinstance(item, Happening):
-            self._waiting[item.token] = item
 
     def _close(self, batch: Batch, now_ms: int) -> None:
         """Write the batch, or carry it out at once if there is nothing to write."""
@@ -373,7 +363,6 @@ class LoggedEngine:
 
     def _break(self, item: Item | Happening, error: Exception, now_ms: int) -> None:
         """A bug: the group is loaded again once the batch is settled. Other groups continue."""
-        self._one_by_one = max(0, self._one_by_one - 1)
         self._is_broken = True
         if isinstance(item, Happening):
             self._log_bug(item, error)
@@ -381,9 +370,7 @@ class LoggedEngine:
             return
         self._log_bug(item.event, error)
         if item.event is None:
-            self.outcomes.append((item, Failed()))
-        else:
-            self._waiting[item.token] = item
+            self.outcomes.append((self._waiting.pop(item.token), Failed()))
 
     def _reload(self) -> None:
         self._is_broken = False
