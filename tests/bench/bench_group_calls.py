@@ -30,7 +30,7 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from tests.bench.comparison import SUBJECT, Arm, Form, Results, compare, main_of, say
+from tests.bench.comparison import FULL, SUBJECT, Arm, Form, Results, compare, main_of, say
 from tests.bench.processes import (
     Requests,
     Server,
@@ -60,6 +60,9 @@ CONFIGS: Mapping[str, int] = {
 }
 FORM_LIMIT_S = 120
 HEARTBEATS, COMMITS = 20_000, 5_000
+WARM_UP = 5_000
+"""Java compiles what it has run a few thousand times."""
+CONNECTIONS, CONNECTIONS_SHORT = (1, 10, 100), (10,)
 HEARTBEAT_VERSION, NATIVE_VERSION, COMMIT_VERSION = 4, 1, 9
 ERROR_OF_A_HEARTBEAT = 13  # after size, correlation id, tags and throttle time
 
@@ -228,15 +231,26 @@ def measure_all(results: Results, form: Form, cluster: KafkaCluster) -> None:
                 for name, of in groups.items()
             ]
 
+        def compare_each(row: str, servers: Sequence[Arm], count: int) -> None:
+            for connections in CONNECTIONS if form is FULL else CONNECTIONS_SHORT:
+                compare(
+                    results,
+                    row,
+                    servers,
+                    form,
+                    connections=connections,
+                    count=count,
+                    warm_up=WARM_UP,
+                )
+
         for row, groups, requests_of, count in (
             ("Heartbeat", classic, heartbeats, HEARTBEATS),
             ("ConsumerGroupHeartbeat", native, native_heartbeats, HEARTBEATS),
         ):
             echo = echo_arm(stack, requests_of(groups[SUBJECT]))
-            compare(results, row, [echo, *arms(groups, requests_of)], form, count=count)
+            compare_each(row, [echo, *arms(groups, requests_of)], count)
         for row, groups in (("classic group", classic), ("native group", native)):
-            name = f"OffsetCommit, {row}"
-            compare(results, name, arms(groups, commits), form, count=COMMITS)
+            compare_each(f"OffsetCommit, {row}", arms(groups, commits), COMMITS)
 
 
 def measure(results: Results, form: Form) -> None:

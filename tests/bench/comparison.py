@@ -15,9 +15,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.bench.processes import Load, Requests, Server, load
+from tests.bench.processes import Load, Requests, Sample, Server, load
 
 SUBJECT = "groupferry"
+DIRECT = "direct"
+"""The arm without a relay between. It shows what the others add, and makes no ratio."""
+ROUND_MIN = 20
 REGRESSION = 2.0
 """A ratio this many times its last committed value is a regression."""
 _RESULTS = Path(__file__).parent / "results"
@@ -31,11 +34,10 @@ class Form:
     rounds: int
     work: float
     """The share of a full round's requests."""
-    connections: Sequence[int]
 
 
-FULL = Form(name="full", rounds=5, work=1.0, connections=(1, 10, 100))
-SHORT = Form(name="short", rounds=5, work=0.06, connections=(1, 10))
+FULL = Form(name="full", rounds=5, work=1.0)
+SHORT = Form(name="short", rounds=5, work=0.06)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +67,13 @@ class Results:
             self.figures[f"{row}, {arm}"] = medians
             say(f"{row}, {arm}: " + ", ".join(f"{k} {v:,.4g}" for k, v in medians.items()))
         for arm, each in samples.items():
-            if arm == SUBJECT or SUBJECT not in samples:
+            if arm in (SUBJECT, DIRECT) or SUBJECT not in samples:
                 continue
             pairs = [*zip(samples[SUBJECT], each, strict=True)]
-            for name in each[0].keys() & _COMPARED.keys():
-                key = f"{row}: {_COMPARED[name]}, {SUBJECT} / {arm}"
-                self.ratios[key] = statistics.median(
-                    ours[name] / theirs[name] for ours, theirs in pairs if theirs[name]
-                )
+            for name, label in _COMPARED.items():
+                ratios = [a[name] / b[name] for a, b in pairs if b.get(name, 0) > 0]
+                if ratios:
+                    self.ratios[f"{row}: {label}, {SUBJECT} / {arm}"] = statistics.median(ratios)
 
     def skip(self, what: str) -> None:
         """Note a peer that is missing."""
@@ -80,34 +81,47 @@ class Results:
         say(f"skipped: {what}")
 
 
-_COMPARED = {"cpu_us": "CPU", "wall_us": "wall", "cpu_s_per_gb": "CPU", "kib": "memory"}
+_COMPARED = {
+    "cpu_us": "CPU",
+    "wall_us": "wall",
+    "cpu_s_per_gb": "CPU",
+    "wall_s_per_gb": "wall",
+    "kib": "memory",
+}
 """Figures that make ratios. All are costs: more is worse."""
 
 
-def compare(results: Results, row: str, arms: Sequence[Arm], form: Form, *, count: int) -> None:
-    """Measure a row with each number of connections. `count` is the number of requests of a full
-    round; the warm-up has as many again."""
-    for connections in form.connections:
-        compare_at(
-            results, row, arms, connections, rounds=form.rounds, count=int(count * form.work)
-        )
-
-
-def compare_at(
-    results: Results, row: str, arms: Sequence[Arm], connections: int, *, rounds: int, count: int
+def compare(
+    results: Results,
+    row: str,
+    arms: Sequence[Arm],
+    form: Form,
+    *,
+    connections: int,
+    count: int,
+    warm_up: int | None = None,
+    figures_of: Callable[[Sample], dict[str, float]] = asdict,
 ) -> None:
-    """Measure a row with one number of connections."""
+    """Measure a row. `count` is the number of requests of a full round, and `warm_up` how many are
+    sent before the first round: as many by default."""
+    count = max(int(count * form.work), connections, ROUND_MIN)
     with ExitStack() as stack:
         loads: dict[str, Load] = {
             arm.name: stack.enter_context(load(arm.server, arm.requests, connections, arm.port))
             for arm in arms
         }
         for each in loads.values():
-            each.measure(count)
-        samples: dict[str, list[Mapping[str, float]]] = {name: [] for name in loads}
-        for _ in range(rounds):
+            each.measure(warm_up or count)
+        samples: dict[str, list[dict[str, float]]] = {name: [] for name in loads}
+        for _ in range(form.rounds):
             for name, each in loads.items():
-                samples[name].append(asdict(each.measure(count)))
+                samples[name].append(figures_of(each.measure(count)))
+    for name, some in samples.items():
+        if DIRECT in samples and name != DIRECT:
+            for ours, direct in zip(some, samples[DIRECT], strict=True):
+                for figure in ("median_us", "p99_us"):
+                    if figure in ours:
+                        ours[f"added_{figure}"] = ours[figure] - direct[figure]
     plural = "s" if connections > 1 else ""
     results.note(f"{row}, {connections} connection{plural}", samples)
 

@@ -6,6 +6,7 @@ A peer that this machine lacks raises `PeerMissing` with its name; the benchmark
 import ctypes
 import fcntl
 import os
+import resource
 import shutil
 import socket
 import struct
@@ -61,6 +62,30 @@ def enter_private_network() -> bool:
     return True
 
 
+def allow_many_connections() -> None:
+    """Let this process and its children open as many files as the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@contextmanager
+def one_core(*servers: "Server") -> Iterator[None]:
+    """Run the servers, and what this process starts, on the same core within the block."""
+    before = os.sched_getaffinity(0)
+    pids = [os.getpid(), *(server.pid for server in servers)]
+
+    def pin(cores: set[int]) -> None:
+        for pid in pids:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                os.sched_setaffinity(int(task.name), cores)
+
+    pin({min(before)})
+    try:
+        yield
+    finally:
+        pin(before)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """A process that answers at a port of the loopback."""
@@ -72,6 +97,13 @@ class Server:
     def cpu_ns(self) -> int:
         """The processor time of all its threads, ended ones too, as the scheduler counted it."""
         return time.clock_gettime_ns((~self.pid << 3) | _CPUCLOCK_SCHED)
+
+    @property
+    def memory_kib(self) -> int:
+        """Its memory; shared pages count by their share."""
+        rows = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()
+        (row,) = (row for row in rows if row.startswith("Pss:"))
+        return int(row.split()[1])
 
 
 @contextmanager
