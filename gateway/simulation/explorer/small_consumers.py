@@ -101,6 +101,9 @@ class Consumer(ABC):
     asked_ms: int = 0
     """When it sent the request that is unanswered."""
     died_of: str = ""
+    is_fenced: bool = False
+    """Whether the group has removed it for not giving up partitions in time. As with Kafka it
+    learns that with its next heartbeat, and owns nothing in between."""
 
     @abstractmethod
     def has_something_to_say(self) -> bool:
@@ -143,7 +146,7 @@ class Consumer(ABC):
         """Send a heartbeat after the interval. The group keeps the session at least until a session
         timeout after the sending of a heartbeat that it answers."""
         self.beat_due_ms = self.asked_ms + HEARTBEAT_INTERVAL_MS
-        self.lease_over_ms = self.asked_ms + SESSION_TIMEOUT_MS
+        self.lease_over_ms = 0 if self.is_fenced else self.asked_ms + SESSION_TIMEOUT_MS
 
     def die(self, error: ErrorCode) -> None:
         """End because of an error that is fatal to real clients."""
@@ -204,6 +207,7 @@ class NativeConsumer(Consumer):
                     self.states_owned, self.is_fine = True, False
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
                 self.epoch, self.states_all = JOIN_EPOCH, True
+                self.is_fenced = False
                 self.claims.clear()
                 self.go_on(now_ms)
             case error if error in RETRIABLE:
@@ -350,7 +354,7 @@ class ClassicConsumer(Consumer):
             self.claims.clear()
 
     def _reset(self, now_ms: int) -> None:
-        self.epoch = -1
+        self.epoch, self.is_fenced = -1, False
         self.claims.clear()
         self.rejoin()
         self.go_on(now_ms)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from coordinator.engine import GroupEngine
 from coordinator.group.load import has_members, newest
-from coordinator.interface.records import DurableRecord, is_tombstone
+from coordinator.interface.records import DurableRecord, RemovalCause, is_tombstone
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
@@ -83,6 +83,12 @@ OFFSETS_APART = 100_000_000
 """The committed offset of partition n begins at (n + 2) times this, so that the canonical form
 knows an offset, and its partition, when it sees one."""
 LINGER_MS = 3_000
+TIMED_OUT = (
+    RemovalCause.REVOCATION_TIMED_OUT,
+    RemovalCause.JOIN_TIMED_OUT,
+    RemovalCause.SYNC_TIMED_OUT,
+)
+"""Why the group may remove a member that sends heartbeats."""
 
 Move = str
 """Words: what happens, to what, and how."""
@@ -490,8 +496,16 @@ class World:
                 raise TypeError(f"{effect} does not occur in a small world")
 
     def _write(self, records: Sequence[DurableRecord]) -> None:
+        for record in records:
+            if getattr(record, "cause", None) in TIMED_OUT:
+                self._fence(getattr(record, "member_id", ""))
         written = newest((*self.log, *records))
         self.log = tuple(record for record in written if not is_tombstone(record))
+
+    def _fence(self, member_id: str) -> None:
+        for consumer in self.consumers.values():
+            if consumer is not None and consumer.member_id == member_id:
+                consumer.is_fenced, consumer.lease_over_ms = True, 0
 
     def _ask_cluster(self, message: Struct) -> Struct:
         answer = self.cluster.answer(message, self.now_ms)

@@ -1,0 +1,135 @@
+"""Bugs of the hosting machine that only an unlikely order of events shows.
+
+`python -m tests.gateway.simulation.explorer.planted_bugs` prints what finds them, as the rows of
+the table in `gateway/docs/small-worlds.md`: the explorer, or one of the simulator's 200 seeds.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.calls import Commits
+from gateway.hosting.commits import CommitsInFlight
+from gateway.hosting.inputs import Damage
+from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.states import CommitPhase
+from gateway.simulation.explorer.search import Bounds, Report, explore
+from gateway.simulation.explorer.shape import Shape
+from gateway.simulation.explorer.small_consumers import Kind
+from gateway.simulation.explorer.worlds import WORLDS
+from gateway.simulation.run import simulate
+
+SEEDS = 200
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One planted bug, the world that shows it, and words of the promise that it breaks."""
+
+    name: str
+    what: str
+    shape: Shape
+    breaks: str
+    plant: Callable[[Patch], None]
+
+
+def shows_in(
+    budgets: Mapping[str, int], breaks: str, consumers: Sequence[str] = ("cooperative", "native")
+) -> Callable[[Callable[[Patch], None]], Bug]:
+    """Turn a function that plants a bug into a `Bug`."""
+
+    def bug(plant: Callable[[Patch], None]) -> Bug:
+        what = " ".join((plant.__doc__ or "").split())
+        named = tuple(zip("abc", map(Kind, consumers), strict=False))
+        shape = replace(WORLDS["switch"], budgets=budgets, consumers=named)
+        return Bug(plant.__name__, what, shape, breaks, plant)
+
+    return bug
+
+
+@shows_in({"switch": 1, "late": 1}, "gets partitions from an anchor in doubt")
+def a_heartbeat_under_way_confirms_a_grant(patch: Patch) -> None:
+    """A heartbeat of the anchor that was sent before a decision confirms its answer."""
+
+    def confirm(anchor: Anchor) -> int:
+        anchor._confirm_after = anchor.sent - (anchor._asked is not None)
+        return anchor._confirm_after
+
+    patch.setattr(Anchor, "confirm", confirm)
+
+
+@shows_in({"crash": 1, "commit": 1, "lose": 1}, "before the commit of another")
+def a_client_takes_its_commit_with_it(patch: Patch) -> None:
+    """A commit on its way has ended when its client is gone."""
+
+    def abandon(commits: CommitsInFlight, call: Commits, _now_ms: int) -> None:
+        for phase in (CommitPhase.ACCEPTED, CommitPhase.SENT):
+            for commit in call.in_phase(phase):
+                commits._end(commit)
+
+    patch.setattr(CommitsInFlight, "abandon", abandon)
+
+
+@shows_in({"switch": 1, "fail": 1, "restart": 1}, "does not know its member")
+def a_write_in_doubt_counts_as_failed(patch: Patch) -> None:
+    """After a write that the log may have, the group goes on with what it knows."""
+    real = LoggedEngine.write_failed
+
+    def write_failed(engine: LoggedEngine, damage: Damage, now_ms: int) -> None:
+        real(engine, Damage.NONE if damage is Damage.UNSURE else damage, now_ms)
+
+    patch.setattr(LoggedEngine, "write_failed", write_failed)
+
+
+@shows_in({"leave": 1, "commit": 1, "slow": 1}, "no way leads", consumers=("native",))
+def a_leave_of_the_anchor_ends_no_stray(patch: Patch) -> None:
+    """A commit whose answer is lost while the anchor leaves never ends."""
+    real = Anchor._left
+
+    def left(anchor: Anchor, *how: object) -> None:
+        strays, anchor._strays = anchor._strays, {}
+        real(anchor, *how)  # type: ignore[arg-type]
+        anchor._strays = strays
+
+    patch.setattr(Anchor, "_left", left)
+
+
+BUGS = [each for each in vars().copy().values() if isinstance(each, Bug)]
+
+
+def hunt(bug: Bug) -> Report:
+    """Explore the bug's world with the bug."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        return explore(bug.shape, Bounds(transitions_max=100_000))
+
+
+def seed_that_finds(bug: Bug) -> int | None:
+    """The first of the simulator's seeds that finds the bug."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        return next((seed for seed in range(SEEDS) if simulate(seed).invariant), None)
+
+
+def main(names: list[str]) -> None:
+    """Hunt for the bugs and print the table."""
+    for bug in BUGS:
+        if names and bug.name not in names:
+            continue
+        report = hunt(bug)
+        seed = seed_that_finds(bug)
+        moves = len(report.finding.moves) if report.finding else "none"
+        missed = f"{SEEDS} seeds miss it" if seed is None else f"seed {seed}"
+        print(
+            f"| `{bug.name}` | {bug.what} | {report.transitions:,} | {moves} |", missed, flush=True
+        )
+        if names and report.finding:
+            print(report.finding.why, *report.finding.moves, sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

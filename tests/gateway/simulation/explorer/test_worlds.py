@@ -1,0 +1,51 @@
+"""Named worlds, played completely.
+
+One class per world, because the test runner gives a class to one worker.
+"""
+
+import pytest
+
+from gateway.simulation.explorer.moves import BUDGETS
+from gateway.simulation.explorer.search import Report, explore
+from gateway.simulation.explorer.worlds import WORLDS
+
+EXHAUSTED = {"restart": 60_000, "eager": 38_000, "upgrade": 12_000}
+"""The worlds that are played here, and roughly how many transitions each has: together more than
+100,000. If a world has become smaller, find out why before you lower its number."""
+
+
+def exhaust(name: str) -> Report:
+    report = explore(WORLDS[name])
+    assert report.finding is None, report.finding
+    assert report.is_exhausted
+    assert report.unknown == 0
+    assert report.transitions >= EXHAUSTED[name]
+    return report
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
+class TestRestart:
+    def test_the_gateway_may_be_killed_at_any_step(self) -> None:
+        exhaust("restart")
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
+class TestStart:
+    def test_consumers_may_start_and_switch_in_any_order(self) -> None:
+        exhaust("eager")
+
+    def test_a_consumer_may_switch_while_answers_are_lost(self) -> None:
+        exhaust("upgrade")
+
+
+def test_the_worlds_played_here_have_more_than_100_000_transitions() -> None:
+    assert sum(EXHAUSTED.values()) > 100_000
+
+
+def test_every_world_has_a_name_of_its_own_and_a_budget() -> None:
+    for name, shape in WORLDS.items():
+        assert shape.name == name
+        assert shape.budgets.keys() <= set(BUDGETS)
+        assert any(shape.budgets.values())
