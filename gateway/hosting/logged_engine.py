@@ -7,6 +7,7 @@ records cannot be written, the request has no effect and the client is told to r
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from typing import Protocol
 
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
@@ -48,6 +49,16 @@ Item = Call | Commit
 """What the engine answers."""
 
 
+class Observer(Protocol):
+    """Sees what becomes of the group: the simulator's checks."""
+
+    def loaded(self) -> None:
+        """The group was read from its log."""
+
+    def applied(self, decision: Decision) -> None:
+        """A decision has taken effect."""
+
+
 class LoggedEngine:
     """The group puts requests and happenings in, and takes the outcomes out."""
 
@@ -59,6 +70,7 @@ class LoggedEngine:
         self.topics = Topics()
         self.outcomes: list[tuple[Item, Reply | Refused | Failed]] = []
         """What became of requests. The group takes them out."""
+        self.observer: Observer | None = None
         self._group_id = group_id
         self._config = config
         self._pauses = pauses
@@ -195,6 +207,8 @@ class LoggedEngine:
         self._answered_ms = now_ms
         self._retry_ms, self._told = LOAD_RETRY_MS, ""
         self._move(LogPhase.READY)
+        if self.observer is not None:
+            self.observer.loaded()
 
     def load_failed(self, why: str, now_ms: int) -> None:
         """The log could not be read: refuse what waits, as a coordinator does while it loads."""
@@ -358,6 +372,8 @@ class LoggedEngine:
                 self.outcomes.append((item, reply))
         if step.resolution is not None:
             self._effects.append(Resolve(step.resolution))
+        if self.observer is not None:
+            self.observer.applied(decision)
 
     # -- failures --------------------------------------------------------------------------------
 

@@ -1,20 +1,35 @@
-"""The simulated Kafka cluster: topics that appear, grow and vanish, and the committed offsets.
+"""The simulated Kafka cluster: topics that appear, grow and vanish, the group's coordinator, and
+the committed offsets.
 
-Storing a commit takes time, and its answer may be lost. The cluster then stores the commit before
-the engine stops waiting for it, or never.
+Every request takes time, and its answer may be lost. A commit whose answer was lost may still
+arrive much later. Only the ids in it then tell the cluster whether to store it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
+from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.topics import Partition, Topic, Topics
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.standing import Found
+from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from gateway.simulation.world import World
+from kafka_codecs.declaration import Struct
 
 PARTITIONS_MAX = 6
 RACKS = ("a", "b", "c")
-OTHER_COORDINATOR = "other coordinator"
-"""The committer of offsets while another coordinator serves the group."""
+GROUP = "orders"
+INTRUDER = "intruder"
+"""The client that is in the group in the cluster itself."""
+TRIP_MS_MAX = 20
+"""The longest way between gateway and cluster, one way."""
+TIMEOUT_MS = 1_500
+"""When the gateway stops waiting for an answer of the cluster."""
+LATE_MS_MAX = 6_000
+"""The longest delay of a request whose answer was given up."""
+ANCHOR_SESSION_MS = 60_000
 CONSUMED_MAX = 9
 """The most records that a client consumes from a partition between two commits."""
 
@@ -23,18 +38,37 @@ Positions = Mapping[Partition, int]
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Commit:
-    """A commit on its way to the cluster; `is_over` once it is stored or discarded."""
+    """A commit on its way to the cluster, under the anchor's ids if there are any."""
 
     who: str
+    request: OffsetCommitReceived
     positions: Positions
-    is_lost: bool = False
+    ids: AnchorIds | None
+    sender: int
+    """The number of the process that sent it."""
     is_over: bool = False
+    """Whether the cluster has stored or refused it."""
+
+
+Answered = Callable[[Commit, int | None], None]
+"""Takes the cluster's code for a commit, None if the answer was lost."""
 
 
 class Cluster:
     """Topics and offsets. `stored` is called with committer, partition, old and new offset."""
 
-    def __init__(self, world: World, *, stored: Callable[[str, Partition, int, int], None]) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        holds_anchors: bool,
+        stored: Callable[[str, Partition, int, int], None],
+    ) -> None:
+        self.holds_anchors = holds_anchors
+        """Whether its coordinator checks the ids of commits. Otherwise it stores any commit."""
+        self._coordinator = FakeCoordinator()
+        self.failure_rate = 0.0
+        """The share of requests of the gateway itself that get no answer."""
         self.topics = Topics()
         self.offsets: dict[Partition, int] = {}
         self.names: dict[UUID, str] = {}
@@ -43,8 +77,12 @@ class Cluster:
         self.has_racks = False
         self._world = world
         self._stored = stored
-        self._on_the_way: list[Commit] = []
+        self._on_the_way: dict[Commit, None] = {}
         self._racks_moved = 0
+        self.intruded_ms = world.now_ms
+        """When the intruder entered the group."""
+        self._heard_ms = world.now_ms
+        """When the coordinator last heard of the anchor."""
 
     # -- topics ----------------------------------------------------------------------------------
 
@@ -92,69 +130,178 @@ class Cluster:
         topics = {**self.topics.by_name, topic.name: topic}
         self.topics = Topics(topics, self.topics.version + 1, names_version)
 
-    # -- offsets ---------------------------------------------------------------------------------
+    # -- the group's coordinator -----------------------------------------------------------------
 
-    def commit(self, who: str, positions: Positions, ended: Callable[[bool], None]) -> Commit:
-        """Store the positions after a delay, and call `ended` with whether the answer was lost. In
-        that case, or to stop waiting for the answer, the caller calls `lose`."""
+    @property
+    def group(self) -> FakeGroup:
+        """The group in the cluster."""
+        return self.coordinator.group(GROUP)
+
+    @property
+    def coordinator(self) -> FakeCoordinator:
+        """The group's coordinator. It has removed an anchor that was silent for a session."""
+        group = self._coordinator.group(GROUP)
+        is_silent = self._world.now_ms - self._heard_ms > ANCHOR_SESSION_MS
+        if is_silent and group.member_id not in ("", INTRUDER):
+            self._world.tell("cluster", "removes the silent anchor")
+            group.remove_member()
+        return self._coordinator
+
+    def fails_now(self) -> bool:
+        """Draw whether a request of the gateway itself gets no answer."""
+        return bool(self.failure_rate) and self._world.chance(self.failure_rate)
+
+    def ask_coordinator(
+        self, message: Struct, answered: Callable[[Struct | None, int], None]
+    ) -> None:
+        """Ask on behalf of the anchor. `answered` gets the answer and its code, or None."""
         world = self._world
-        commit = Commit(who=who, positions=positions)
-        self._on_the_way = [each for each in self._on_the_way if not each.is_over]
-        self._on_the_way.append(commit)
-        answer_ms = world.between(1, self.delay_ms_max)
-        is_lost = world.chance(self.lost_answer_rate)
-        if not is_lost:
-            world.after(answer_ms, self._store_in_time, commit)
-        world.after(answer_ms, ended, is_lost)
-        return commit
+        if not self.fails_now():
+            world.after(world.between(1, TRIP_MS_MAX), self._coordinate, message, answered)
+            return
+        world.counts["anchors without an answer"] += 1
+        world.after(TIMEOUT_MS, answered, None, 0)
+        if world.chance(0.7):
+            delay_ms = world.between(1, LATE_MS_MAX)
+            world.after(delay_ms, self._coordinate, message, _ignored)
 
-    def lose(self, commit: Commit, hold_ms: int) -> None:
-        """Lose the commit's answer. The cluster stores the commit within `hold_ms`, or never."""
-        commit.is_lost = True
-        stored_ms = self._world.between(0, hold_ms - 1)
-        self._world.after(
-            stored_ms, self._store if self._world.chance(0.7) else self._forget, commit
+    def _coordinate(self, message: Struct, answered: Callable[[Struct | None, int], None]) -> None:
+        world = self._world
+        answer = self.coordinator.answer(message)
+        self._heard_ms = world.now_ms
+        code = getattr(answer, "error_code", 0)
+        world.tell("cluster", f"answers {type(message).__name__} of the anchor: {code}")
+        world.after(world.between(1, TRIP_MS_MAX), answered, answer, code)
+
+    def look(self, looked: Callable[[Found | None], None]) -> None:
+        """Find out who is in the group."""
+        world = self._world
+        if self.fails_now():
+            world.after(TIMEOUT_MS, looked, None)
+        else:
+            world.after(world.between(1, TRIP_MS_MAX), self._look, looked)
+
+    def _look(self, looked: Callable[[Found | None], None]) -> None:
+        found = self.coordinator.look(GROUP)
+        self._world.after(self._world.between(1, TRIP_MS_MAX), looked, found)
+
+    def remove_anchor(self) -> None:
+        """Remove the anchor, as an admin can."""
+        if self.group.member_id:
+            self._world.tell("admin", "removes the anchor from the group in the cluster")
+            self._world.counts["anchors removed"] += 1
+            self.group.remove_member()
+
+    def intrude(self) -> None:
+        """Let a consumer that bypasses the gateway into the group, in the anchor's place."""
+        self._world.tell(INTRUDER, "is in the group in the cluster")
+        self._world.counts["takeovers"] += 1
+        self.intruded_ms = self._world.now_ms
+        self.coordinator.groups[GROUP] = FakeGroup(
+            protocol_type="consumer",
+            protocol="range",
+            member_id=INTRUDER,
+            generation=self.group.generation + 1,
+            is_synced=True,
         )
 
+    @property
+    def has_intruder(self) -> bool:
+        """Whether the group in the cluster has a consumer."""
+        return self.group.member_id == INTRUDER
+
+    def end_intrusion(self) -> None:
+        """Let the intruder leave."""
+        if self.has_intruder:
+            self._world.tell(INTRUDER, "leaves")
+            self.group.remove_member()
+
+    def consume_elsewhere(self) -> None:
+        """Store greater offsets on behalf of the intruder."""
+        for topic in self.topics.by_name.values():
+            for number in range(topic.partition_count):
+                partition = Partition(topic.topic_id, number)
+                position = self.offsets.get(partition, 0) + self._world.between(1, CONSUMED_MAX)
+                self._store(INTRUDER, partition, position)
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def send(self, commits: Sequence[Commit], answered: Answered) -> None:
+        """Send commits on one connection, which keeps their order. `answered` is called for each of
+        them, until an answer is lost. A commit without an answer arrives late, or never."""
+        world, at_ms = self._world, 0
+        for number, commit in enumerate(commits):
+            self._on_the_way[commit] = None
+            at_ms += world.between(1, self.delay_ms_max)
+            if self.lost_answer_rate and world.chance(self.lost_answer_rate):
+                world.counts["commits without an answer"] += 1
+                world.after(at_ms, answered, commit, None)
+                for lost in commits[number:]:
+                    self._lose(lost, at_ms)
+                return
+            world.after(at_ms, self._arrive, commit, answered)
+
+    def _lose(self, commit: Commit, at_ms: int) -> None:
+        self._on_the_way[commit] = None
+        if not self.holds_anchors:
+            return  # `hold` says when it arrives
+        if self._world.chance(0.2):
+            self._end(commit)
+        else:
+            delay_ms = at_ms + self._world.between(0, LATE_MS_MAX)
+            self._world.after(delay_ms, self._arrive, commit, _ignored)
+
+    def hold(self, commit: Commit, hold_ms: int) -> None:
+        """Store a commit without an answer within this time or never. The engine waits for that
+        where no anchor's ids end it."""
+        if self._world.chance(0.3):
+            self._end(commit)
+        else:
+            self._world.after(self._world.between(0, hold_ms - 1), self._arrive, commit, _ignored)
+
     def fence_commits(self) -> None:
-        """Store or discard every commit on its way, because the gateway that sent them is gone."""
-        for commit in self._on_the_way:
+        """Store or discard every commit on its way now, because the gateway that sent them is gone
+        and no ids could tell the cluster."""
+        for commit in [*self._on_the_way]:
             if self._world.chance(0.5):
-                self._store(commit)
-            commit.is_over = True
-        self._on_the_way.clear()
+                self._arrive(commit, _ignored)
+            self._end(commit)
 
-    def commit_elsewhere(self) -> None:
-        """Store greater offsets on behalf of the other coordinator."""
-        partitions = [
-            Partition(topic.topic_id, number)
-            for topic in self.topics.by_name.values()
-            for number in range(topic.partition_count)
-        ]
-        positions = {
-            partition: self.offsets.get(partition, 0) + self._world.between(1, CONSUMED_MAX)
-            for partition in partitions
-        }
-        self._store(Commit(who=OTHER_COORDINATOR, positions=positions))
+    def may_store(self) -> list[Commit]:
+        """The commits on their way that the cluster would store if they arrived now."""
+        return [each for each in self._on_the_way if not self._code_of(each)]
 
-    def _store_in_time(self, commit: Commit) -> None:
-        if not commit.is_lost:
-            self._store(commit)
+    def _code_of(self, commit: Commit) -> int:
+        return self.coordinator.code_of_commit(GROUP, commit.ids) if self.holds_anchors else 0
 
-    def _forget(self, commit: Commit) -> None:
-        commit.is_over = True
-
-    def _store(self, commit: Commit) -> None:
+    def _arrive(self, commit: Commit, answered: Answered) -> None:
         if commit.is_over:
             return
+        code = self._code_of(commit)
+        self._end(commit)
+        if code:
+            self._world.counts["commits refused by the cluster"] += 1
+            self._world.tell("cluster", f"refuses a commit of {commit.who} with {code}")
+        else:
+            for partition, position in sorted(commit.positions.items()):
+                self._store(commit.who, partition, position)
+        self._world.after(self._world.between(1, TRIP_MS_MAX), answered, commit, code)
+
+    def _end(self, commit: Commit) -> None:
         commit.is_over = True
-        for partition, position in sorted(commit.positions.items()):
-            if partition.topic_id in self.topics.by_id:
-                before = self.offsets.get(partition, -1)
-                self.offsets[partition] = position
-                self._world.tell("cluster", f"stores {position} for {self.name_of(partition)}")
-                self._stored(commit.who, partition, before, position)
+        self._on_the_way.pop(commit, None)
+
+    def _store(self, who: str, partition: Partition, position: int) -> None:
+        if partition.topic_id in self.topics.by_id:
+            before = self.offsets.get(partition, -1)
+            self.offsets[partition] = position
+            self._world.tell("cluster", f"stores {position} for {self.name_of(partition)}")
+            self._stored(who, partition, before, position)
 
     def name_of(self, partition: Partition) -> str:
         """The partition's name in transcripts."""
         return f"{self.names.get(partition.topic_id, '?')}-{partition.number}"
+
+
+def _ignored(*_answer: Any) -> None:
+    """Nobody waits for the answer any more."""

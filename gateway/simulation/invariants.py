@@ -49,6 +49,11 @@ class Invariant(StrEnum):
     INDEXES = "engine: the tables of a group agree"
     TIMERS = "engine: exactly the timers that are needed run"
     NO_ERROR = "engine: no internal error occurs"
+    LOGGED = "hosting: nothing takes effect before the log has it"
+    ANCHORED = "hosting: an answer grants partitions only while the anchor holds the group"
+    IN_FLIGHT = "hosting: no partition is granted or fetched while another commit may be stored"
+    INTRUDER = "hosting: members are fenced soon after a consumer entered the group in the cluster"
+    HIDDEN = "hosting: no client sees that the cluster refused the anchor"
     ENDS = "simulator: a run ends"
 
 

@@ -2,36 +2,58 @@
 
 A connection handles its requests in order, one at a time. When it breaks, the request or its answer
 may be lost, or the request arrives late, after others that the client has sent on its next
-connection. An error may replace the answer of an applied step. The gateway forwards commits and
-fetches to the cluster.
+connection. An error may replace the answer of an applied step. As in the gateway, a connection
+makes a call of each request, and does what the group wants done for it: commits go to the cluster
+on the client's own connection.
 """
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from typing import Any
 
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     JOIN_EPOCH,
+    ConfigsReceived,
     ConsumerHeartbeatReceived,
+    DeleteGroupReceived,
+    HeartbeatReceived,
     JoinGroupReceived,
-    OffsetCommitEnded,
+    LeaveGroupReceived,
     OffsetCommitReceived,
+    OffsetDeleteReceived,
     OffsetFetchReceived,
     Request,
+    SyncGroupReceived,
 )
-from coordinator.interface.replies import (
-    ConsumerHeartbeatReply,
-    JoinGroupReply,
-    Reply,
-    SyncGroupReply,
-)
+from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition
-from gateway.simulation.cluster import Cluster, Commit
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.calls import (
+    Call,
+    Commit,
+    Commits,
+    Errand,
+    Failed,
+    Forwarded,
+    Learn,
+    Locate,
+    Probe,
+    Refused,
+    Store,
+)
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.inputs import AWAY, LOST, Gone, Input, Learned, Located, Probed, Stored
+from gateway.simulation.cluster import TIMEOUT_MS, TRIP_MS_MAX, Cluster
+from gateway.simulation.cluster import Commit as CommitOnTheWay
 from gateway.simulation.driver import Answer, Driver
+from gateway.simulation.process import Applied, Process
 from gateway.simulation.world import World
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 
 DELAY_MS_MAX = 40
@@ -42,11 +64,17 @@ ADMIN = "admin"
 """The name of the client that is not a consumer."""
 SLOW_MS_MAX = 3_000
 """The longest delay of an answer on a busy machine. Later answers wait behind it."""
-UNCONFIRMED = GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the anchor is unconfirmed")
 NOTICE_MS_MAX = 500
 """The longest time until a client notices that its connection broke."""
-RENEWAL_MS_MAX = 3_000
-"""The longest time until the gateway makes the cluster refuse a commit whose answer was lost."""
+GONE_MS_MAX = 2_000
+"""The longest time until the gateway notices that a client has gone."""
+BY_MEMBERS = (
+    *(JoinGroupReceived, SyncGroupReceived, HeartbeatReceived),
+    *(LeaveGroupReceived, ConsumerHeartbeatReceived),
+)
+"""The requests whose answers members rely on."""
+REFUSED = "the cluster refuses it"
+"""The reason in an answer that is the cluster's own."""
 ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """The gateway's answers when it lost the group or the cluster after its decision."""
 
@@ -77,15 +105,20 @@ class Ask:
 
 
 class Connection:
-    """One connection of a client."""
+    """One connection of a client, to the process that was there when it was opened."""
 
-    def __init__(self, network: "Network", owner: "Line") -> None:
+    def __init__(self, network: "Network", owner: "Line", process: Process) -> None:
         self.is_broken = False
         self._network = network
         self._owner = owner
+        self._process = process
         self._outstanding: dict[Ask, None] = {}
         self._inbox: deque[Ask] = deque()
-        self._is_busy = False
+        self._served: list[Ask] = []
+        """The requests under way: one, or some commits."""
+        self._call: Call | None = None
+        self._codes: dict[Token, int] = {}
+        """The cluster's answers to commits, which the client gets."""
         self._last_arrival_ms = self._last_answer_ms = 0
 
     def send(self, ask: Ask) -> None:
@@ -109,7 +142,8 @@ class Connection:
                 world.after(arrival_ms - world.now_ms, self._arrive, ask)
 
     def break_up(self) -> None:
-        """Break the connection. The client soon notices, and loses all unanswered requests."""
+        """Break the connection. Both sides soon notice. The client loses all unanswered
+        requests."""
         if self.is_broken:
             return
         self.is_broken = True
@@ -117,15 +151,26 @@ class Connection:
         notice_ms = world.between(0, NOTICE_MS_MAX)
         for ask in self._outstanding:
             world.after(notice_ms, ask.lost)
-            if ask.request.token in self._network.commits_sent:
-                # The connection to the cluster breaks as well, so the answer is lost.
-                self._network.end_commit(ask.request.token, answer_lost=True)
         self._outstanding.clear()
+        self._expect_gone()
 
-    def drop_inbox(self) -> None:
-        """Drop the requests that the gateway's process had not handled when it ended."""
+    @property
+    def process(self) -> Process:
+        """The process at the other end."""
+        return self._process
+
+    def _expect_gone(self) -> None:
+        """Let the gateway notice later. It notices at once if a commit is under way: otherwise a
+        client that repeats a slow commit on another connection could be overtaken by it."""
+        world = self._network.world
+        is_commit = isinstance(self._call, Commits)
+        world.after(0 if is_commit else world.between(0, GONE_MS_MAX), self._gone, self._call)
+
+    def _gone(self, call: Call | None) -> None:
+        """The gateway notices that the client has gone."""
         self._inbox.clear()
-        self._is_busy = False
+        if call is not None and call is self._call and call.answer is None:
+            self._process.feed(Gone(call))
 
     def _arrive_late(self, ask: Ask) -> None:
         if not ask.has_arrived and not self._network.is_calm:
@@ -133,73 +178,162 @@ class Connection:
 
     def _arrive(self, ask: Ask) -> None:
         ask.has_arrived = True
-        if not self._network.driver.is_up:
+        if not self._process.is_alive:
             self.break_up()
         elif not self.is_broken or ask.fate is Fate.LATE or ask.fate is Fate.ANSWER_LOST:
             self._inbox.append(ask)
             self._serve_next()
 
     def _serve_next(self) -> None:
-        if self._is_busy or not self._inbox:
+        if self._call is not None or not self._inbox:
             return
-        self._is_busy = True
-        ask = self._inbox.popleft()
-        self._owner.arrived(ask)
-        if isinstance(ask.request, OffsetCommitReceived):
-            self._network.committers[ask.request.token] = self._owner.name
-        self._network.driver.ask(ask.request, lambda answer: self._decided(ask, answer))
-
-    def _decided(self, ask: Ask, answer: Answer) -> None:
-        """Answer a decided request, or forward it to the cluster. An unconfirmed anchor withholds
-        an answer that gives partitions, although its step was applied."""
-        if _gives(answer.reply) and self._network.withholds():
-            answer = replace(answer, reply=ask.request.refused(UNCONFIRMED))
-        if answer.reply.error == ErrorCode.NONE:
-            match ask.request:
-                case OffsetCommitReceived() as commit:
-                    self._forward_commit(ask, commit, answer)
-                    return
-                case OffsetFetchReceived(partitions=partitions):
-                    offsets = self._network.cluster.offsets
-                    wanted = partitions or frozenset(offsets)
-                    found = {p: offsets[p] for p in wanted if p in offsets}
-                    answer = replace(answer, offsets=found)
-                case _:
-                    pass
-        self._answer(ask, answer)
-
-    def _forward_commit(self, ask: Ask, commit: OffsetCommitReceived, answer: Answer) -> None:
-        network, token = self._network, commit.token
+        self._served = served = [self._inbox.popleft()]
+        while _is_commit(served[0]) and self._inbox and _is_commit(self._inbox[0]):
+            served.append(self._inbox.popleft())
+        for ask in served:
+            self._owner.arrived(ask)
+        self._network.world.counts["requests"] += len(served)
+        self._call = call = self._call_for(served)
         if self.is_broken:
-            # The gateway does not forward the commit of a closed connection.
-            network.world.after(0, network.driver.end_commit, OffsetCommitEnded(commit=token))
-            return
+            self._expect_gone()
+        self._process.ask(call, self)
 
-        def ended(answer_lost: bool) -> None:
-            if answer_lost:
+    def _call_for(self, served: Sequence[Ask]) -> Call:
+        network, process = self._network, self._process
+        request = served[0].request
+        known: dict[str, Any] = {
+            "api": api_of(request),
+            "token": request.token,
+            "client_host": "/127.0.0.1",
+            "is_at_coordinator": None if network.cluster.fails_now() else True,
+            "knows_topics": process.topics is network.cluster.topics,
+        }
+        if isinstance(request, OffsetCommitReceived):
+            commits = [self._commit_of(ask.request) for ask in served]
+            return Commits(commits={each.token: each for each in commits}, **known)
+        is_admins = known["api"] is GroupApi.ADMIN or isinstance(request, OffsetDeleteReceived)
+        is_placed_fetch = isinstance(request, OffsetFetchReceived) and process.group.is_live
+        is_foreign = (
+            isinstance(request, JoinGroupReceived)
+            and request.protocol_type != CONSUMER_PROTOCOL_TYPE
+        )
+        return Call(
+            event=request,
+            is_placed=is_admins or is_placed_fetch,
+            is_foreign=is_foreign,
+            **known,
+        )
+
+    def _commit_of(self, request: Request) -> Commit:
+        assert isinstance(request, OffsetCommitReceived)
+        return Commit(
+            token=request.token,
+            make=lambda _token, _topics: request,
+            topic_names=request.topic_names,
+            has_member=bool(request.member_id),
+        )
+
+    # -- errands ---------------------------------------------------------------------------------
+
+    def do(self, call: Call, errand: Errand) -> None:
+        """Carry out an errand of the call."""
+        world, cluster = self._network.world, self._network.cluster
+        fails = cluster.fails_now()
+        delay_ms = world.between(1, TIMEOUT_MS if fails else TRIP_MS_MAX)
+        match errand:
+            case Locate():
+                located = Located(call, None if fails else True)
+                world.after(delay_ms, self._report, call, located)
+            case Learn():
+                world.after(delay_ms, self._learned, call, fails)
+            case Probe():
+                assert isinstance(call, Commits)
+                world.after(delay_ms, self._report, call, Probed(call, not fails))
+            case Store(tokens, ids):
+                assert isinstance(call, Commits)
+                if fails:
+                    away = Stored(call, dict.fromkeys(tokens, AWAY))
+                    world.after(delay_ms, self._report, call, away)
+                else:
+                    self._store(call, tokens, ids)
+
+    def _report(self, call: Call, told: Input) -> None:
+        if call.answer is None:
+            self._process.feed(told)
+
+    def _learned(self, call: Call, fails: bool) -> None:
+        if fails:
+            self._report(call, Learned(call, self._process.topics, "nobody answers"))
+        else:
+            self._report(call, Learned(call, self._network.cluster.topics))
+
+    def _store(self, call: Commits, tokens: Sequence[Token], ids: AnchorIds | None) -> None:
+        """Send commits to the cluster, one behind the other. Without an answer to one of them, the
+        connection to the cluster is broken, and so are the answers to the others."""
+        network = self._network
+        codes: dict[Token, frozenset[int] | str] = {}
+        sent = [
+            network.commit_of(ask, ids, self._owner.name, self._process.number)
+            for ask in self._served
+            if ask.request.token in tokens
+        ]
+
+        def answered(commit: CommitOnTheWay, code: int | None) -> None:
+            if code is None:
+                for lost in sent[len(codes) :]:
+                    codes[lost.request.token] = LOST
+                    if not network.cluster.holds_anchors:
+                        network.cluster.hold(lost, network.hold_ms)
+            else:
+                codes[commit.request.token] = frozenset({code})
+                self._codes[commit.request.token] = code
+            if len(codes) == len(sent):
+                network.world.after(0, self._report, call, Stored(call, codes))
+                if code is None:
+                    self.break_up()
+
+        network.cluster.send(sent, answered)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def answered(self, call: Call) -> None:
+        """The call has its answer, which the client gets unless it is lost."""
+        served, self._served, self._call = self._served, [], None
+        for ask in served:
+            reply = self._network.reply_to(ask.request, call, self._process)
+            code = self._codes.pop(ask.request.token, 0)
+            if reply is not None and not reply.error and code:
+                reply = ask.request.refused(GroupError(ErrorCode(code), REFUSED))
+            if reply is None:
                 self.break_up()
-            network.end_commit(token, answer_lost=answer_lost)
-            self._answer(ask, answer)
+            else:
+                self._answer(ask, reply)
+        self._network.world.after(0, self._serve_next)
 
-        sent = network.cluster.commit(self._owner.name, ask.positions, ended)
-        network.commits_sent[token] = commit, sent
-
-    def _answer(self, ask: Ask, answer: Answer) -> None:
-        world = self._network.world
-        self._is_busy = False
+    def _answer(self, ask: Ask, reply: Reply) -> None:
+        network, world = self._network, self._network.world
+        applied = self._process.applied_at.pop(ask.request.token, None)
         if ask.fate is Fate.ERROR_INSTEAD:
             why = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
-            answer = replace(answer, reply=ask.request.refused(why))
+            reply = ask.request.refused(why)
             world.counts["errors instead of answers"] += 1
         if ask.fate is Fate.ANSWER_LOST:
             self.break_up()
-        if not self.is_broken:
-            is_slow = ask.fate is Fate.SLOW
-            delay_ms = world.between(1, SLOW_MS_MAX if is_slow else DELAY_MS_MAX)
-            arrival_ms = max(self._last_answer_ms, world.now_ms + delay_ms)
-            self._last_answer_ms = arrival_ms
-            world.after(arrival_ms - world.now_ms, self._hear, ask, answer)
-        world.after(0, self._serve_next)
+        if self.is_broken:
+            return
+        network.leaves(self._owner.name, ask.request, reply, applied, self._process)
+        answer = Answer(
+            reply=reply,
+            at_ms=applied.at_ms if applied is not None else world.now_ms,
+            topics=applied.topics if applied is not None else network.cluster.topics,
+        )
+        if isinstance(ask.request, OffsetFetchReceived) and not reply.error:
+            answer = replace(answer, offsets=network.fetch(self._owner.name, ask.request))
+        is_slow = ask.fate is Fate.SLOW
+        delay_ms = world.between(1, SLOW_MS_MAX if is_slow else DELAY_MS_MAX)
+        arrival_ms = max(self._last_answer_ms, world.now_ms + delay_ms)
+        self._last_answer_ms = arrival_ms
+        world.after(arrival_ms - world.now_ms, self._hear, ask, answer)
 
     def _hear(self, ask: Ask, answer: Answer) -> None:
         if ask in self._outstanding:
@@ -215,7 +349,7 @@ class Line:
         self._network = network
         self._connection = network.connect(self)
         self._sent = itertools.count(1)
-        self._newest_arrived = 0
+        self._newest = 0
 
     def send(self, ask: Ask) -> None:
         """Send a request."""
@@ -229,18 +363,23 @@ class Line:
         self._connection.break_up()
 
     def arrived(self, ask: Ask) -> None:
-        """Report a request that the gateway handles after a newer one of the same client."""
-        if ask.number < self._newest_arrived:
-            self._network.overtaken(self.name, ask.request)
-        self._newest_arrived = max(self._newest_arrived, ask.number)
+        """Note a request that the gateway begins to handle."""
+        self._network.lines[ask.request.token] = self, ask.number
+        self.decided(ask.number, ask.request)
+
+    def decided(self, number: int, request: Request) -> None:
+        """Report a request that is handled or decided after a newer one of the same client."""
+        if number < self._newest:
+            self._network.overtaken(self.name, request)
+        self._newest = max(self._newest, number)
 
 
 class Network:
     """All connections, and the rates of their faults.
 
-    The network calls `overtaken` with the client's name for each request that arrives after a newer
-    one of the same client. `commits_sent` has the commits on their way to the cluster, `committers`
-    the client names by token.
+    The network calls `overtaken` with the client's name for each request that arrives, or is
+    decided, after a newer one of the same client. `lines` has the line and the number of each
+    request, by token.
     """
 
     def __init__(
@@ -250,22 +389,28 @@ class Network:
         cluster: Cluster,
         *,
         overtaken: Callable[[str, Request], None],
+        leaves: Callable[[str, Request, Reply, Applied | None, Process], None],
+        fetched: Callable[[str, OffsetFetchReceived], None],
     ) -> None:
+        """`leaves` sees each answer that leaves the gateway, `fetched` each fetch of offsets."""
         self.world, self.driver, self.cluster = world, driver, cluster
-        self.overtaken = overtaken
+        self.overtaken, self.leaves, self._fetched = overtaken, leaves, fetched
         self.loss_rate = 0.0
         self.late_rate = 0.0
         self.is_calm = False
         """True drops requests that would arrive late."""
         self.slow_rate = 0.0
-        self.withheld_rate = 0.0
         self.error_rate = 0.0
-        self.commits_sent: dict[int, tuple[OffsetCommitReceived, Commit]] = {}
-        self.committers: dict[int, str] = {}
+        self.lines: dict[Token, tuple[Line, int]] = {}
         self.late: list[tuple[Callable[[Ask], None], Ask]] = []
         self._tokens = itertools.count(1)
         self._connections: list[Connection] = []
-        driver.crashed, driver.target_moved = self._gateway_crashed, self._target_moved
+        driver.ended = self._process_ended
+
+    @property
+    def hold_ms(self) -> int:
+        """How long the engine waits for a commit whose answer was lost."""
+        return self.driver.config.lost_commit_hold_ms or 0
 
     def next_token(self) -> int:
         """A new token for a request."""
@@ -273,9 +418,13 @@ class Network:
 
     def connect(self, line: Line) -> Connection:
         """Open a connection."""
-        connection = Connection(self, line)
+        connection = Connection(self, line, self.driver.process)
         self._connections.append(connection)
         return connection
+
+    def name_of(self, token: Token) -> str:
+        """The name of the client that sent a request."""
+        return self.lines[token][0].name
 
     def fate(self, request: Request) -> Fate:
         """Draw the fate of a request."""
@@ -288,50 +437,90 @@ class Network:
             return Fate.ERROR_INSTEAD
         return Fate.SLOW if dice > 1 - self.slow_rate else Fate.FINE
 
-    def withholds(self) -> bool:
-        """Draw whether the anchor is unconfirmed."""
-        return bool(self.withheld_rate) and self.world.chance(self.withheld_rate)
+    def commit_of(self, ask: Ask, ids: AnchorIds | None, who: str, sender: int) -> CommitOnTheWay:
+        """A commit for the cluster."""
+        request = ask.request
+        assert isinstance(request, OffsetCommitReceived)
+        return CommitOnTheWay(
+            who=who, request=request, positions=ask.positions, ids=ids, sender=sender
+        )
 
-    def end_commit(self, token: int, *, answer_lost: bool) -> None:
-        """Tell the engine how a commit ended. If a commit without an answer has no deadline, the
-        gateway makes the cluster refuse it, and reports its end a second time."""
-        if token not in self.commits_sent:
-            return
-        _commit, sent = self.commits_sent.pop(token)
-        if answer_lost:
-            hold_ms = self.driver.config.lost_commit_hold_ms
-            if hold_ms is None:
-                self.world.counts["renewals"] += 1
-                hold_ms = self.world.between(1, RENEWAL_MS_MAX)
-                renewed = OffsetCommitEnded(commit=token)
-                self.world.after(hold_ms, self.driver.end_commit, renewed)
-            self.cluster.lose(sent, hold_ms)
-        ended = OffsetCommitEnded(commit=token, answer_lost=answer_lost)
-        self.world.after(0, self.driver.end_commit, ended)
+    def fetch(self, who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
+        """The stored offsets."""
+        self._fetched(who, request)
+        offsets = self.cluster.offsets
+        wanted = request.partitions or frozenset(offsets)
+        return {p: offsets[p] for p in wanted if p in offsets}
 
-    def _target_moved(self) -> None:
+    def reply_to(self, request: Request, call: Call, process: Process) -> Reply | None:
+        """What the client gets to hear, in the words of the engine; None if the connection is
+        closed instead."""
+        answer: object = call.answer
+        if isinstance(call, Commits) and isinstance(answer, Mapping):
+            outcome = answer[request.token]
+            if outcome.is_away:
+                answer = Refused(Situation.BROKER_AWAY, "the broker is away")
+            else:
+                answer = outcome.refused or outcome.verdict
+        match answer:
+            case Refused(situation, why):
+                reply: Reply = request.refused(GroupError(code_for(situation, call.api), why))
+            case Forwarded():
+                error = ErrorCode.NONE
+                if not isinstance(request, OffsetFetchReceived):
+                    error = ErrorCode.UNKNOWN_MEMBER_ID
+                reply = request.refused(GroupError(error, "the cluster answers"))
+            case Failed():
+                assert call.is_gone, "a call has failed"
+                return None
+            case _:
+                assert isinstance(answer, Reply), answer
+                reply = answer
+        if process.may_answer or not isinstance(request, BY_MEMBERS):
+            return reply
+        code = code_for(Situation.LOG_NOT_OURS, call.api)
+        return request.refused(GroupError(code, "another gateway may own the state log"))
+
+    def target_moved(self) -> None:
         """Deliver late requests soon, because they do most harm while partitions move."""
         late, self.late = self.late, []
         for arrive, ask in late:
             self.world.after(self.world.between(1, LATE_TO_HARM_MS_MAX), arrive, ask)
 
-    def _gateway_crashed(self) -> None:
-        self.commits_sent.clear()
+    def _process_ended(self, process: Process) -> None:
         for connection in self._connections:
-            connection.drop_inbox()
-            connection.break_up()
-        self._connections.clear()
+            if connection.process is process:
+                connection.break_up()
+        self._connections = [each for each in self._connections if each.process is not process]
 
 
-def _gives(reply: Reply) -> bool:
-    """Whether the receiver may start to consume partitions, or assign them to others."""
-    match reply:
-        case JoinGroupReply() | SyncGroupReply():
-            return reply.error is ErrorCode.NONE
-        case ConsumerHeartbeatReply(assignment=assignment):
-            return assignment is not None
-        case _:
-            return False
+def api_of(request: Request) -> GroupApi:
+    """The api of a request, as far as the gateway's errors differ."""
+    match request:
+        case JoinGroupReceived():
+            return GroupApi.JOIN
+        case SyncGroupReceived():
+            return GroupApi.SYNC
+        case HeartbeatReceived():
+            return GroupApi.HEARTBEAT
+        case LeaveGroupReceived():
+            return GroupApi.LEAVE
+        case ConsumerHeartbeatReceived(member_epoch=epoch):
+            if epoch == JOIN_EPOCH:
+                return GroupApi.CONSUMER_JOIN
+            return GroupApi.CONSUMER_HEARTBEAT if epoch > 0 else GroupApi.CONSUMER_LEAVE
+        case OffsetCommitReceived(is_transactional=is_transactional):
+            return GroupApi.TXN_COMMIT if is_transactional else GroupApi.COMMIT
+        case OffsetFetchReceived():
+            return GroupApi.FETCH
+        case OffsetDeleteReceived():
+            return GroupApi.OFFSET_DELETE
+        case DeleteGroupReceived() | ConfigsReceived():
+            return GroupApi.ADMIN
+
+
+def _is_commit(ask: Ask) -> bool:
+    return isinstance(ask.request, OffsetCommitReceived) and not ask.request.is_transactional
 
 
 def _late_weight(request: Request) -> int:

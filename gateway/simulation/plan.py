@@ -39,11 +39,13 @@ class Plan:
     loss_rate: float
     late_rate: float
     slow_rate: float
-    withheld_rate: float
+    cluster_failure_rate: float
+    """The share of the gateway's own requests to the cluster that get no answer."""
     lost_answer_rate: float
     commit_ms_max: int
     log_failure_rate: float
-    linger_ms: int
+    slow_log_rate: float
+    anchor_linger_ms: int
     has_crashes: bool
     has_freezes: bool
     has_misbehaviour: bool
@@ -52,8 +54,16 @@ class Plan:
     error_rate: float
     log_doubt_rate: float
     has_takeovers: bool
+    """Whether consumers enter the group in the cluster, and admins remove the anchor."""
+    has_pauses: bool
+    has_two_gateways: bool
     has_clock_jumps: bool
     has_racks: bool
+
+    @property
+    def holds_anchors(self) -> bool:
+        """Whether the cluster holds anchors. Otherwise time ends the commits without an answer."""
+        return self.config.lost_commit_hold_ms is None
 
     @property
     def has_resets(self) -> bool:
@@ -82,7 +92,7 @@ def draw_plan(world: World) -> Plan:
         classic_new_member_join_timeout_ms=20_000,
         reconnect_timeout_ms=0,
         consumer_regex_refresh_interval_ms=dice.choice([15_000, 600_000]),
-        lost_commit_hold_ms=dice.choice([2_000, None]),
+        lost_commit_hold_ms=dice.choice([2_000, None, None, None]),
     )
     return Plan(
         config=config,
@@ -94,11 +104,12 @@ def draw_plan(world: World) -> Plan:
         loss_rate=dice.choice([0.0, 0.03, 0.1]),
         late_rate=dice.choice([0.0, 0.05]),
         slow_rate=dice.choice([0.0, 0.0, 0.1]),
-        withheld_rate=dice.choice([0.0, 0.0, 0.1]),
+        cluster_failure_rate=dice.choice([0.0, 0.0, 0.03, 0.1]),
         lost_answer_rate=dice.choice([0.0, 0.1]),
         commit_ms_max=dice.choice([60, 60, SLOW_COMMIT_MS]),
         log_failure_rate=dice.choice([0.0, 0.0, 0.05]),
-        linger_ms=dice.choice([0, 0, 20]),
+        slow_log_rate=dice.choice([0.0, 0.0, 0.1]),
+        anchor_linger_ms=dice.choice([500, 5_000, 60_000]),
         has_crashes=world.chance(0.6),
         has_freezes=world.chance(0.6),
         has_misbehaviour=world.chance(0.5),
@@ -106,7 +117,9 @@ def draw_plan(world: World) -> Plan:
         has_policy_changes=world.chance(0.3),
         error_rate=dice.choice([0.0, 0.0, 0.03]),
         log_doubt_rate=dice.choice([0.0, 0.0, 0.05]),
-        has_takeovers=world.chance(0.3),
+        has_takeovers=world.chance(0.4),
+        has_pauses=world.chance(0.3),
+        has_two_gateways=world.chance(0.3),
         has_clock_jumps=world.chance(0.5),
         has_racks=world.chance(0.3),
     )

@@ -37,7 +37,8 @@ CONFIG_VALUES = (
     (SESSION_TIMEOUT, (None, "4000", "10000")),
     (ASSIGNMENT_INTERVAL, (None, "0", "3000")),
 )
-TAKEN_MS_MAX = 4_000
+INTRUSION_MS_MAX = 14_000
+PAUSE_MS_MAX = 6_000
 CLOCKS_AHEAD_MS = (0, -600_000, 600_000)
 """Offsets of the gateway's clock after a restart. Each jump is longer than a run."""
 
@@ -103,7 +104,10 @@ class RandomActions:
             self._freeze: 2 * plan.has_freezes,
             self._crash: 1 * plan.has_crashes,
             self._set_policy: 0.7 * plan.has_policy_changes,
-            self._take_the_group: 0.5 * plan.has_takeovers,
+            self._intrude: 0.5 * plan.has_takeovers * plan.holds_anchors,
+            self._cluster.remove_anchor: 0.7 * plan.has_takeovers * plan.holds_anchors,
+            self._pause: 0.7 * plan.has_pauses,
+            self._take_the_log: 0.7 * plan.has_two_gateways * plan.holds_anchors,
             self._move_replica: 1 * plan.has_racks,
             self._take_place: 1.5 * bool(plan.static_share),
             self._grow: 1 * plan.has_topic_changes,
@@ -248,18 +252,26 @@ class RandomActions:
         jumps = self._plan.has_clock_jumps
         return self._world.dice.choice(CLOCKS_AHEAD_MS) if jumps else None
 
-    def _take_the_group(self) -> None:
-        if not self._driver.is_taken:
-            self._driver.take()
-            self._world.after(self._world.between(500, TAKEN_MS_MAX), self._give_back)
+    def _intrude(self) -> None:
+        """Let a consumer that bypasses the gateway take the anchor's place."""
+        if not self._cluster.has_intruder:
+            self._cluster.intrude()
+            self._world.after(self._world.between(500, INTRUSION_MS_MAX), self._end_intrusion)
 
-    def _give_back(self) -> None:
-        """Let the other coordinator commit and return the group, once all members are fenced."""
-        if self._driver.has_given_way:
-            self._cluster.commit_elsewhere()
-            self._driver.give_back()
-        else:
-            self._world.after(TAKEN_MS_MAX, self._give_back)
+    def _end_intrusion(self) -> None:
+        """Let the intruder commit and leave. It reads only what our members have lost."""
+        state = self._driver.engine.state
+        if state.group is None or not state.group.members:
+            self._cluster.consume_elsewhere()
+        self._cluster.end_intrusion()
+
+    def _pause(self) -> None:
+        if self._driver.is_up and not self._driver.process.is_paused:
+            self._driver.pause(self._world.between(500, PAUSE_MS_MAX))
+
+    def _take_the_log(self) -> None:
+        if self._driver.is_up:
+            self._driver.take_over()
 
     def _move_replica(self) -> None:
         self._cluster.move_replica(self._world.dice.choice(sorted(self._cluster.topics.by_name)))

@@ -19,9 +19,13 @@ from gateway.simulation.final_roll import roll_to_classic
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
 from gateway.simulation.network import Network
 from gateway.simulation.plan import CHAOS_MS, Plan, draw_plan
-from gateway.simulation.random_actions import RandomActions
+from gateway.simulation.process import GRACE_MS_MAX
+from gateway.simulation.random_actions import PAUSE_MS_MAX, RandomActions
 from gateway.simulation.settling import settle
+from gateway.simulation.state_log import SLOW_WRITE_MS_MAX
 from gateway.simulation.watch import Watch
+from gateway.simulation.watch_answers import AnswerWatch
+from gateway.simulation.watch_members import TIMER_LAG_MS
 from gateway.simulation.watch_owners import OwnerWatch
 from gateway.simulation.world import World
 
@@ -54,9 +58,24 @@ class Run:
         self.world = world = World(seed)
         self.plan = plan = plan or draw_plan(world)
         self.clients: list[Client] = []
-        self.cluster = Cluster(world, stored=self._stored)
-        self.driver = Driver(world, self.cluster, plan.config)
-        self.network = Network(world, self.driver, self.cluster, overtaken=self._overtaken)
+        self.cluster = Cluster(world, holds_anchors=plan.holds_anchors, stored=self._stored)
+        self.driver = Driver(
+            world, self.cluster, plan.config, anchor_linger_ms=plan.anchor_linger_ms
+        )
+        self.answers = AnswerWatch(
+            self.cluster,
+            self.clients,
+            lambda: self.driver.engine.state,
+            lambda: self.exempt_claims.partitions,
+        )
+        self.network = Network(
+            world,
+            self.driver,
+            self.cluster,
+            overtaken=self._overtaken,
+            leaves=self.answers.leaves,
+            fetched=self.answers.fetched,
+        )
         lies: set[bytes] = set()
         self.exempt_claims = ExemptClaims(
             world, self.clients, lambda: self.driver.engine.state, lies
@@ -65,7 +84,6 @@ class Run:
             world, self.cluster, self.clients, lambda: self.driver.engine.state, self.exempt_claims
         )
         self.watch = Watch(world, self.driver, self.network, self.owners)
-        self.driver.observer = self.watch
         self.context = ClientContext(
             world=world,
             network=self.network,
@@ -78,15 +96,15 @@ class Run:
 
     def _begin_faults(self, plan: Plan) -> None:
         self.network.loss_rate, self.network.late_rate = plan.loss_rate, plan.late_rate
-        self.network.slow_rate, self.network.withheld_rate = plan.slow_rate, plan.withheld_rate
+        self.network.slow_rate, self.network.error_rate = plan.slow_rate, plan.error_rate
         self.cluster.lost_answer_rate = plan.lost_answer_rate
         self.cluster.delay_ms_max = plan.commit_ms_max
-        self.network.error_rate = plan.error_rate
+        self.cluster.failure_rate = plan.cluster_failure_rate
         self.cluster.has_racks = plan.has_racks
-        self.driver.log_failure_rate, self.driver.linger_ms = plan.log_failure_rate, plan.linger_ms
-        self.driver.log_doubt_rate = plan.log_doubt_rate
-        if plan.log_failure_rate:
-            self.watch.silence.lag_ms = LAG_MS_WHEN_LOG_FAILS
+        log = self.driver.log
+        log.failure_rate, log.doubt_rate = plan.log_failure_rate, plan.log_doubt_rate
+        log.slow_rate = plan.slow_log_rate
+        self.watch.silence.lag_ms = _lag_ms(plan)
 
     def play(self) -> None:
         """Raises BrokenInvariantError."""
@@ -101,6 +119,19 @@ class Run:
 
     def _overtaken(self, name: str, request: Request) -> None:
         self.owners.overtaken(name, request)
+
+
+def _lag_ms(plan: Plan) -> int:
+    """The longest delay with which the gateway handles a deadline. Each failure of the log adds a
+    second, a slow write its length, and a pause its length and grace."""
+    lag_ms = TIMER_LAG_MS
+    if plan.log_failure_rate or plan.log_doubt_rate:
+        lag_ms += LAG_MS_WHEN_LOG_FAILS
+    if plan.slow_log_rate:
+        lag_ms += 3 * SLOW_WRITE_MS_MAX
+    if plan.has_pauses:
+        lag_ms += 3 * (PAUSE_MS_MAX + GRACE_MS_MAX)
+    return lag_ms
 
 
 def simulate(seed: int, *, tail_lines: int = TAIL_LINES) -> Outcome:

@@ -62,9 +62,11 @@ def _end_all_faults(scene: Scene) -> None:
     scene.random_actions.stop()
     scene.network.is_calm = True
     scene.network.loss_rate = scene.network.late_rate = scene.network.error_rate = 0.0
-    scene.network.slow_rate = scene.network.withheld_rate = 0.0
-    scene.cluster.lost_answer_rate = 0.0
-    scene.driver.log_failure_rate = scene.driver.log_doubt_rate = 0.0
+    scene.network.slow_rate = 0.0
+    scene.cluster.lost_answer_rate = scene.cluster.failure_rate = 0.0
+    scene.cluster.end_intrusion()
+    log = scene.driver.log
+    log.failure_rate = log.doubt_rate = log.slow_rate = 0.0
     for client in scene.clients:
         if not client.is_dead and not client.is_honest:
             client.die("the faults stopped")

@@ -1,34 +1,37 @@
-"""Checks every invariant at every step of a run (rule 12.1); the only observer of the driver."""
+"""Checks every invariant at every step of a run (rule 12.1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from coordinator.engine import Step
+from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState, RecordBesideTheGroup
 from coordinator.handlers.group_configs import in_force
 from coordinator.handlers.offsets import NO_MEMBER
-from coordinator.interface.config import INT32_MAX
+from coordinator.interface.config import INT32_MAX, GroupConfig
 from coordinator.interface.events import (
     JOIN_EPOCH,
     ConsumerHeartbeatReceived,
     Event,
     GroupLost,
+    Happening,
     HeartbeatReceived,
     OffsetCommitReceived,
     SyncGroupReceived,
 )
-from coordinator.interface.records import CurrentAssignment
+from coordinator.interface.records import CurrentAssignment, TargetAssignmentMetadata
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     Reply,
     SyncGroupReply,
 )
-from coordinator.interface.topics import Partition
+from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, Token
-from gateway.simulation.driver import GROUP, Batch, Driver
+from gateway.hosting.batch import Decision
+from gateway.simulation.cluster import GROUP
+from gateway.simulation.driver import Driver
 from gateway.simulation.invariants import (
     Invariant,
     check_deadlines,
@@ -42,6 +45,7 @@ from gateway.simulation.probes import (
     check_rejoin_changes_nothing,
     check_there_and_back,
 )
+from gateway.simulation.process import Process
 from gateway.simulation.replay import (
     check_same,
     compacted,
@@ -56,72 +60,88 @@ from gateway.simulation.world import World
 from kafka_codecs.consumer_protocol import NO_GENERATION, decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 
+INTRUDER_NOTICED_MS = 8_000
+"""An interval of the anchor's heartbeat, a look, and a write, each of them slow."""
 SAMPLE = 32
 """The number of steps between expensive checks."""
 
 
 class Watch:
-    """An observer that raises BrokenInvariantError."""
+    """Watches the newest process. Raises BrokenInvariantError."""
 
     def __init__(self, world: World, driver: Driver, network: Network, owners: OwnerWatch) -> None:
         self.epochs, self.silence, self.owners = EpochWatch(), SilenceWatch(), owners
         self.intervals = IntervalWatch()
         self._world, self._driver, self._network = world, driver, network
         self._replayed = GroupState(GROUP)
-        self._batches: list[Batch] = []
+        self._read = 0
+        """How many batches of the log have taken effect."""
         self._steps = 0
+        self._decisions = 0
         self._snapshot = ""
         self._probed: object = None
+        self._unanswered: set[Token] = set()
         self._held: dict[Partition, str] | None = None
         self._committing: dict[Token, dict[Partition, str]] = {}
+        driver.watch(self)
 
-    def before_step(self) -> None:
-        self._steps += 1
-        if self._steps % SAMPLE == 0:
-            self._snapshot = snapshot(self._driver.engine.state)
+    # -- what the process shows ------------------------------------------------------------------
 
-    def decided(self) -> None:
+    def before_decision(self, engine: GroupEngine, event: Event) -> None:
+        self._decisions += 1
+        if self._decisions % SAMPLE == 0:
+            self._snapshot = snapshot(engine.state)
+        token = getattr(event, "token", None)
+        if token in self._network.lines and not isinstance(event, Happening):
+            line, number = self._network.lines[token]
+            line.decided(number, event)
+
+    def after_decision(self, engine: GroupEngine) -> None:
         """A decision must not change the state."""
-        if self._steps % SAMPLE == 0:
-            require(
-                snapshot(self._driver.engine.state) == self._snapshot,
-                Invariant.PURE,
-                self._snapshot,
-            )
+        if self._decisions % SAMPLE == 0:
+            require(snapshot(engine.state) == self._snapshot, Invariant.PURE, self._snapshot)
 
-    def after_step(self, event: Event, step: Step) -> None:
-        state, now_ms = self._driver.engine.state, self._world.now_ms
-        config = in_force(self._driver.config, state.config_overrides)
+    def applied(self, process: Process, decision: Decision, topics: Topics) -> None:
+        event, step, state = decision.event, decision.step, self._driver.engine.state
+        decided_ms = decision.told.at_ms
+        self._steps += 1
+        self._world.counts["events"] += 1
+        for record in step.records:
+            self._world.tell("engine", record)
+        config = in_force(process.config, state.config_overrides)
         time_ends_commits = config.lost_commit_hold_ms is not None
         if all(isinstance(record, RecordBesideTheGroup) for record in step.records):
             check_deadlines(state, time_ends_commits=time_ends_commits)
         else:
             check_group(state, time_ends_commits=time_ends_commits)
             if isinstance(state.group, ConsumerGroup):
-                check_target(state.group, self._driver.topics)
+                check_target(state.group, topics)
         self._check_taken(event)
-        self._check_answers(step)
-        self.intervals.after_step(state, event, step, config, self._driver.now_ms)
+        self._check_intruder(process)
+        self._check_answers(event, step)
+        self.intervals.after_step(state, event, step, config, decided_ms)
         self.epochs.after_step(state, step, config)
-        self._check_replies(event, step)
+        self._check_replies(event, step, topics)
         self._check_verdict(event, step)
-        self.silence.after_step(state, event, step, config, now_ms)
+        self.silence.after_step(state, event, step, config, decided_ms - process.ahead_ms)
         self._check_replay(step)
-        self._check_commits()
+        self._check_commits(process)
         self._check_grants(step)
         self.owners.after_step(step)
-        self._probe(event, step)
+        self._probe(event, step, process.config, topics, decided_ms)
+        if any(isinstance(record, TargetAssignmentMetadata) for record in step.records):
+            self._network.target_moved()
 
-    def after_load(self, batches: Sequence[Batch]) -> None:
+    def loaded(self, process: Process) -> None:
         """Start from the loaded state, as the engine does."""
         state = self._driver.engine.state
-        config = in_force(self._driver.config, state.config_overrides)
+        config = in_force(process.config, state.config_overrides)
         check_group(state, time_ends_commits=config.lost_commit_hold_ms is not None)
-        self._batches = list(batches)
+        self._read = len(self._driver.log.batches)
         self._replayed = GroupState(GROUP)
-        for batch in batches:
-            for record in batch:
-                self._replayed.apply(record)
+        for record in self._driver.log.records():
+            self._replayed.apply(record)
+        self._unanswered.clear()
         self._held = holders(state)
         self.epochs.after_load(state)
         self.intervals.after_load(state)
@@ -134,22 +154,43 @@ class Watch:
         if isinstance(event, GroupLost) and group is not None:
             require(not group.members, Invariant.TAKEN, "members:", sorted(group.members))
 
+    def _check_intruder(self, process: Process) -> None:
+        """A consumer in the group in the cluster fences our members. Faults that keep the gateway
+        from noticing in time, or from writing, excuse it."""
+        cluster, log, group = (
+            self._network.cluster,
+            self._driver.log,
+            self._driver.engine.state.group,
+        )
+        if not cluster.has_intruder or group is None or cluster.failure_rate or log.failure_rate:
+            return
+        since_ms = max(cluster.intruded_ms, process.awake_since_ms)
+        late_ms = self._world.now_ms - since_ms - INTRUDER_NOTICED_MS
+        require(
+            late_ms <= 0 or not group.members,
+            Invariant.INTRUDER,
+            "members:",
+            sorted(group.members),
+            "since",
+            since_ms,
+        )
+
     # -- answers ---------------------------------------------------------------------------------
 
-    def _check_answers(self, step: Step) -> None:
+    def _check_answers(self, event: Event, step: Step) -> None:
         """Every request is answered once or parked."""
-        answered = {token for token, _ in step.replies}
+        unanswered = self._unanswered
+        if not isinstance(event, Happening):
+            unanswered.add(event.token)
+        for token, _reply in step.replies:
+            require(token in unanswered, Invariant.ANSWERS, "a second answer to", token)
+            unanswered.remove(token)
+        parked = parked_tokens(self._driver.engine.state)
         require(
-            self._driver.unanswered() == parked_tokens(self._driver.engine.state),
-            Invariant.ANSWERS,
-            "answered:",
-            answered,
-            "waiting:",
-            parked_tokens(self._driver.engine.state),
+            unanswered == parked, Invariant.ANSWERS, "parked:", parked, "unanswered:", unanswered
         )
-        require(len(answered) == len(step.replies), Invariant.ANSWERS, "two answers to one request")
 
-    def _check_replies(self, event: Event, step: Step) -> None:
+    def _check_replies(self, event: Event, step: Step, topics: Topics) -> None:
         """Invariant 3, also for native members."""
         _check_epochs_of_answers(event, step)
         group = self._driver.engine.state.group
@@ -177,13 +218,14 @@ class Watch:
                 case SyncGroupReply(assignment=assignment) if (
                     isinstance(event, SyncGroupReceived) and event.token == token
                 ):
-                    self._check_synced(group, event.member_id, assignment)
+                    self._check_synced(group, event.member_id, assignment, topics)
                 case _:
                     pass
 
-    def _check_synced(self, group: ConsumerGroup, member_id: str, assignment: bytes) -> None:
+    def _check_synced(
+        self, group: ConsumerGroup, member_id: str, assignment: bytes, topics: Topics
+    ) -> None:
         _version, decoded = decode_assignment(assignment)
-        topics = self._driver.topics
         told = topics.partitions((e.topic, e.partitions) for e in decoded.assigned_partitions)
         assigned = group.assignments[member_id].assigned
         known = {partition for partition in assigned if partition.topic_id in topics.by_id}
@@ -192,9 +234,13 @@ class Watch:
     # -- the log ---------------------------------------------------------------------------------
 
     def _check_replay(self, step: Step) -> None:
-        """Invariant 8: the records so far restore the group; at some steps, also compacted."""
+        """Invariant 8: the log restores the group; at some steps, also compacted. Nothing takes
+        effect before the log has it."""
+        batches = self._driver.log.batches
         if step.durable:
-            self._batches.append(step.durable)
+            is_stored = self._read < len(batches) and batches[self._read] == step.durable
+            require(is_stored, Invariant.LOGGED, "the log lacks", step.durable)
+            self._read += 1
             for record in step.durable:
                 self._replayed.apply(record)
         if not step.durable and self._steps % SAMPLE:
@@ -203,7 +249,7 @@ class Watch:
         check_same(self._replayed, expected)
         if self._steps % SAMPLE == 0:
             state = GroupState(GROUP)
-            for record in compacted(record for batch in self._batches for record in batch):
+            for record in compacted(record for b in batches[: self._read] for record in b):
                 state.apply(record)
             check_same(state, expected)
 
@@ -213,18 +259,21 @@ class Watch:
         """Invariant 10: an accepted commit comes from an owner, with a valid epoch."""
         if not isinstance(event, OffsetCommitReceived) or dict(step.replies)[event.token].error:
             return
-        self.owners.vetted(self._network.committers[event.token], event)
+        self.owners.vetted(self._network.name_of(event.token), event)
         group = self._driver.engine.state.group
         if group is not None and event.member_id in group.members:
             require(_may_commit(group, event), Invariant.STALE_COMMIT, event)
 
-    def _check_commits(self) -> None:
-        """Invariant 10: the group knows every commit on its way, even after a conversion."""
+    def _check_commits(self, process: Process) -> None:
+        """Invariant 10: the group knows every commit that the cluster may still store, even after
+        a conversion. Those of earlier processes are fenced before a partition is granted."""
         known = self._driver.engine.state.commits
         forgotten = [
-            token
-            for token, (commit, _sent) in self._network.commits_sent.items()
-            if token not in known and not (commit.is_transactional and not commit.member_id)
+            commit.request.token
+            for commit in self._network.cluster.may_store()
+            if commit.sender == process.number
+            and commit.request.token not in known
+            and not (commit.request.is_transactional and not commit.request.member_id)
         ]
         require(not forgotten, Invariant.OFFSETS, "forgotten commits in flight:", forgotten)
 
@@ -258,9 +307,11 @@ class Watch:
 
     # -- probes ----------------------------------------------------------------------------------
 
-    def _probe(self, event: Event, step: Step) -> None:
-        driver, state = self._driver, self._driver.engine.state
-        how: tuple[Any, ...] = (driver.config, driver.topics, driver.now_ms)
+    def _probe(
+        self, event: Event, step: Step, config: GroupConfig, topics: Topics, now_ms: int
+    ) -> None:
+        state = self._driver.engine.state
+        how: tuple[Any, ...] = (config, topics, now_ms)
         match state.group:
             case ConsumerGroup() if isinstance(event, HeartbeatReceived):
                 replies: Mapping[int, Reply] = dict(step.replies)

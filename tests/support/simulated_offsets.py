@@ -1,20 +1,19 @@
 """The gateway's reports of commits and fetches in a simulated run."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from coordinator.engine import Step
-from coordinator.interface.events import (
-    Event,
-    OffsetCommitEnded,
-    OffsetCommitReceived,
-    OffsetFetchReceived,
-)
+from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition
 from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER
 from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
-from gateway.simulation.driver import GROUP
+from gateway.simulation.cluster import GROUP
+from gateway.simulation.plan import draw_plan
+from gateway.simulation.process import Applied, Process
 from gateway.simulation.run import Run
+from gateway.simulation.world import World
 from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -30,7 +29,22 @@ class StoringRun(Run):
 
     def __init__(self, seed: int) -> None:
         self.stored: dict[tuple[str, Partition], int] = {}
-        super().__init__(seed)
+        plan = draw_plan(World(seed))
+        # The events do not contain what the log has of a process that did not see it any more, nor
+        # commits of consumers that bypass the gateway. A partition that a lying leader has assigned
+        # twice has no owner to agree on.
+        super().__init__(
+            seed,
+            replace(
+                plan,
+                has_pauses=False,
+                has_misbehaviour=False,
+                log_doubt_rate=0.0,
+                has_takeovers=False,
+                has_two_gateways=False,
+            ),
+        )
+        self.driver.log.delay_ms = lambda: 0  # type: ignore[method-assign]
 
     def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         self.stored[name, partition] = now
@@ -38,14 +52,31 @@ class StoringRun(Run):
 
 
 class SimulatedOffsets:
-    """`note` observes each step. `take` returns the reports that precede the step's events."""
+    """Reports commits and fetches whose answers leave the gateway. `take` returns the reports that
+    precede the events of a step."""
 
     def __init__(self, run: StoringRun) -> None:
         self._run = run
         self._told: list[GatewayEvent] = []
-        self._commits: dict[int, OffsetCommitReceived] = {}
         self._flushed_ms = 0
         self.forget()
+        check, fetch = run.network.leaves, run.network.fetch
+
+        def leaves(
+            who: str, request: Request, reply: Reply, applied: Applied | None, process: Process
+        ) -> None:
+            check(who, request, reply, applied, process)
+            if isinstance(request, OffsetCommitReceived) and not reply.error:
+                self._note_commit(who, request)
+
+        def fetched(who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
+            found = fetch(who, request)
+            wanted = found.keys() if request.partitions is None else request.partitions
+            self._note_fetch(request, {p: found.get(p, -1) for p in wanted})
+            return found
+
+        run.network.leaves = leaves
+        run.network.fetch = fetched  # type: ignore[method-assign]
 
     def forget(self) -> None:
         """Drop pending reports, as the end of the process does."""
@@ -53,22 +84,6 @@ class SimulatedOffsets:
 
     def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
         self._told.append(event)
-
-    def note(self, event: Event, step: Step) -> None:
-        """Note a commit that was accepted or has ended, or a fetch that was answered."""
-        match event:
-            case OffsetCommitReceived():
-                self._commits[event.token] = event
-            case OffsetCommitEnded(answer_lost=False):
-                self._note_commit(self._commits.pop(event.commit))
-            case OffsetFetchReceived(partitions=partitions):
-                _token, reply = step.replies[0]
-                if not reply.error:
-                    offsets = self._run.cluster.offsets
-                    wanted = offsets.keys() if partitions is None else partitions
-                    self._note_fetch(event, {p: offsets.get(p, -1) for p in wanted})
-            case _:
-                pass
 
     def take(self, events: Sequence[GatewayEvent]) -> Sequence[GatewayEvent]:
         """The reports that precede these events."""
@@ -80,8 +95,7 @@ class SimulatedOffsets:
         told, self._told = self._told, []
         return told
 
-    def _note_commit(self, commit: OffsetCommitReceived) -> None:
-        name = self._run.network.committers[commit.token]
+    def _note_commit(self, name: str, commit: OffsetCommitReceived) -> None:
         stored = self._run.stored
         offsets = {p: stored[name, p] for p in commit.partitions if (name, p) in stored}
         by_topic = self._by_topic(offsets)

@@ -1,5 +1,6 @@
 """A simulated world without faults, to put clients into by hand."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from coordinator.interface.config import GroupConfig
@@ -10,6 +11,7 @@ from gateway.simulation.librdkafka_client import LibrdkafkaClient
 from gateway.simulation.native_client import NativeClient
 from gateway.simulation.plan import Plan
 from gateway.simulation.run import Run
+from kafka_codecs.declaration import Struct
 
 PEACEFUL = Plan(
     config=GroupConfig(
@@ -19,6 +21,7 @@ PEACEFUL = Plan(
         consumer_heartbeat_interval_ms=1_000,
         consumer_assignment_interval_ms=0,
         reconnect_timeout_ms=0,
+        lost_commit_hold_ms=None,
     ),
     pause_ms_max=1_000,
     classic_style="eager",
@@ -28,11 +31,12 @@ PEACEFUL = Plan(
     loss_rate=0.0,
     late_rate=0.0,
     slow_rate=0.0,
-    withheld_rate=0.0,
+    cluster_failure_rate=0.0,
     lost_answer_rate=0.0,
     commit_ms_max=60,
     log_failure_rate=0.0,
-    linger_ms=0,
+    slow_log_rate=0.0,
+    anchor_linger_ms=60_000,
     has_crashes=False,
     has_freezes=False,
     has_misbehaviour=False,
@@ -41,6 +45,8 @@ PEACEFUL = Plan(
     error_rate=0.0,
     log_doubt_rate=0.0,
     has_takeovers=False,
+    has_pauses=False,
+    has_two_gateways=False,
     has_clock_jumps=False,
     has_racks=False,
 )
@@ -79,6 +85,18 @@ class Stage(Run):
     def wait(self, length_ms: int = 6_000) -> None:
         """Let happen what happens."""
         self.world.run_until(self.world.now_ms + length_ms)
+
+    def silence_the_coordinator(self) -> None:
+        """Leave the anchor without answers, so that the gateway withholds all partitions."""
+
+        def ask(_message: Struct, answered: Callable[[Struct | None, int], None]) -> None:
+            self.world.after(100, answered, None, 0)
+
+        self.cluster.ask_coordinator = ask  # type: ignore[method-assign, assignment]
+
+    def end_the_silence(self) -> None:
+        """Let the coordinator answer again."""
+        del self.cluster.ask_coordinator
 
     def foo(self, *numbers: int) -> set[Partition]:
         """Partitions of the topic."""

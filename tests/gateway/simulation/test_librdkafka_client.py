@@ -29,12 +29,12 @@ def test_the_same_heartbeat_is_repeated_while_the_coordinator_loads() -> None:
     stage = Stage()
     first = stage.librdkafka("l1")
     stage.wait()
-    stage.network.withheld_rate = 1.0
+    stage.silence_the_coordinator()
     second = stage.librdkafka("l2", rebalance_timeout_ms=60_000)
     stage.wait(3_000)
     assert not second.claims
     assert sum(beat.is_full for beat in heartbeats(stage, "l1")) == 1
-    stage.network.withheld_rate = 0.0
+    stage.end_the_silence()
     stage.wait()
     assert len(first.claims) == len(second.claims) == 2
     assert sum(beat.is_full for beat in heartbeats(stage, "l1")) == 1
@@ -79,13 +79,13 @@ def test_an_unreceived_partition_is_released_at_once() -> None:
     second = stage.librdkafka("l2", topics=("bar", "foo"), rebalance_timeout_ms=60_000)
     while len(first.claims) == 4:
         stage.wait(1)
-    stage.network.withheld_rate = 1.0
+    stage.silence_the_coordinator()
     stage.wait(2_000)
     group = stage.driver.engine.state.group
     assert isinstance(group, ConsumerGroup)
     assert len(group.assignments["l2"].assigned) > 1
     assert len(second.claims) == 1
-    stage.network.withheld_rate = 0.0
+    stage.end_the_silence()
     stage.cluster.delete("foo")
     stage.wait(5_000)
     assert all(group.is_settled(member_id) for member_id in group.members)

@@ -8,7 +8,7 @@ def test_plans_differ_and_repeat() -> None:
     """Each kind of fault occurs in some runs and not in others."""
     plans = [draw_plan(World(seed)) for seed in range(40)]
     assert plans[3] == draw_plan(World(3))
-    for name in ("has_crashes", "has_freezes", "has_topic_changes", "linger_ms", "late_rate"):
+    for name in ("has_crashes", "has_freezes", "has_topic_changes", "slow_log_rate", "late_rate"):
         assert len({bool(getattr(plan, name)) for plan in plans}) == 2, name
 
 

@@ -7,18 +7,20 @@ demo.
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from coordinator.engine import GroupEngine, Step
+from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import Event
-from gateway.simulation.driver import Batch
+from coordinator.interface.records import DurableRecord
+from coordinator.interface.topics import Topics
+from gateway.hosting.batch import Decision
 from gateway.simulation.invariants import check_group
 from gateway.simulation.plan import draw_plan
+from gateway.simulation.process import Process
 from gateway.simulation.replay import DurableState, check_same, durable_state
 from gateway.simulation.run import Run
 from gateway.simulation.watch import Watch
@@ -47,24 +49,36 @@ class Recorder(Watch):
         super().__init__(run.world, run.driver, run.network, run.owners)
         self.silence.lag_ms = run.watch.silence.lag_ms
         self.cuts: list[Cut] = []
+        self._log = run.driver.log
 
-    def after_step(self, event: Event, step: Step) -> None:
-        super().after_step(event, step)
-        if step.durable:
-            state = durable_state(self._driver.engine.state)
-            self.cuts.append(Cut([encode_record(GROUP, r) for r in step.durable], state))
+    def applied(self, process: Process, decision: Decision, topics: Topics) -> None:
+        super().applied(process, decision, topics)
+        if decision.step.durable:
+            self._cut(decision.step.durable)
 
-    def after_load(self, batches: Sequence[Batch]) -> None:
-        """Doubtful batches that were not written are not in the log."""
-        super().after_load(batches)
-        del self.cuts[len(batches) :]
+    def loaded(self, process: Process) -> None:
+        """The log may have a doubtful write that did not take effect before."""
+        super().loaded(process)
+        written = [record for batch in self._log.batches[len(self.cuts) :] for record in batch]
+        for _ in self._log.batches[len(self.cuts) :]:
+            self._cut(written)
+            written = []
+
+    def _cut(self, records: Iterable[DurableRecord]) -> None:
+        state = durable_state(self._driver.engine.state)
+        self.cuts.append(Cut([encode_record(GROUP, record) for record in records], state))
 
 
 def recorded(seed: int) -> tuple[GroupConfig, Sequence[Cut]]:
     """A run of the simulator with all faults except those of the process itself."""
-    plan = replace(draw_plan(World(seed)), has_crashes=False, has_policy_changes=False)
+    plan = replace(
+        draw_plan(World(seed)),
+        has_crashes=False,
+        has_policy_changes=False,
+        has_two_gateways=False,
+    )
     run = Run(seed, plan)
-    run.driver.observer = run.watch = recorder = Recorder(run)
+    run.watch = recorder = Recorder(run)
     run.play()
     return plan.config, recorder.cuts
 

@@ -36,7 +36,7 @@ from tests.support.group_events import (
     target,
 )
 from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
-from tests.support.simulated_events import SimulatedStep, simulated
+from tests.support.simulated_events import SEEDS, SimulatedStep, simulated
 from tests.support.simulated_lines import write
 
 Course = tuple[str, int | None, str, float, float | None, bool]
@@ -44,8 +44,6 @@ Course = tuple[str, int | None, str, float, float | None, bool]
 Cost = tuple[int, int, int, int, int, int]
 """Members, classic members, disturbed members, disturbed classic members, moved partitions, and the
 least possible."""
-
-SEEDS = range(8)
 
 
 def a_classic_group(scribe: Scribe) -> None:

@@ -36,15 +36,13 @@ from tests.support.group_events import (
     target,
 )
 from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
-from tests.support.simulated_events import SimulatedMember, simulated
+from tests.support.simulated_events import SEEDS, SimulatedMember, simulated
 from tests.support.simulated_lines import write
 
 Interval = tuple[
     str | None, str | None, str | None, str | None, float | None, float | None, str | None
 ]
 """Member, kind, protocol, state, start (None: before the first event), end, cause of the end."""
-
-SEEDS = range(8)
 
 
 def a_classic_group(scribe: Scribe) -> None:

@@ -206,7 +206,7 @@ def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
     patch.setattr("coordinator.handlers.offsets.CommitInFlight", in_flight)
 
 
-@noticed_by(Invariant.OFFSETS)
+@noticed_by(Invariant.OFFSETS, Invariant.IN_FLIGHT)
 def a_reset_in_flight_blocks_no_member(patch: Patch) -> None:
     """Members begin to read while the reset of an empty group is still in flight."""
     real = offsets._in_flight

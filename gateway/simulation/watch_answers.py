@@ -1,0 +1,120 @@
+"""Checks the answers that leave the gateway, and the commits that the cluster may still store."""
+
+from collections.abc import Callable, Sequence, Set
+
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    Reply,
+    SyncGroupReply,
+)
+from coordinator.interface.topics import Partition, Topics
+from gateway.hosting.anchor import ABOUT_THE_ANCHOR
+from gateway.simulation.client import Client
+from gateway.simulation.cluster import Cluster
+from gateway.simulation.invariants import Invariant, require
+from gateway.simulation.network import REFUSED
+from gateway.simulation.process import Applied, Process
+from kafka_codecs import WireError
+from kafka_codecs.consumer_protocol import decode_assignment
+
+
+class AnswerWatch:
+    """Sees each answer as it leaves."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clients: Sequence[Client],
+        state: Callable[[], GroupState],
+        exempt: Callable[[], Set[Partition]],
+    ) -> None:
+        """`exempt`: the partitions that no rule could reserve for one client."""
+        self._cluster, self._clients = cluster, clients
+        self._state, self._exempt = state, exempt
+
+    def leaves(
+        self, who: str, request: Request, reply: Reply, applied: Applied | None, process: Process
+    ) -> None:
+        """An answer that gives partitions leaves only after the cluster has confirmed the anchor,
+        with a request that was sent after the decision."""
+        if isinstance(request, OffsetCommitReceived) and request.member_id:
+            is_clusters = reply.error in ABOUT_THE_ANCHOR and getattr(reply, "why", "") == REFUSED
+            require(not is_clusters, Invariant.HIDDEN, f"{who} gets {reply.error.name}")
+        if not (reply.error or reply.why or isinstance(request, OffsetFetchReceived)):
+            require(applied is not None, Invariant.LOGGED, f"{who} gets {reply} too early")
+        granted = _granted(reply, applied.topics if applied is not None else None)
+        if granted is None:
+            return
+        if self._cluster.holds_anchors:
+            require(
+                applied is not None and process.confirmed > applied.asks,
+                Invariant.ANCHORED,
+                f"{who} gets {reply}, but the anchor was last confirmed by",
+                f"request {process.confirmed}",
+                f"and the decision followed {applied.asks if applied else '?'} requests",
+            )
+        if not isinstance(self._state().group, ConsumerGroup) or not self._is_honest(who):
+            return  # in a classic group the leader decides, and may believe a liar
+        for commit in self._cluster.may_store():
+            shared = (granted & commit.positions.keys()) - self._exempt()
+            require(
+                not shared or _is_of_same_member(request, commit.request),
+                Invariant.IN_FLIGHT,
+                f"{who} gets",
+                shared,
+                "and the cluster may still store a commit of",
+                commit.who,
+            )
+
+    def fetched(self, who: str, fetch: OffsetFetchReceived) -> None:
+        """The offsets of a fetch are final: no commit of another client may still change them."""
+        if fetch.partitions is None or not self._is_honest(who):
+            return
+        wanted = fetch.partitions - self._exempt()
+        for commit in self._cluster.may_store():
+            require(
+                commit.who == who or not commit.positions.keys() & wanted,
+                Invariant.IN_FLIGHT,
+                f"{who} fetches what a commit of {commit.who} may still change",
+            )
+
+    def _is_honest(self, who: str) -> bool:
+        return any(client.name == who and client.is_honest for client in self._clients)
+
+
+def _is_of_same_member(request: Request, commit: OffsetCommitReceived) -> bool:
+    """Whether the member, or one whose place it has taken, sent the commit, or an admin before the
+    member joined. Its fetch then waits for the commit."""
+    if not commit.member_id:
+        return True
+    instance_id = getattr(request, "instance_id", None)
+    if instance_id is not None and instance_id == commit.instance_id:
+        return True
+    return getattr(request, "member_id", "") == commit.member_id
+
+
+def _granted(reply: Reply, topics: Topics | None) -> Set[Partition] | None:
+    """The partitions that the client may begin to consume; empty for a leader, which assigns them.
+    None if the answer gives nothing."""
+    if reply.error:
+        return None
+    match reply:
+        case JoinGroupReply():
+            return frozenset()
+        case ConsumerHeartbeatReply(assignment=assignment):
+            return assignment
+        case SyncGroupReply(assignment=assignment):
+            try:
+                _version, decoded = decode_assignment(assignment)
+            except WireError:
+                return frozenset()
+            assert topics is not None
+            return topics.partitions(
+                (each.topic, each.partitions) for each in decoded.assigned_partitions
+            )
+        case _:
+            return None

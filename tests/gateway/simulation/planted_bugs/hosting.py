@@ -1,0 +1,200 @@
+"""Bugs of the hosting machine: the anchor, the log, commits in flight, batches."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from coordinator.engine import GroupEngine
+from coordinator.interface.events import GroupLost, Happening, OffsetCommitEnded
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.batch import Batch
+from gateway.hosting.calls import Call, Commit, Commits
+from gateway.hosting.commits import CommitsInFlight
+from gateway.hosting.group import HostedGroup
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.inputs import LOST, Damage
+from gateway.hosting.logged_engine import Item, LoggedEngine
+from gateway.simulation.invariants import Invariant
+from kafka_codecs.heartbeat import HeartbeatResponse
+from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
+
+# -- the anchor ------------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.ANCHORED)
+def a_grant_precedes_the_anchor(patch: Patch) -> None:
+    """An answer that grants partitions leaves before the anchor is confirmed."""
+
+    def decided(group: HostedGroup, call: Call, outcome: Any, _now_ms: int) -> None:
+        group._finish(call, outcome)
+
+    patch.setattr(HostedGroup, "_decided", decided)
+
+
+@noticed_by(Invariant.ANCHORED)
+def an_old_confirmation_counts(patch: Patch) -> None:
+    """A grant leaves on a confirmation that is older than its decision."""
+    patch.setattr(Anchor, "confirm", lambda _anchor: -1)
+
+
+@noticed_by(Invariant.ANCHORED)
+def a_lost_anchor_still_counts(patch: Patch) -> None:
+    """The last known ids of the anchor are used, whatever has happened to it since."""
+
+    def ids(anchor: Anchor, _now_ms: int, *, since: int = -1) -> AnchorIds | None:
+        return anchor._ids
+
+    patch.setattr(Anchor, "ids", ids)
+
+
+@noticed_by(Invariant.ANCHORED)
+def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
+    """Any answer to its heartbeat counts as a confirmation of the anchor."""
+    real = Anchor._beaten
+
+    def beaten(anchor: Anchor, answer: HeartbeatResponse, now_ms: int) -> None:
+        real(anchor, replace(answer, error_code=0), now_ms)
+
+    patch.setattr(Anchor, "_beaten", beaten)
+
+
+@noticed_by(Invariant.ANCHORED)
+def a_grant_in_doubt_is_not_withheld(patch: Patch) -> None:
+    """A client that has waited long enough for the anchor gets its partitions without it."""
+    real = HostedGroup._give_up
+
+    def give_up(group: HostedGroup, call: Call) -> None:
+        if call.reply is not None:
+            group._finish(call, call.reply)
+        else:
+            real(group, call)
+
+    patch.setattr(HostedGroup, "_give_up", give_up)
+
+
+@noticed_by(Invariant.INTRUDER)
+def an_intruder_goes_unnoticed(patch: Patch) -> None:
+    """The members of a group stay although another consumer is in it."""
+    real = LoggedEngine.note
+
+    def note(engine: LoggedEngine, event: Happening) -> None:
+        if not isinstance(event, GroupLost):
+            real(engine, event)
+
+    patch.setattr(LoggedEngine, "note", note)
+
+
+# -- commits in flight -----------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_commit_ends_when_it_is_sent(patch: Patch) -> None:
+    """The partitions of a commit are free as soon as it is on its way to the cluster."""
+    real = CommitsInFlight.send
+
+    def send(flight: CommitsInFlight, call: Commits, commits: list[Commit], *rest: Any) -> None:
+        real(flight, call, commits, *rest)
+        for commit in commits:
+            flight._engine.note(OffsetCommitEnded(commit=commit.token))
+
+    patch.setattr(CommitsInFlight, "send", send)
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_stray_commit_ends_at_once(patch: Patch) -> None:
+    """A commit counts as ended once its answer is lost."""
+    patch.setattr(CommitsInFlight, "_lose", lambda flight, commit, _now_ms: flight._end(commit))
+
+
+@noticed_by(Invariant.OFFSETS)
+def any_anchor_ends_stray_commits(patch: Patch) -> None:
+    """A stray commit ends although the anchor has not changed its member id."""
+
+    def end_strays(anchor: Anchor, _now_ms: int) -> None:
+        anchor._end([*anchor._strays])
+
+    patch.setattr(Anchor, "_end_strays", end_strays)
+
+
+@noticed_by(Invariant.LIVENESS)
+def the_commit_of_a_gone_client_never_ends(patch: Patch) -> None:
+    """The commits of a client that disconnects stay in flight."""
+    patch.setattr(CommitsInFlight, "abandon", lambda *_: None)
+
+
+@noticed_by(Invariant.HIDDEN)
+def a_client_sees_the_refusal_of_the_anchor(patch: Patch) -> None:
+    """A commit is not sent again if the cluster refused the anchor."""
+    patch.setattr(CommitsInFlight, "_is_displaced", lambda *_: False)
+
+
+@noticed_by(Invariant.OFFSETS)
+def a_lost_commit_counts_as_never_sent(patch: Patch) -> None:
+    """A commit without an answer ends like one that did not reach the cluster."""
+    real = CommitsInFlight.stored
+
+    def stored(
+        flight: CommitsInFlight, call: Commits, codes: Mapping[int, Any], now_ms: int
+    ) -> None:
+        away = {token: "away" if told == LOST else told for token, told in codes.items()}
+        real(flight, call, away, now_ms)
+
+    patch.setattr(CommitsInFlight, "stored", stored)
+
+
+# -- the log ---------------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.LOGGED)
+def an_answer_precedes_the_log(patch: Patch) -> None:
+    """Clients get their answers when the engine has decided."""
+    real = LoggedEngine._decide
+
+    def decide(engine: LoggedEngine, item: Item | Happening, batch: Batch, now_ms: int) -> None:
+        before = len(batch.decisions)
+        real(engine, item, batch, now_ms)
+        for decision in batch.decisions[before:]:
+            for token, reply in decision.step.replies:
+                if (answered := engine._waiting.pop(token, None)) is not None:
+                    engine.outcomes.append((answered, reply))
+
+    patch.setattr(LoggedEngine, "_decide", decide)
+
+
+@noticed_by(Invariant.LOGGED)
+def a_failed_write_takes_effect(patch: Patch) -> None:
+    """A batch that the log did not take is applied all the same."""
+    patch.setattr(
+        LoggedEngine, "write_failed", lambda engine, _damage, now_ms: engine.written(now_ms)
+    )
+
+
+@noticed_by(Invariant.LOGGED, Invariant.REPLAY)
+def a_doubtful_write_counts_as_failed(patch: Patch) -> None:
+    """The group is not read again after a write with an unknown outcome."""
+    real = LoggedEngine.write_failed
+
+    def write_failed(engine: LoggedEngine, _damage: Damage, now_ms: int) -> None:
+        real(engine, Damage.NONE, now_ms)
+
+    patch.setattr(LoggedEngine, "write_failed", write_failed)
+
+
+@noticed_by(Invariant.LIVENESS, Invariant.OFFSETS)
+def a_failed_write_loses_what_has_happened(patch: Patch) -> None:
+    """An event that nobody repeats is lost if its records cannot be written."""
+
+    def postpone(engine: LoggedEngine, _event: Happening, now_ms: int) -> None:
+        engine._not_before_ms = now_ms
+
+    patch.setattr(LoggedEngine, "_postpone", postpone)
+
+
+@noticed_by(Invariant.REPLAY, Invariant.LOGGED, Invariant.ANSWERS, Invariant.SINGLE_HOLDER)
+def a_batch_forgets_its_earlier_decisions(patch: Patch) -> None:
+    """All requests of a batch are decided on the group as it was before the batch."""
+
+    def latest(batch: Batch) -> GroupEngine:
+        return batch._engine
+
+    patch.setattr(Batch, "_latest", latest)

@@ -1,0 +1,59 @@
+"""The checks of answers as they leave the gateway."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.interface.events import OffsetCommitReceived
+from gateway.hosting.group import HostedGroup
+from gateway.simulation.cluster import Commit
+from gateway.simulation.invariants import BrokenInvariantError, Invariant
+from tests.support.simulation import Stage
+
+
+def test_an_unconfirmed_grant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The anchor's join is no confirmation: the decision followed it."""
+
+    def decided(group: Any, call: Any, outcome: Any, _now_ms: int) -> None:
+        group._finish(call, outcome)
+
+    monkeypatch.setattr(HostedGroup, "_decided", decided)
+    stage = Stage()
+    stage.native("n1")
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.wait()
+    assert broken.value.invariant is Invariant.ANCHORED
+
+
+def test_a_grant_during_a_commit_of_another_is_found() -> None:
+    """The cluster may still store it."""
+    stage = Stage()
+    first = stage.native("n1")
+    stage.wait()
+    partitions = frozenset(stage.foo(0, 1, 2, 3))
+    ids = stage.driver.process.group.anchor.ids(stage.driver.now_ms)
+    stage.cluster.delay_ms_max = 1
+    stray = Commit(
+        who="gone",
+        request=_commit_of(partitions),
+        positions=dict.fromkeys(partitions, 1),
+        ids=ids,
+        sender=0,
+    )
+    stage.cluster._on_the_way[stray] = None
+    assert first.claims
+    stage.native("n2")
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.wait()
+    assert broken.value.invariant is Invariant.IN_FLIGHT
+
+
+def _commit_of(partitions: frozenset[Any]) -> Any:
+    return OffsetCommitReceived(
+        token=10_000,
+        version=9,
+        member_id="gone",
+        instance_id=None,
+        epoch=1,
+        partitions=partitions,
+    )
