@@ -19,7 +19,7 @@ def test_every_action_happens_within_a_few_seeds() -> None:
             for _at_ms, _who, what in run.world.transcript
             if isinstance(what, str)
         }
-    assert {"closes", "dies:", "freezes", "goes", "loses", "subscribes", "crashes,"} <= told
+    assert {"closes", "dies:", "freezes", "goes", "loses", "subscribes", "crashes"} <= told
 
 
 def test_stop_ends_all_random_actions() -> None:

@@ -72,7 +72,12 @@ def test_runs_exercise_the_group() -> None:
         "batches in doubt",
         "errors instead of answers",
         "places taken",
-        "renewals",
+        "pauses",
+        "logs taken",
+        "anchors removed",
+        "anchors without an answer",
+        "commits without an answer",
+        "commits refused by the cluster",
     ):
         assert sum(outcome.counts.get(name, 0) for outcome in outcomes) > 0, name
 
