@@ -30,6 +30,7 @@ from gateway.loading import loading
 from gateway.pipeline import installed
 from gateway.pipeline.errors import PipelineError
 from gateway.readable import escaped
+from gateway.security import security_of
 from gateway.simulation.explorer.search import Bounds
 from gateway.simulation.explorer.worlds import WORLDS
 from gateway.state_log.log import StateLogError, StateLogUnusable
@@ -129,7 +130,9 @@ def _state(options: argparse.Namespace) -> int:
     try:
         if options.upstream is not None:
             upstream = settings.addresses(options.upstream)
-            show_state.of_topic(upstream, options.state_topic, options.group)
+            # The environment says how to connect, as for `serve`.
+            access = security_of(settings.load({"upstream": options.upstream})).own
+            show_state.of_topic(upstream, options.state_topic, options.group, access)
             return 0
         folder = settings.state_folder(options.state_dir)
         if show_state.of_folder(folder, options.group):

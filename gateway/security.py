@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
+from gateway.cluster.sasl import Credentials, Secret
 from gateway.settings import Settings, SettingsError
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateError, CertificateFiles, TlsContext
@@ -39,19 +40,34 @@ def security_of(settings: Settings) -> Security:
 
 def own_access(settings: Settings) -> Access:
     """The gateway's own access to the cluster. Raises CertificateError."""
-    if settings.upstream_security_protocol == "plaintext":
-        return PLAIN_ACCESS
+    protocol = settings.upstream_security_protocol
+    credentials = _credentials(settings) if protocol.startswith("sasl") else None
+    if not protocol.endswith("ssl"):
+        return Access(credentials=credentials)
     files = CertificateFiles(
         ca=settings.upstream_tls_ca,
         cert=settings.upstream_tls_cert,
         key=settings.upstream_tls_key,
     )
-    return Access(tls=_to_brokers(settings, files))
+    return Access(tls=_to_brokers(settings, files), credentials=credentials)
+
+
+def _credentials(settings: Settings) -> Credentials:
+    mechanism, username = settings.upstream_sasl_mechanism, settings.upstream_sasl_username
+    given = settings.upstream_sasl_password
+    assert mechanism is not None
+    assert username is not None
+    value = None if given is None else given.get_secret_value()
+    password = Secret(value, settings.upstream_sasl_password_file)
+    return Credentials(mechanism=mechanism, username=username, password=password)
 
 
 def _client_access(settings: Settings, own: Access) -> Access:
     """A client's connection does not show the gateway's certificate, because the cluster would take
-    the client for the gateway."""
+    the client for the gateway. With SASL the principal is that of the exchange, whatever the
+    certificate."""
+    if own.credentials is not None:
+        return Access(tls=own.tls)
     if own.tls is None or own.tls.files.cert is None:
         return own
     return Access(tls=_to_brokers(settings, replace(own.tls.files, cert=None, key=None)))

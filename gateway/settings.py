@@ -15,7 +15,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -27,6 +34,7 @@ from pydantic_settings import (
 
 from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
+from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
 from gateway.logs import LogFormat, LogLevel
 
@@ -38,7 +46,7 @@ _KUBERNETES_VARIABLE = re.compile(
 )
 _SEE_HELP = "see groupferry serve --help"
 StateKind = Literal["memory", "sqlite", "kafka"]
-SecurityProtocol = Literal["plaintext", "ssl"]
+SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 
 
@@ -109,6 +117,10 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def _upper(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
 _BETWEEN = (
     (
         "group_min_session_timeout_ms",
@@ -133,7 +145,21 @@ _BETWEEN = (
 )
 """A setting, and the two settings that bound it."""
 
-_OF_UPSTREAM_TLS = ("upstream_tls_ca", "upstream_tls_cert", "upstream_tls_key")
+_NEED_PROTOCOL = (
+    (("upstream_tls_ca", "upstream_tls_cert", "upstream_tls_key"), ("ssl", "sasl_ssl")),
+    (
+        (
+            "upstream_sasl_mechanism",
+            "upstream_sasl_username",
+            "upstream_sasl_password",
+            "upstream_sasl_password_file",
+        ),
+        ("sasl_plaintext", "sasl_ssl"),
+    ),
+)
+"""Settings, and the values of `upstream_security_protocol` that use them."""
+SECRETS = frozenset({"upstream_sasl_password"})
+"""Settings that have no flag, and whose values appear in no message."""
 
 _TopicName = Annotated[str, Field(pattern=f"^{TOPIC_NAME}$")]
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
@@ -155,7 +181,9 @@ class Settings(BaseSettings):
         min_length=1, description="bootstrap addresses of the Kafka cluster, HOST:PORT[,...]"
     )
     upstream_security_protocol: Annotated[SecurityProtocol, BeforeValidator(_lower)] = Field(
-        "plaintext", description="how the brokers are connected: plaintext or ssl, which is TLS"
+        "plaintext",
+        description="how the brokers are connected, as in Kafka: plaintext, ssl, sasl_plaintext or"
+        " sasl_ssl; ssl means TLS",
     )
     upstream_tls_ca: _Path | None = Field(
         None,
@@ -170,6 +198,18 @@ class Settings(BaseSettings):
     )
     upstream_tls_check_host: bool = Field(
         True, description="whether a broker's certificate must name the broker's host"
+    )
+    upstream_sasl_mechanism: Annotated[Mechanism, BeforeValidator(_upper)] | None = Field(
+        None, description="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+    )
+    upstream_sasl_username: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="the gateway's own user in the cluster"
+    )
+    upstream_sasl_password: SecretStr | None = Field(
+        None, description="its password; not as a flag, which other users of the machine can read"
+    )
+    upstream_sasl_password_file: _Path | None = Field(
+        None, description="file with the password, read for each new connection"
     )
     listen: _Address = Field(
         Address("127.0.0.1", 19092),
@@ -298,12 +338,6 @@ class Settings(BaseSettings):
                 f"advertise: clients cannot connect to {self.listen.host}; "
                 "give the host name under which they reach the gateway"
             )
-        if self.upstream_security_protocol == "plaintext":
-            for name in _OF_UPSTREAM_TLS:
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name}: needs upstream_security_protocol ssl")
-        if self.upstream_tls_key is not None and self.upstream_tls_cert is None:
-            raise ValueError("upstream_tls_key: needs upstream_tls_cert, the key's certificate")
         if self.events_topic == self.state_topic:
             raise ValueError(f"events_topic: {self.events_topic} is the topic of the state log")
         for value, low, high in _BETWEEN:
@@ -318,6 +352,29 @@ class Settings(BaseSettings):
                 "group.consumer.heartbeat.interval.ms must be below "
                 f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _fit_the_protocol(self) -> Self:
+        """Check that what protects the upstream is complete, and that nothing is given in vain."""
+        protocol = self.upstream_security_protocol
+        for names, fitting in _NEED_PROTOCOL:
+            for name in names:
+                if getattr(self, name) is not None and protocol not in fitting:
+                    raise ValueError(
+                        f"{name}: needs upstream_security_protocol {' or '.join(fitting)}"
+                    )
+        if protocol.startswith("sasl"):
+            for name in ("upstream_sasl_mechanism", "upstream_sasl_username"):
+                if getattr(self, name) is None:
+                    raise ValueError(f"{name}: not set; {protocol} needs it")
+            if (self.upstream_sasl_password is None) is (self.upstream_sasl_password_file is None):
+                raise ValueError(
+                    "upstream_sasl_password_file: give it, or upstream_sasl_password in the"
+                    " environment or the config file, and not both"
+                )
+        if self.upstream_tls_key is not None and self.upstream_tls_cert is None:
+            raise ValueError("upstream_tls_key: needs upstream_tls_cert, the key's certificate")
         return self
 
     @classmethod
@@ -398,6 +455,9 @@ def flag(field_name: str) -> str:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add one flag per setting. Flags that are not given stay out of the result."""
     for name, field in Settings.model_fields.items():
+        if name in SECRETS:
+            parser.add_argument(flag(name), action=_RefuseSecret, help=argparse.SUPPRESS)
+            continue
         if field.is_required():
             default = "required"
         elif field.default in (None, ()):
@@ -411,6 +471,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             metavar="VALUE",
             default=argparse.SUPPRESS,
             help=f"{about} ({default})" if default else about,
+        )
+
+
+class _RefuseSecret(argparse.Action):
+    """Ends the command without repeating the value."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        parser.error(
+            f"{self.option_strings[0]}: the command line is no place for a secret; give"
+            f" {ENVIRONMENT_PREFIX}{self.dest.upper()}, or a file"
         )
 
 
@@ -435,6 +505,8 @@ def _explain(error: ErrorDetails, flags: Mapping[str, str]) -> str:
         return f"{name}: no such setting in the config file; {hint}"
     if error["type"] == "too_short":
         return f"{_where(name, flags)}: give at least one"
+    if name in SECRETS:
+        return f"{_where(name, flags)}: {error['msg']}"
     why = str(cause or error["msg"].replace("Input ", f"{error['input']!r} "))
     return f"{_where(name, flags)}: {why}"
 

@@ -53,6 +53,8 @@ from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafka_codecs.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from kafka_codecs.produce import ProduceResponse
+from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafka_codecs.write_txn_markers import WriteTxnMarkersResponse
@@ -84,6 +86,7 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (SyncGroupRequest, SyncGroupResponse),
     (DescribeGroupsRequest, DescribeGroupsResponse),
     (ListGroupsRequest, ListGroupsResponse),
+    (SaslHandshakeRequest, SaslHandshakeResponse),
     (ApiVersionsRequest, ApiVersionsResponse),
     (CreateTopicsRequest, CreateTopicsResponse),
     (DeleteTopicsRequest, DeleteTopicsResponse),
@@ -99,6 +102,7 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (AlterConfigsRequest, AlterConfigsResponse),
     (None, AlterReplicaLogDirsResponse),
     (None, CreatePartitionsResponse),
+    (SaslAuthenticateRequest, SaslAuthenticateResponse),
     (DeleteGroupsRequest, DeleteGroupsResponse),
     (None, ElectLeadersResponse),
     (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),

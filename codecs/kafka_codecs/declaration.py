@@ -62,16 +62,17 @@ def wire(
     tag: int | None = None,
     default: Any = MISSING,
     ignorable: bool = False,
+    secret: bool = False,
 ) -> Any:
     """Declare a field that needs more than its type.
 
     `tag` makes it a tagged field in all versions from `since` on. The encoder omits a tagged field
-    that has its default.
+    that has its default. A `secret` stays out of representations.
     """
     rules = Wire(
         since=since, until=until, nullable_since=nullable_since, tag=tag, ignorable=ignorable
     )
-    return field(default=default, metadata={Wire: rules})
+    return field(default=default, repr=not secret, metadata={Wire: rules})
 
 
 def rules_of(declared: Any) -> Wire:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gateway.cluster.sasl import Credentials
 from gateway.transport.certificates import TlsContext
 
 
@@ -11,6 +12,8 @@ class Access:
 
     tls: TlsContext | None = None
     """None connects in plain text."""
+    credentials: Credentials | None = None
+    """None does not authenticate."""
 
 
 PLAIN_ACCESS = Access()

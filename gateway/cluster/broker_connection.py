@@ -6,6 +6,7 @@ connections here and then takes over the socket (`detach`).
 
 import contextlib
 import itertools
+import math
 import os
 import re
 import socket
@@ -21,6 +22,7 @@ import trio
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from gateway.cluster.sasl import Credentials
 from gateway.transport.sockets import (
     TlsSocket,
     Transport,
@@ -33,7 +35,10 @@ from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.header import RequestHeader, decode_response_header, encode_request_header
+from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 Address = tuple[str, int]
 """Host and port."""
@@ -59,6 +64,10 @@ _API_VERSIONS_ASKED = (4, 3, 0)
 most features of Kafka 4 do; v3 names the client software."""
 _TLS_ALERT = b"\x15\x03"
 
+AUTHENTICATE_AGAIN_AFTER = 0.8
+"""Of a session's lifetime. The broker closes a connection that is used after its session."""
+_OF_SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
 TLS_WANTED = "it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"
 
 
@@ -68,8 +77,16 @@ class BrokerConnection:
     After any UpstreamError the connection is closed.
     """
 
-    def __init__(self, sock: Transport, address: str, client_id: str | None) -> None:
+    def __init__(
+        self,
+        sock: Transport,
+        address: str,
+        client_id: str | None,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._sock = sock
+        self._credentials = credentials
+        self._authenticate_at_s = math.inf
         self._address = address
         self._client_id = client_id
         self._sending = trio.Lock()
@@ -92,7 +109,7 @@ class BrokerConnection:
         software_name: str = SOFTWARE_NAME,
         software_version: str = SOFTWARE_VERSION,
     ) -> Self:
-        """Connect and negotiate API versions.
+        """Connect, negotiate API versions, and authenticate if `access` has credentials.
 
         Raises UpstreamRefused if the broker requires other means of access, or does not prove who
         it is, and UpstreamError for everything else.
@@ -105,9 +122,11 @@ class BrokerConnection:
             raise UpstreamRefused(f"no TLS with {address}: {_tls_reason(error)}") from None
         except (OSError, trio.TooSlowError) as error:
             raise UpstreamError(f"cannot connect to {address}: {_reason(error)}") from None
-        connection = cls(sock, address, client_id)
+        connection = cls(sock, address, client_id, access.credentials)
         try:
             await connection._negotiate(software_name, software_version)
+            if access.credentials:
+                await connection._authenticate(access.credentials)
         except BaseException:
             connection.close()
             raise
@@ -191,6 +210,38 @@ class BrokerConnection:
             api.api_key: (api.min_version, api.max_version) for api in self.spoken.api_keys
         }
 
+    async def _authenticate(self, credentials: Credentials) -> None:
+        """Authenticate, for the first time or again (KIP-368). No other request may be under way.
+
+        Raises UpstreamError.
+        """
+        begun_s = trio.current_time()
+        mechanism = credentials.mechanism
+        chosen: SaslHandshakeResponse = await self.ask(SaslHandshakeRequest(mechanism=mechanism), 1)
+        if chosen.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise UpstreamRefused(f"{self._address} does not want SASL at this port")
+        if chosen.error_code:
+            has = ", ".join(chosen.mechanisms)
+            raise UpstreamRefused(f"{self._address} has no mechanism {mechanism}, but {has}")
+        exchange = credentials.exchange()
+        try:
+            token = next(exchange)
+            while True:
+                answer: SaslAuthenticateResponse = await self.ask(
+                    SaslAuthenticateRequest(auth_bytes=token)
+                )
+                if answer.error_code:
+                    raise UpstreamRefused(
+                        f"{self._address} refuses user {credentials.username} with {mechanism}:"
+                        f" {answer.error_message or name_of(answer.error_code)}"
+                    )
+                token = exchange.send(answer.auth_bytes)
+        except StopIteration:
+            pass
+        if answer.session_lifetime_ms > 0:
+            lifetime_s = answer.session_lifetime_ms / 1000
+            self._authenticate_at_s = begun_s + AUTHENTICATE_AGAIN_AFTER * lifetime_s
+
     async def _exchange(self, key: ApiKey, version: int, body: bytes) -> bytes:
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
         header = RequestHeader(
@@ -202,7 +253,11 @@ class BrokerConnection:
         request = encode_request_header(header) + body
         try:
             with trio.fail_after(REQUEST_TIMEOUT_S):
-                async with self._sending:
+                # Whoever authenticates has the lock already.
+                async with contextlib.nullcontext() if key in _OF_SASL else self._sending:
+                    if key not in _OF_SASL and trio.current_time() >= self._authenticate_at_s:
+                        assert self._credentials
+                        await self._authenticate(self._credentials)
                     await send_all(self._sock, _SIZE.pack(len(request)) + request)
                 # Trio's locks are fair: whoever sent first receives first.
                 async with self._receiving:

@@ -451,10 +451,10 @@ class Cluster:
                 answer = await connection.ask(message)
             except UpstreamClosed:
                 # Before authentication a broker answers ApiVersions and nothing else.
-                if ApiKey.SASL_HANDSHAKE in connection.versions:
+                if not self.access.credentials and ApiKey.SASL_HANDSHAKE in connection.versions:
                     raise UpstreamRefused(
                         f"{host}:{port} closed the connection at Metadata: most likely it"
-                        " wants SASL, which is not supported yet"
+                        " wants SASL: set upstream_security_protocol to sasl_plaintext or sasl_ssl"
                     ) from None
                 raise
             self.versions = connection.versions

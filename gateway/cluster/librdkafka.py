@@ -6,6 +6,8 @@ from typing import Any
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address
+from gateway.cluster.sasl import Credentials
+from gateway.transport.certificates import TlsContext
 
 _silent = logging.getLogger(__name__)
 """Errors are raised at the call, so librdkafka need not print them as well."""
@@ -16,7 +18,10 @@ _silent.propagate = False
 def client_config(
     upstream: Sequence[Address], client_id: str, access: Access = PLAIN_ACCESS
 ) -> Mapping[str, Any]:
-    """The configuration of a producer, consumer or admin client."""
+    """The configuration of a producer, consumer or admin client. It has the password in it.
+
+    Raises UpstreamRefused if the password cannot be read.
+    """
     return {
         "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in upstream),
         "client.id": client_id,
@@ -30,16 +35,29 @@ def client_config(
 
 
 def _of_access(access: Access) -> Mapping[str, Any]:
-    if access.tls is None:
-        return {}
-    files = access.tls.files
+    kinds = ("plaintext", "ssl") if access.credentials is None else ("sasl_plaintext", "sasl_ssl")
+    return {
+        "security.protocol": kinds[access.tls is not None],
+        **(_of_tls(access.tls) if access.tls else {}),
+        **(_of_credentials(access.credentials) if access.credentials else {}),
+    }
+
+
+def _of_tls(tls: TlsContext) -> Mapping[str, Any]:
     named = {
-        "ssl.ca.location": files.ca,
-        "ssl.certificate.location": files.cert,
-        "ssl.key.location": files.key or files.cert,
+        "ssl.ca.location": tls.files.ca,
+        "ssl.certificate.location": tls.files.cert,
+        "ssl.key.location": tls.files.key or tls.files.cert,
     }
     return {
-        "security.protocol": "ssl",
-        "ssl.endpoint.identification.algorithm": "https" if access.tls.checks_host else "none",
+        "ssl.endpoint.identification.algorithm": "https" if tls.checks_host else "none",
         **{name: str(path) for name, path in named.items() if path is not None},
+    }
+
+
+def _of_credentials(credentials: Credentials) -> Mapping[str, Any]:
+    return {
+        "sasl.mechanism": credentials.mechanism,
+        "sasl.username": credentials.username,
+        "sasl.password": credentials.password.read(),
     }

@@ -28,6 +28,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("demo", "--consumers", "0"), "'0' is not a number from 1 to 64"),
         (("demo", "--consumers", "65"), "'65' is not a number from 1 to 64"),
         (("demo", "--partitions", "x"), "'x' is not a number from 1 to 1024"),
+        (
+            ("serve", "--upstream-sasl-password", "hunter2"),
+            "the command line is no place for a secret; give GROUPFERRY_UPSTREAM_SASL_PASSWORD",
+        ),
         (("demo", "--assignor", "sticky"), "invalid choice: 'sticky'"),
         (("demo", "--rate", "-1"), "'-1' is not a number from 1 to"),
         (("demo", "--upstream", "kafka"), "kafka is not HOST:PORT"),

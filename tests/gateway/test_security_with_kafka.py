@@ -1,15 +1,18 @@
 """A gateway in front of a real broker with TLS, SASL and ACLs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 import trio
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
 
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.librdkafka import client_config
+from gateway.cluster.sasl import Credentials, Mechanism, Secret
 from gateway.error_groups import first_of
 from gateway.security import Security
 from gateway.transport import certificates
@@ -17,7 +20,7 @@ from gateway.transport.certificates import CertificateFiles
 from kafka_codecs.metadata import MetadataRequest
 from tests.support.gateway import whole_gateway
 from tests.support.kafka_broker import TOPIC
-from tests.support.secure_kafka import SecureKafka
+from tests.support.secure_kafka import USERS, SecureKafka
 
 pytestmark = pytest.mark.kafka
 
@@ -28,6 +31,13 @@ LONG = bytes(range(256)) * 3_000  # relayed in several TLS records, and spliced 
 def tls(files: CertificateFiles, *, check_host: bool = True) -> Access:
     """Access with TLS alone."""
     return Access(tls=certificates.for_brokers(files, check_host=check_host))
+
+
+def sasl(secure: SecureKafka, mechanism: Mechanism, user: str) -> Access:
+    """Access with TLS and a user's password."""
+    password = Secret(USERS[user])
+    credentials = Credentials(mechanism=mechanism, username=user, password=password)
+    return replace(tls(CertificateFiles(ca=secure.authority.ca)), credentials=credentials)
 
 
 async def why_refused(secure: SecureKafka, address: tuple[str, int], access: Access) -> str:
@@ -73,11 +83,34 @@ async def test_a_broker_that_wants_a_certificate_gets_it(secure_kafka: SecureKaf
 
 def test_librdkafka_takes_the_same_files(secure_kafka: SecureKafka) -> None:
     """For the state log and the events."""
-    from confluent_kafka.admin import AdminClient
-
     access = tls(secure_kafka.authority.issue("gateway"))
     admin = AdminClient(dict(client_config([secure_kafka.mtls], "groupferry-test", access)))
-    assert set(admin.list_topics(timeout=10).brokers) == {1}
+    assert brokers_of(admin) == {1}
+
+
+def brokers_of(admin: AdminClient) -> set[int]:
+    """The brokers that the client is told."""
+    return set(admin.list_topics(timeout=LIMIT_S).brokers)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_the_gateway_authenticates(secure_kafka: SecureKafka, mechanism: Mechanism) -> None:
+    """With its own credentials; librdkafka, for the state log and the events, with the same."""
+    access = sasl(secure_kafka, mechanism, "gateway")
+    async with await BrokerConnection.open(*secure_kafka.sasl_ssl, access=access) as connection:
+        assert (await connection.ask(MetadataRequest(topics=()))).brokers
+    admin = AdminClient(dict(client_config([secure_kafka.sasl_ssl], "groupferry-test", access)))
+    assert await trio.to_thread.run_sync(brokers_of, admin) == {1}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_a_wrong_password_is_refused(secure_kafka: SecureKafka, mechanism: Mechanism) -> None:
+    """In the broker's own words."""
+    wrong = Credentials(mechanism=mechanism, username="gateway", password=Secret("wrong-secret"))
+    access = replace(sasl(secure_kafka, mechanism, "gateway"), credentials=wrong)
+    why = await why_refused(secure_kafka, secure_kafka.sasl_ssl, access)
+    assert why.startswith(f"it refuses user gateway with {mechanism}: Authentication failed")
+    assert "wrong-secret" not in why
 
 
 async def test_a_cluster_that_wants_clients_certificates_is_refused(

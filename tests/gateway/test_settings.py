@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.interface.config import GroupConfig, MigrationPolicy
-from gateway.settings import Address, Settings, SettingsError, file_key, flag, load
+from gateway.settings import SECRETS, Address, Settings, SettingsError, file_key, flag, load
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,10 @@ def test_every_setting_can_be_set_in_every_source(
     """One table of fields defines flag, variable and key."""
     values = {
         "upstream": "k:1",
-        "upstream_security_protocol": "SSL",
+        "upstream_security_protocol": "SASL_SSL",
+        "upstream_sasl_mechanism": "scram-sha-256",
+        "upstream_sasl_username": "gateway",
+        "upstream_sasl_password_file": "/etc/password",
         "upstream_tls_ca": "/etc/ca.pem",
         "upstream_tls_cert": "/etc/gateway.pem",
         "upstream_tls_key": "/etc/gateway.key",
@@ -105,7 +108,7 @@ def test_every_setting_can_be_set_in_every_source(
         "broker_timeout_ms": "13",
         "drain_timeout_ms": "11",
     }
-    assert set(values) == set(Settings.model_fields) - {"config"}
+    assert set(values) == set(Settings.model_fields) - {"config"} - SECRETS
     by_flag = load(values)
     file = tmp_path / "all.toml"
     file.write_text("\n".join(f'{file_key(name)} = "{values[name]}"' for name in values))
@@ -233,18 +236,67 @@ def test_a_misspelled_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        ({"upstream_tls_ca": "ca"}, "upstream_tls_ca: needs upstream_security_protocol ssl"),
+        (
+            {"upstream_tls_ca": "ca"},
+            "upstream_tls_ca: needs upstream_security_protocol ssl or sasl_ssl",
+        ),
         (
             {"upstream_security_protocol": "ssl", "upstream_tls_key": "k"},
             "upstream_tls_key: needs upstream_tls_cert, the key's certificate",
         ),
+        (
+            {"upstream_security_protocol": "ssl", "upstream_sasl_username": "u"},
+            "upstream_sasl_username: needs upstream_security_protocol sasl_plaintext or sasl_ssl",
+        ),
+        (
+            {"upstream_security_protocol": "sasl_ssl", "upstream_sasl_username": "u"},
+            "upstream_sasl_mechanism: not set; sasl_ssl needs it",
+        ),
+        (
+            {
+                "upstream_security_protocol": "sasl_ssl",
+                "upstream_sasl_username": "u",
+                "upstream_sasl_mechanism": "plain",
+            },
+            "upstream_sasl_password_file: give it, or upstream_sasl_password in the environment or"
+            " the config file, and not both",
+        ),
     ],
 )
-def test_settings_of_tls_need_tls(flags: dict[str, str], line: str) -> None:
+def test_the_security_protocol_and_its_settings_belong_together(
+    flags: dict[str, str], line: str
+) -> None:
     """Otherwise an operator may believe that the connections are protected."""
     with pytest.raises(SettingsError) as caught:
         load({"upstream": "k:1", **flags})
     assert caught.value.lines == [line]
+
+
+def test_a_password_appears_in_no_message_and_no_representation(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither when another setting is wrong, nor when it is wrong itself."""
+    monkeypatch.setenv("GROUPFERRY_UPSTREAM_SASL_PASSWORD", "hunter2")
+    flags = {
+        "upstream": "k:1",
+        "upstream_security_protocol": "sasl_ssl",
+        "upstream_sasl_mechanism": "PLAIN",
+        "upstream_sasl_username": "u",
+    }
+    settings = load(flags)
+    assert settings.upstream_sasl_password
+    assert settings.upstream_sasl_password.get_secret_value() == "hunter2"
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(SettingsError) as caught:
+        load({**flags, "upstream_sasl_mechanism": "GSSAPI"})
+    assert "hunter2" not in str(caught.value)
+    monkeypatch.delenv("GROUPFERRY_UPSTREAM_SASL_PASSWORD")
+    file = tmp_path / "gateway.toml"
+    file.write_text("upstream_sasl_password = 47110815")
+    with pytest.raises(SettingsError) as caught:
+        load({**flags, "config": f"{file}"})
+    assert caught.value.lines[0].startswith("upstream_sasl_password in the config file: ")
+    assert "47110815" not in str(caught.value)
 
 
 def test_kubernetes_service_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,23 @@ from functools import partial
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from gateway.cluster import broker_connection
+from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
+from gateway.cluster.sasl import Credentials, Secret
+from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.fake_broker import KAFKA_3, FakeBroker, answer_bytes, running_fake_broker
+from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, answer_bytes, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.wire import Wire
 
@@ -183,6 +190,67 @@ async def test_a_failed_connection_is_closed(
             assert connection.closed
             with pytest.raises(UpstreamError):
                 await connection.ask(ASK)
+
+
+class _Sasl:
+    """A broker's side of SASL PLAIN, with sessions of ten seconds."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.answer = SaslAuthenticateResponse(session_lifetime_ms=10_000)
+        self.mechanisms: tuple[str, ...] = ("PLAIN",)
+        broker.versions = {
+            **KAFKA_3,
+            ApiKey.SASL_HANDSHAKE: (0, 1),
+            ApiKey.SASL_AUTHENTICATE: (0, 2),
+        }
+        broker.handlers |= {
+            ApiKey.SASL_HANDSHAKE: self.shake_hands,
+            ApiKey.SASL_AUTHENTICATE: self.authenticate,
+        }
+
+    async def shake_hands(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        wanted = decode(SaslHandshakeRequest, body, header.api_version).mechanism
+        error_code = 0 if wanted in self.mechanisms else ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        said = SaslHandshakeResponse(error_code=error_code, mechanisms=self.mechanisms)
+        await answer(wire, header, said)
+
+    async def authenticate(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        assert decode(SaslAuthenticateRequest, body, header.api_version).auth_bytes == b"\0me\0pw"
+        await answer(wire, header, self.answer)
+
+
+ME = Access(credentials=Credentials(mechanism="PLAIN", username="me", password=Secret("pw")))
+
+
+async def test_a_session_is_renewed_before_its_end(autojump_clock: MockClock) -> None:
+    """Requests that are sent at once wait for the one renewal (KIP-368)."""
+    broker = FakeBroker()
+    _Sasl(broker)
+    async with running_fake_broker(broker):
+        async with await BrokerConnection.open(*broker.address, access=ME) as connection:
+            for pause_s in (7.9, 0.2, 7.7):
+                await trio.sleep(pause_s)
+                async with trio.open_nursery() as nursery:
+                    for _ in range(3):
+                        nursery.start_soon(connection.ask, ASK)
+    keys = [ApiKey(header.api_key) for header in broker.seen]
+    sasl, asked = [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE], [ApiKey.METADATA] * 3
+    renewals = keys[keys.index(ApiKey.SASL_HANDSHAKE) :]
+    assert renewals == [*sasl, *asked, *sasl, *asked, *asked]
+
+
+async def test_refused_credentials_are_reported_without_the_password() -> None:
+    """The line names the user, the mechanism and the broker's reason."""
+    broker = FakeBroker()
+    sasl = _Sasl(broker)
+    sasl.answer = SaslAuthenticateResponse(error_code=58, error_message="not you")
+    async with running_fake_broker(broker):
+        with pytest.raises(UpstreamRefused, match="refuses user me with PLAIN: not you") as seen:
+            await BrokerConnection.open(*broker.address, access=ME)
+        assert "pw" not in str(seen.value)
+        sasl.mechanisms = ("GSSAPI", "OAUTHBEARER")
+        with pytest.raises(UpstreamRefused, match="no mechanism PLAIN, but GSSAPI, OAUTHBEARER"):
+            await BrokerConnection.open(*broker.address, access=ME)
 
 
 async def test_a_silent_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,5 +241,5 @@ async def test_an_unusable_cluster_is_one_line() -> None:
             told = await reason(tls[0].socket.getsockname()[1])
             assert told == "it: it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"
             told = await reason(wants_sasl.address[1])
-            assert told.endswith("most likely it wants SASL, which is not supported yet")
+            assert told.endswith("set upstream_security_protocol to sasl_plaintext or sasl_ssl")
             nursery.cancel_scope.cancel()

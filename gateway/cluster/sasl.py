@@ -1,0 +1,109 @@
+"""The gateway's own credentials, and how each SASL mechanism proves them. No IO but reading a
+secret's file.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from gateway.cluster.errors import UpstreamRefused
+
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+Exchange = Generator[bytes, bytes, None]
+"""Yields the tokens for the broker, is sent the broker's answers, and ends once the broker has
+accepted. Raises UpstreamRefused if the broker's answers prove nothing."""
+
+ITERATIONS_MAX = 1_000_000
+"""A broker that asks for more would stop the gateway for a second."""
+_NONCE_BYTES = 24
+_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_SERVER_FIRST = re.compile(
+    r"r=(?P<nonce>[!-+\--~]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>[1-9][0-9]{0,8})(?:,.*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret, or the file that has it. It appears in no representation."""
+
+    value: str | None = field(default=None, repr=False)
+    path: Path | None = None
+
+    def read(self) -> str:
+        """The secret; from a file, what is there now. Raises UpstreamRefused."""
+        if self.path is None:
+            assert self.value is not None
+            return self.value
+        try:
+            return self.path.read_text(encoding="utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise UpstreamRefused(f"cannot read {self.path}: {error.strerror}") from None
+        except UnicodeError:
+            raise UpstreamRefused(f"{self.path} is not UTF-8") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """A user and its password."""
+
+    mechanism: Mechanism
+    username: str
+    password: Secret
+
+    def exchange(self) -> Exchange:
+        """Prove the credentials. Raises UpstreamRefused if the password cannot be read."""
+        password = self.password.read()
+        if self.mechanism == "PLAIN":
+            return _plain(self.username, password)
+        return _scram(_HASHES[self.mechanism], self.username, password, _nonce())
+
+
+def _plain(username: str, password: str) -> Exchange:
+    """RFC 4616."""
+    yield f"\0{username}\0{password}".encode()
+
+
+def _scram(algorithm: str, username: str, password: str, nonce: str) -> Exchange:
+    """RFC 5802 without channel binding. As Kafka's own, without SASLprep."""
+
+    def mac(key: bytes, text: bytes) -> bytes:
+        return hmac.digest(key, text, algorithm)
+
+    name = username.replace("=", "=3D").replace(",", "=2C")
+    client_first = f"n={name},r={nonce}"
+    server_first = _text((yield f"n,,{client_first}".encode()))
+    told = _SERVER_FIRST.fullmatch(server_first)
+    if told is None or not told["nonce"].startswith(nonce) or told["nonce"] == nonce:
+        raise UpstreamRefused("the broker's SCRAM answer is malformed")
+    iterations = int(told["iterations"])
+    if iterations > ITERATIONS_MAX:
+        raise UpstreamRefused(f"the broker asks for {iterations} SCRAM iterations")
+    try:
+        salt = base64.b64decode(told["salt"], validate=True)
+    except ValueError:
+        raise UpstreamRefused("the broker's SCRAM answer is malformed") from None
+    salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, iterations)
+    final = f"c=biws,r={told['nonce']}"
+    signed = f"{client_first},{server_first},{final}".encode()
+    key = mac(salted, b"Client Key")
+    signature = mac(hashlib.new(algorithm, key).digest(), signed)
+    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+    server_final = yield f"{final},p={base64.b64encode(proof).decode()}".encode()
+    expected = b"v=" + base64.b64encode(mac(mac(salted, b"Server Key"), signed))
+    if not hmac.compare_digest(server_final.partition(b",")[0], expected):
+        raise UpstreamRefused("the broker does not know the password that it should check")
+
+
+def _text(token: bytes) -> str:
+    return token.decode(errors="replace")
+
+
+def _nonce() -> str:
+    return secrets.token_urlsafe(_NONCE_BYTES)
