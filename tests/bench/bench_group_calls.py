@@ -3,19 +3,18 @@
     .venv/bin/python tests/bench/bench_group_calls.py [--short] [--keep]
 
 groupferry hosts a classic and a native group of 100 members, in front of Apache Kafka. The same
-requests go to groups of the same kind in that Kafka (with Java's own compilers), and heartbeats
-also to a bare Trio server with frames of the same size. Each connection sends for another member.
-Processor time is that of groupferry, Kafka's broker, or the bare server alone.
+requests go to groups of the same kind in that Kafka (with Java's own compilers), and to a bare Trio
+server with frames of the same size. Each connection sends for another member. Processor time is
+that of groupferry, Kafka's broker, or the bare server alone.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
 
-import pytest
 import trio
 
 from kafka_codecs import encode
@@ -32,11 +31,13 @@ from kafka_codecs.offset_commit import (
 )
 from tests.bench.comparison import FULL, SUBJECT, Arm, Form, Results, compare, main_of, say
 from tests.bench.processes import (
+    PeerMissing,
     Requests,
     Server,
     compiled,
     enter_private_network,
     gateway,
+    required,
     running,
 )
 from tests.support.commits import commit_of
@@ -61,7 +62,7 @@ CONFIGS: Mapping[str, int] = {
 FORM_LIMIT_S = 120
 HEARTBEATS, COMMITS = 20_000, 5_000
 WARM_UP = 5_000
-"""Java compiles what it has run a few thousand times."""
+"""Java compiles what it has run a few thousand times. The short form does not judge by it."""
 CONNECTIONS, CONNECTIONS_SHORT = (1, 10, 100), (10,)
 HEARTBEAT_VERSION, NATIVE_VERSION, COMMIT_VERSION = 4, 1, 9
 ERROR_OF_A_HEARTBEAT = 13  # after size, correlation id, tags and throttle time
@@ -197,21 +198,21 @@ def _requests(messages: Sequence[Struct], answer: Struct, version: int, error_at
     )
 
 
-def echo_arm(stack: ExitStack, requests: Requests) -> Arm:
+@contextmanager
+def echo_arm(requests: Requests) -> Iterator[Arm]:
     """A bare Trio server with answers of the same size."""
     port = free_port()
     program = Path(__file__).with_name("echo.py")
     command = [sys.executable, f"{program}", f"{port}", f"{requests.answer_bytes}"]
-    server = stack.enter_context(running("echo", command, port))
-    return Arm(name="echo", server=server, requests=requests)
+    with running("echo", command, port) as server:
+        yield Arm(name="echo", server=server, requests=requests)
 
 
 def measure_all(results: Results, form: Form, cluster: KafkaCluster) -> None:
     """All rows."""
     kafka = Server(port=cluster.brokers[1].port, pid=cluster.brokers[1].pid)
     flags = [f"--{name.replace('.', '-')}={value}" for name, value in CONFIGS.items()]
-    with ExitStack() as stack:
-        ours = stack.enter_context(gateway(cluster.bootstrap_servers, *flags))
+    with gateway(cluster.bootstrap_servers, *flags) as ours:
         servers = {"Kafka": kafka, SUBJECT: ours}
         say(f"forming groups of {MEMBERS}")
         classic = {
@@ -223,42 +224,41 @@ def measure_all(results: Results, form: Form, cluster: KafkaCluster) -> None:
             for name, server in servers.items()
         }
 
-        def arms(
-            groups: Mapping[str, Group], requests_of: Callable[[Group], Requests]
-        ) -> list[Arm]:
-            return [
-                Arm(name=name, server=servers[name], requests=requests_of(of), port=of.port)
-                for name, of in groups.items()
+        def compare_each(
+            row: str,
+            groups: Mapping[str, Group],
+            requests_of: Callable[[Group], Requests],
+            count: int,
+        ) -> None:
+            arms = [
+                Arm(name=name, server=servers[name], requests=requests_of(group), port=group.port)
+                for name, group in groups.items()
             ]
+            with echo_arm(requests_of(groups[SUBJECT])) as echo:
+                for connections in CONNECTIONS if form is FULL else CONNECTIONS_SHORT:
+                    compare(
+                        results,
+                        row,
+                        [echo, *arms],
+                        form,
+                        connections=connections,
+                        count=count,
+                        warm_up=WARM_UP if form is FULL else None,
+                    )
 
-        def compare_each(row: str, servers: Sequence[Arm], count: int) -> None:
-            for connections in CONNECTIONS if form is FULL else CONNECTIONS_SHORT:
-                compare(
-                    results,
-                    row,
-                    servers,
-                    form,
-                    connections=connections,
-                    count=count,
-                    warm_up=WARM_UP,
-                )
-
-        for row, groups, requests_of, count in (
-            ("Heartbeat", classic, heartbeats, HEARTBEATS),
-            ("ConsumerGroupHeartbeat", native, native_heartbeats, HEARTBEATS),
-        ):
-            echo = echo_arm(stack, requests_of(groups[SUBJECT]))
-            compare_each(row, [echo, *arms(groups, requests_of)], count)
-        for row, groups in (("classic group", classic), ("native group", native)):
-            compare_each(f"OffsetCommit, {row}", arms(groups, commits), COMMITS)
+        compare_each("Heartbeat", classic, heartbeats, HEARTBEATS)
+        compare_each("ConsumerGroupHeartbeat", native, native_heartbeats, HEARTBEATS)
+        compare_each("OffsetCommit, classic group", classic, commits, COMMITS)
+        compare_each("OffsetCommit, native group", native, commits, COMMITS)
 
 
 def measure(results: Results, form: Form) -> None:
     """Start Kafka, and measure."""
     try:
         compiled("load")
-        kafka_release(RELEASE)
-    except pytest.skip.Exception as reason:
+        with required("Apache Kafka"):
+            kafka_release(RELEASE)
+    except PeerMissing as reason:
         results.skip(f"{reason}")
         return
     enter_private_network()

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.support.installs import installed, run
 from tests.support.ports import HOST, free_port, is_open
 
@@ -35,6 +37,15 @@ class PeerMissing(Exception):
     """A peer that this machine cannot run."""
 
 
+@contextmanager
+def required(name: str) -> Iterator[None]:
+    """What tests skip without is a missing peer here. PeerMissing."""
+    try:
+        yield
+    except pytest.skip.Exception as reason:
+        raise PeerMissing(f"{name}: {reason}") from None
+
+
 def compiled(name: str) -> Path:
     """The program made from `native/NAME.c`, compiled once per source."""
     compiler = shutil.which("cc")
@@ -45,7 +56,9 @@ def compiled(name: str) -> Path:
     def compile_to(folder: Path) -> None:
         run([compiler, "-O2", "-Wall", "-Wextra", "-o", f"{folder / name}", f"{source}"])
 
-    return installed(f"bench-{name}", source.read_bytes(), compile_to) / name
+    with required(name):
+        folder = installed(f"bench-{name}", source.read_bytes(), compile_to)
+    return folder / name
 
 
 def enter_private_network() -> bool:

@@ -28,3 +28,8 @@ def test_a_ratio_twice_the_committed_one_is_a_regression() -> None:
 
 def test_a_new_ratio_is_no_regression() -> None:
     assert print_ratios({"a": 4.0}, {}) == []
+
+
+def test_a_peer_that_compiles_shows_no_regression() -> None:
+    key = "Heartbeat: CPU, groupferry / Kafka"
+    assert print_ratios({key: 4.0}, {key: 2.0}) == []
