@@ -19,8 +19,12 @@ from uuid import UUID
 
 from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.topics import Topics
 from gateway.hosting.anchor import Anchor
+from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import AnchorPhase
+from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import FIRST_GENERATION
 from gateway.simulation.explorer.small_consumers import Consumer
 from gateway.simulation.explorer.small_world import (
@@ -47,7 +51,8 @@ _DERIVED = {
 _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "on_change"),
 }
-_SETTINGS = {"shape", "topics", "rules", "_config", "_broker_config", "config", "by_id"}
+_SETTINGS = (GroupConfig, Shape, StandingRules, Topics)
+"""What never changes in a world."""
 _DEAD = {
     "fresh_id",  # random, and read once
     "_answered_ms",  # only `has_stalled` reads it, which concerns other groups
@@ -58,7 +63,7 @@ _DEAD = {
     "_seen",  # `handle` ends when it is the present
     "_effects",
 }
-_DROPPED = _DERIVED | _FOR_PEOPLE | _SETTINGS | _DEAD
+_DROPPED = _DERIVED | _FOR_PEOPLE | _DEAD
 _EPOCHS = {"epoch", "member_epoch", "previous_epoch", "assignment_epoch", "generation"}
 _HELD = {"assigned", "pending_revocation"}
 """Partitions and their assignment epochs."""
@@ -73,18 +78,9 @@ _BACK_MS = {
 }
 """How far back rules look: for how long a group counts as free, and the longest patience."""
 _DEADLINES = (
-    *(
-        "_at_ms",
-        "at_ms",
-        "until_ms",
-        "give_up_ms",
-        "due_ms",
-        "over_ms",
-        "before_ms",
-        "expires_ms",
-        "try_ms",
-    ),
+    *("at_ms", "until_ms", "give_up_ms", "due_ms", "over_ms", "before_ms", "expires_ms", "try_ms"),
 )
+"""Endings of the names of times that only have to come."""
 
 Add = Callable[["_Walk", Any, Any], None]
 
@@ -262,7 +258,7 @@ def _handler_for(kind: type[Any]) -> Callable[[_Walk, Any], None]:
         return lambda walk, value: walk.out.append(value)
     if issubclass(kind, UUID):
         return lambda walk, value: walk.out.append(value.int)
-    if issubclass(kind, type | FunctionType | BuiltinFunctionType | partial):
+    if issubclass(kind, (type, FunctionType, BuiltinFunctionType, partial, *_SETTINGS)):
         return lambda _walk, _value: None
     if issubclass(kind, Table):
         return lambda walk, value: walk.rows(value._rows())

@@ -9,7 +9,13 @@ from uuid import UUID
 
 from coordinator.engine import GroupEngine
 from coordinator.group.load import has_members, newest
-from coordinator.interface.records import DurableRecord, RemovalCause, is_tombstone
+from coordinator.interface.records import (
+    ClassicMemberRemoval,
+    DurableRecord,
+    MemberMetadata,
+    RemovalCause,
+    is_tombstone,
+)
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
@@ -497,8 +503,9 @@ class World:
 
     def _write(self, records: Sequence[DurableRecord]) -> None:
         for record in records:
-            if getattr(record, "cause", None) in TIMED_OUT:
-                self._fence(getattr(record, "member_id", ""))
+            match record:
+                case MemberMetadata() | ClassicMemberRemoval() if record.cause in TIMED_OUT:
+                    self._fence(record.member_id)
         written = newest((*self.log, *records))
         self.log = tuple(record for record in written if not is_tombstone(record))
 
