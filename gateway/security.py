@@ -18,10 +18,13 @@ class Security:
     of_clients: Access = PLAIN_ACCESS
     """The access of the connections that the gateway makes for its clients."""
 
+    listening: TlsContext | None = None
+    """The TLS of the listeners, None without."""
+
     @property
     def certificates(self) -> tuple[TlsContext, ...]:
         """Everything that is made of certificate files."""
-        known = (self.own.tls, self.of_clients.tls)
+        known = (self.listening, self.own.tls, self.of_clients.tls)
         return tuple({id(tls): tls for tls in known if tls is not None}.values())
 
 
@@ -33,9 +36,22 @@ def security_of(settings: Settings) -> Security:
     """Raises SettingsError if a file cannot be used."""
     try:
         own = own_access(settings)
-        return Security(own=own, of_clients=_client_access(settings, own))
+        return Security(
+            own=own,
+            of_clients=_client_access(settings, own),
+            listening=_listening(settings),
+        )
     except CertificateError as error:
         raise SettingsError([str(error)]) from None
+
+
+def _listening(settings: Settings) -> TlsContext | None:
+    if settings.tls_cert is None:
+        return None
+    files = CertificateFiles(
+        ca=settings.tls_client_ca, cert=settings.tls_cert, key=settings.tls_key
+    )
+    return certificates.for_clients(files)
 
 
 def own_access(settings: Settings) -> Access:

@@ -160,6 +160,7 @@ async def _run_settings(
         listen_port=settings.listen.port,
         advertised_host=settings.advertised_host,
         state_folder=settings.state_dir,
+        tls=security.listening,
         to_brokers=security.of_clients,
         limits=Limits(
             max_connections=settings.max_connections,

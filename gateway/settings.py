@@ -218,6 +218,17 @@ class Settings(BaseSettings):
     advertise: Annotated[str, Field(min_length=1), BeforeValidator(_host_only)] | None = Field(
         None, description="host that clients are told to connect to; by default that of `listen`"
     )
+    tls_cert: _Path | None = Field(
+        None,
+        description="PEM file with the certificate shown to clients; all ports then speak TLS",
+    )
+    tls_key: _Path | None = Field(
+        None, description="PEM file with its key, if `tls_cert` does not have it"
+    )
+    tls_client_ca: _Path | None = Field(
+        None,
+        description="PEM file with authorities; clients must then show a certificate of theirs",
+    )
     state_dir: Annotated[Path, BeforeValidator(state_folder)] = Field(
         None,
         validate_default=True,
@@ -373,6 +384,9 @@ class Settings(BaseSettings):
                     "upstream_sasl_password_file: give it, or upstream_sasl_password in the"
                     " environment or the config file, and not both"
                 )
+        for name in ("tls_key", "tls_client_ca"):
+            if getattr(self, name) is not None and self.tls_cert is None:
+                raise ValueError(f"{name}: needs tls_cert, the certificate shown to clients")
         if self.upstream_tls_key is not None and self.upstream_tls_cert is None:
             raise ValueError("upstream_tls_key: needs upstream_tls_cert, the key's certificate")
         return self

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
+from gateway.transport.certificates import TlsContext
 
 BROKER_TIMEOUT_S = 3.0
 
@@ -16,6 +17,11 @@ class Limits:
     """Client connections over all listeners."""
     max_connections_per_address: int = 5_000
     """Connections of one client address, so that no client takes all of them."""
+    max_handshakes_per_address: int = 250
+    """TLS handshakes with one client address at a time. Each takes CPU and memory before the client
+    has shown anything."""
+    handshake_timeout_s: float = 10.0
+    """How long a client's TLS handshake may take."""
     max_brokers: int = 1_000
     """Listeners for brokers, one each."""
     max_request_bytes: int = 100 * 1024 * 1024
@@ -57,6 +63,8 @@ class DataPathConfig:
     """The host in every address that clients are told."""
     state_folder: Path | None = None
     """Stores the brokers' ports; None stores nothing."""
+    tls: TlsContext | None = None
+    """The TLS of the listeners; None listens in plain text."""
     to_brokers: Access = PLAIN_ACCESS
     """The access of the clients' own connections to the brokers."""
     limits: Limits = field(default_factory=Limits)

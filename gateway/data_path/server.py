@@ -2,7 +2,8 @@
 
 import itertools
 import socket
-from collections import Counter
+import ssl
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,9 +24,13 @@ from gateway.data_path.stream import BufferPool
 from gateway.events.event import Tell
 from gateway.events.gateway_events import DrainFinished, DrainStarted
 from gateway.events.log_lines import write_to_log
+from gateway.transport.certificates import TlsContext
+from gateway.transport.sockets import TlsSocket, Transport, begin_tls, close
 
 log = structlog.get_logger()
 
+PLAIN_TEXT = "plain text: this port speaks TLS, set security.protocol=SSL"
+_TLS_HANDSHAKE = b"\x16"
 IDLE_LOOKS = 10
 """How many times to look for silent clients within the shortest limit."""
 TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
@@ -59,7 +64,7 @@ async def serve(
         buffers=BufferPool(),
         pipes=pipes,
     )
-    clients = _Clients(context)
+    clients = _Clients(context, config.tls)
     failure: ListenError | None = None
     async with trio.open_nursery() as connections:
         async with accepting_quietly() as accepting:
@@ -122,16 +127,20 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
 class _Clients:
     """The client connections of all listeners."""
 
-    def __init__(self, context: ConnectionContext) -> None:
+    def __init__(self, context: ConnectionContext, tls: TlsContext | None) -> None:
         self._surroundings = context
+        self._tls = tls
+        self._count = 0
+        self._is_draining = False
+        self._shaking: dict[str, int] = defaultdict(int)  # handshakes by address
         self._connections: set[ClientConnection] = set()
         self._per_address: Counter[str] = Counter()
         self._ids = itertools.count(1)
 
     @property
     def count(self) -> int:
-        """The number of connected clients."""
-        return len(self._connections)
+        """The number of connected clients, including those whose handshake goes on."""
+        return self._count
 
     async def accept(self, route: BrokerRoute, stream: trio.SocketStream) -> None:
         """Serve one client until the connection ends."""
@@ -150,25 +159,79 @@ class _Clients:
             complaints = self._surroundings.complaints
             complaints.tell("connection_refused", client_host, reason=why)
             return
+        self._count += 1
+        self._per_address[client_host] += 1
+        try:
+            with structlog.contextvars.bound_contextvars(connection_id=f"c{next(self._ids)}"):
+                await self._serve(sock, client_host, route)
+        finally:
+            self._count -= 1
+            self._per_address[client_host] -= 1
+            if not self._per_address[client_host]:
+                del self._per_address[client_host]
+
+    async def _serve(self, sock: socket.socket, client_host: str, route: BrokerRoute) -> None:
+        transport: Transport = sock
+        named: dict[str, str] = {}
+        if self._tls is not None:
+            secured = await self._handshake(sock, client_host, self._tls.current)
+            if secured is None:
+                return
+            transport = secured
+            if secured.subject is not None:
+                named["tls_subject"] = secured.subject
         connection = ClientConnection(
-            sock,
+            transport,
             client_host=client_host,
             route=route,
             context=self._surroundings,
         )
         self._connections.add(connection)
-        self._per_address[client_host] += 1
         try:
-            with structlog.contextvars.bound_contextvars(connection_id=f"c{next(self._ids)}"):
+            with structlog.contextvars.bound_contextvars(**named):
                 await connection.serve()
         finally:
             self._connections.discard(connection)
-            self._per_address[client_host] -= 1
-            if not self._per_address[client_host]:
-                del self._per_address[client_host]
+
+    async def _handshake(
+        self, sock: socket.socket, client_host: str, tls: ssl.SSLContext
+    ) -> TlsSocket | None:
+        """Shake hands with the client. None, with the socket closed, if that fails."""
+        complain, limits = self._surroundings.complaints.tell, self._surroundings.limits
+        self._shaking[client_host] += 1
+        try:
+            with trio.fail_after(limits.handshake_timeout_s):
+                if not await _begins_tls(sock):
+                    close(sock)
+                    complain("bad_frame_received", client_host, reason=PLAIN_TEXT)
+                    return None
+                made = await begin_tls(sock, tls)
+        except trio.TooSlowError:
+            close(sock)
+            complain("tls_handshake_failed", client_host, reason="the client is too slow")
+        except ssl.SSLError as error:
+            reason = (error.reason or str(error)).lower().replace("_", " ")
+            complain("tls_handshake_failed", client_host, reason=reason)
+        except OSError as error:  # the client has gone
+            close(sock)
+            log.debug("connection_lost", reason=str(error))
+        except BaseException:
+            close(sock)
+            raise
+        else:
+            if not self._is_draining:
+                return made
+            close(made)
+        finally:
+            self._shaking[client_host] -= 1
+            if not self._shaking[client_host]:
+                del self._shaking[client_host]
+        return None
 
     def _why_full(self, client_host: str) -> str | None:
         limits = self._surroundings.limits
+        if self._shaking.get(client_host, 0) >= limits.max_handshakes_per_address:
+            return f"{limits.max_handshakes_per_address} handshakes with this address go on"
         if self.count >= limits.max_connections:
             return f"{self.count} clients are connected, the most allowed"
         if self._per_address[client_host] >= limits.max_connections_per_address:
@@ -186,5 +249,15 @@ class _Clients:
 
     def drain(self) -> None:
         """End every connection once its requests in flight are answered."""
+        self._is_draining = True
         for connection in tuple(self._connections):
             connection.drain()
+
+
+async def _begins_tls(sock: socket.socket) -> bool:
+    """Wait for the client's first byte, and look at it. Raises OSError if there is none."""
+    await trio.lowlevel.wait_readable(sock)
+    first = sock.recv(1, socket.MSG_PEEK)
+    if not first:
+        raise ConnectionResetError("closed before its first byte")
+    return first == _TLS_HANDSHAKE

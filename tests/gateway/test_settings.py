@@ -72,6 +72,9 @@ def test_every_setting_can_be_set_in_every_source(
         "upstream_tls_cert": "/etc/gateway.pem",
         "upstream_tls_key": "/etc/gateway.key",
         "upstream_tls_check_host": "false",
+        "tls_cert": "/etc/gateway.pem",
+        "tls_key": "/etc/gateway.key",
+        "tls_client_ca": "/etc/clients.pem",
         "listen": "10.0.0.1:9",
         "advertise": "gateway.example",
         "state_dir": "/var/lib/x",
@@ -239,6 +242,10 @@ def test_a_misspelled_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         (
             {"upstream_tls_ca": "ca"},
             "upstream_tls_ca: needs upstream_security_protocol ssl or sasl_ssl",
+        ),
+        (
+            {"tls_client_ca": "ca"},
+            "tls_client_ca: needs tls_cert, the certificate shown to clients",
         ),
         (
             {"upstream_security_protocol": "ssl", "upstream_tls_key": "k"},

@@ -95,6 +95,7 @@ async def whole_gateway(
                 listen_host=listen_host,
                 listen_port=0,
                 advertised_host=advertised_host,
+                tls=security.listening,
                 to_brokers=security.of_clients,
                 limits=Limits(drain_timeout_s=drain_timeout_s),
             ),

@@ -1,0 +1,130 @@
+"""Clients with TLS, and clients at the wrong kind of port."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from gateway.data_path.config import DataPathConfig, Limits
+from gateway.transport.certificates import CertificateFiles, for_clients
+from tests.support.authority import Authority
+from tests.support.data_path import RunningGateway, running_gateway
+from tests.support.fake_broker import FakeBroker, running_fake_broker
+from tests.support.wire import connected, framed
+
+HOST = "gateway.example"
+VERSIONS = framed(b"\0\x12\0\0\0\0\0\x07\xff\xff")
+"""ApiVersions v0 with correlation id 7."""
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Signs every certificate here."""
+    return Authority.in_folder(tmp_path / "authority")
+
+
+@asynccontextmanager
+async def tls_gateway(
+    files: CertificateFiles, limits: Limits | None = None
+) -> AsyncIterator[RunningGateway]:
+    """A data path that listens with TLS, in front of a fake broker."""
+    config = DataPathConfig(
+        listen_port=0,
+        advertised_host="127.0.0.1",
+        tls=for_clients(files),
+        limits=limits or Limits(),
+    )
+    async with running_fake_broker(FakeBroker()) as broker:
+        async with running_gateway([broker.address], config=config) as gateway:
+            yield gateway
+
+
+def without_ca(files: CertificateFiles) -> CertificateFiles:
+    """No certificate is wanted of clients."""
+    return replace(files, ca=None)
+
+
+async def versions_over_tls(gateway: RunningGateway, context: ssl.SSLContext) -> bytes:
+    """Ask for the versions with another TLS than ours. Returns the start of the answer."""
+    tcp = await trio.open_tcp_stream(*gateway.address)
+    async with trio.SSLStream(tcp, context, server_hostname=HOST) as stream:
+        await stream.send_all(VERSIONS)
+        return bytes(await stream.receive_some(8))
+
+
+async def test_a_client_with_tls_is_served(authority: Authority) -> None:
+    """The answer has its correlation id."""
+    files = without_ca(authority.issue("gateway", HOST))
+    async with tls_gateway(files) as gateway:
+        answer = await versions_over_tls(gateway, authority.trusting())
+    assert answer[4:] == b"\0\0\0\x07"
+
+
+async def test_plain_text_at_a_tls_port_is_logged_once(authority: Authority) -> None:
+    """The line says what to do."""
+    files = without_ca(authority.issue("gateway", HOST))
+    async with tls_gateway(files) as gateway:
+        with capture_logs() as lines:
+            for _ in range(3):
+                async with connected(gateway.address) as client:
+                    await client.send(VERSIONS)
+                    assert await client.at_end()
+    (line,) = [each for each in lines if each["event"] == "bad_frame_received"]
+    assert line["reason"] == "plain text: this port speaks TLS, set security.protocol=SSL"
+
+
+async def test_a_silent_client_is_given_up_and_limited(authority: Authority) -> None:
+    """It costs only its own address."""
+    files = without_ca(authority.issue("gateway", HOST))
+    limits = Limits(max_handshakes_per_address=1, handshake_timeout_s=0.2)
+    async with tls_gateway(files, limits) as gateway:
+        with capture_logs() as lines:
+            async with connected(gateway.address) as first:
+                await trio.testing.wait_all_tasks_blocked(0.05)
+                async with connected(gateway.address) as second:
+                    assert await second.at_end()
+                assert await first.at_end()
+            assert await versions_over_tls(gateway, authority.trusting())
+    refused, failed = lines
+    assert (refused["event"], refused["reason"]) == (
+        "connection_refused",
+        "1 handshakes with this address go on",
+    )
+    assert (failed["event"], failed["reason"]) == (
+        "tls_handshake_failed",
+        "the client is too slow",
+    )
+
+
+async def test_a_client_without_the_wanted_certificate_is_refused(authority: Authority) -> None:
+    """One that has it is served."""
+    async with tls_gateway(authority.issue("gateway", HOST)) as gateway:
+        with capture_logs() as lines:
+            with pytest.raises((trio.BrokenResourceError, ssl.SSLError)):
+                await versions_over_tls(gateway, authority.trusting())
+            context, files = authority.trusting(), authority.issue("alice")
+            assert files.cert
+            context.load_cert_chain(files.cert, files.key)
+            assert await versions_over_tls(gateway, context)
+    (line,) = [each for each in lines if each["event"] == "tls_handshake_failed"]
+    assert line["reason"] == "peer did not return a certificate"
+
+
+async def test_new_connections_get_a_new_certificate(authority: Authority) -> None:
+    """Open ones go on."""
+    files = without_ca(authority.issue("gateway", "old.example"))
+    tls = for_clients(files)
+    config = DataPathConfig(listen_port=0, advertised_host="127.0.0.1", tls=tls)
+    async with running_fake_broker(FakeBroker()) as broker:
+        async with running_gateway([broker.address], config=config) as gateway:
+            with pytest.raises(trio.BrokenResourceError):
+                await versions_over_tls(gateway, authority.trusting())
+            authority.issue("gateway", HOST)
+            assert tls.reload()
+            assert await versions_over_tls(gateway, authority.trusting())
