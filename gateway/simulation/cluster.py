@@ -48,6 +48,8 @@ class Commit:
     """The number of the process that sent it."""
     is_over: bool = False
     """Whether the cluster has stored or refused it."""
+    is_held: bool = False
+    """Whether its sender waits until the cluster can no longer store it."""
 
 
 Answered = Callable[[Commit, int | None], None]
@@ -254,6 +256,9 @@ class Cluster:
     def hold(self, commit: Commit, hold_ms: int) -> None:
         """Store a commit without an answer within this time or never. The engine waits for that
         where no anchor's ids end it."""
+        if commit.is_held:
+            return
+        commit.is_held = True
         if self._world.chance(0.3):
             self._end(commit)
         else:

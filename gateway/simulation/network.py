@@ -117,6 +117,7 @@ class Connection:
         self._served: list[Ask] = []
         """The requests under way: one, or some commits."""
         self._call: Call | None = None
+        self._sent: list[CommitOnTheWay] = []
         self._codes: dict[Token, int] = {}
         """The cluster's answers to commits, which the client gets."""
         self._last_arrival_ms = self._last_answer_ms = 0
@@ -171,6 +172,13 @@ class Connection:
         self._inbox.clear()
         if call is not None and call is self._call and call.answer is None:
             self._process.feed(Gone(call))
+            self._hold(self._sent)
+
+    def _hold(self, commits: Sequence[CommitOnTheWay]) -> None:
+        """Where no anchor ends commits without an answer, time does."""
+        cluster = self._network.cluster
+        for commit in () if cluster.holds_anchors else commits:
+            cluster.hold(commit, self._network.hold_ms)
 
     def _arrive_late(self, ask: Ask) -> None:
         if not ask.has_arrived and not self._network.is_calm:
@@ -272,7 +280,7 @@ class Connection:
         connection to the cluster is broken, and so are the answers to the others."""
         network = self._network
         codes: dict[Token, frozenset[int] | str] = {}
-        sent = [
+        self._sent = sent = [
             network.commit_of(ask, ids, self._owner.name, self._process.number)
             for ask in self._served
             if ask.request.token in tokens
@@ -280,10 +288,8 @@ class Connection:
 
         def answered(commit: CommitOnTheWay, code: int | None) -> None:
             if code is None:
-                for lost in sent[len(codes) :]:
-                    codes[lost.request.token] = LOST
-                    if not network.cluster.holds_anchors:
-                        network.cluster.hold(lost, network.hold_ms)
+                self._hold(sent[len(codes) :])
+                codes.update((lost.request.token, LOST) for lost in sent[len(codes) :])
             else:
                 codes[commit.request.token] = frozenset({code})
                 self._codes[commit.request.token] = code

@@ -145,7 +145,7 @@ def a_lost_commit_counts_as_never_sent(patch: Patch) -> None:
 # -- the log ---------------------------------------------------------------------------------------
 
 
-@noticed_by(Invariant.LOGGED)
+@noticed_by(Invariant.LOGGED, Invariant.ANCHORED)
 def an_answer_precedes_the_log(patch: Patch) -> None:
     """Clients get their answers when the engine has decided."""
     real = LoggedEngine._decide
