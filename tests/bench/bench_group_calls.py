@@ -1,4 +1,4 @@
-"""What group requests cost: Heartbeat, ConsumerGroupHeartbeat and OffsetCommit, beside peers.
+"""What group requests cost: heartbeats, commits (with each state log) and joins, beside peers.
 
     .venv/bin/python tests/bench/bench_group_calls.py [--short] [--keep]
 
@@ -9,20 +9,23 @@ that of groupferry, Kafka's broker, or the bare server alone.
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import trio
 
+from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs import encode
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
@@ -51,9 +54,9 @@ RELEASE = "4.3"
 JAVA_OPTIONS = ("-Xms512m", "-Xmx512m")
 """Those of Kafka's own start script, but for the size of the heap."""
 MEMBERS = 100
-LONG_MS = 600_000
+LONG_MS = 1_800_000
 """Sessions outlive the rounds of other servers."""
-INITIAL_DELAY_MS = 2_000
+INITIAL_DELAY_MS = 1_000
 CONFIGS: Mapping[str, int] = {
     "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
     "group.consumer.session.timeout.ms": LONG_MS,
@@ -64,10 +67,11 @@ HEARTBEATS, COMMITS = 20_000, 5_000
 WARM_UP = 5_000
 """Java compiles what it has run a few thousand times. The short form does not judge by it."""
 CONNECTIONS, CONNECTIONS_SHORT = (1, 10, 100), (10,)
+JOINING, JOINING_SHORT = (10, 100, 1_000), (100,)
+OTHER_LOGS = ("memory", "kafka")
+"""State logs besides the default, a file of SQLite."""
 HEARTBEAT_VERSION, NATIVE_VERSION, COMMIT_VERSION = 4, 1, 9
 ERROR_OF_A_HEARTBEAT = 13  # after size, correlation id, tags and throttle time
-
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,30 +85,51 @@ class Group:
     """The id, epoch or generation, and a partition of each member."""
 
 
-async def classic_group(address: Address, group_id: str) -> Group:
-    """Classic members that join at once, each with one partition."""
+async def classic_group(
+    server: Server, group_id: str, size: int = MEMBERS
+) -> tuple[Group, dict[str, float]]:
+    """Classic members that join at once, as new clients do, and what that cost the server. Each of
+    the first has a partition."""
     members: list[tuple[str, int, int]] = []
 
-    async def member(number: int) -> None:
-        async with group_client(address, group_id) as client:
-            joined = await client.join(version=3, session_timeout_ms=LONG_MS)
-            assert not joined.error_code, joined
-            shares = {each.member_id: {TOPIC: [i]} for i, each in enumerate(joined.members)}
-            synced = await client.sync(joined, shares)
-            assert not synced.error_code, synced
-            members.append((joined.member_id, joined.generation_id, number))
+    async def enter(client: GroupClient, number: int) -> None:
+        joined = await client.join(session_timeout_ms=LONG_MS)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            joined = await client.join(joined.member_id, session_timeout_ms=LONG_MS)
+        assert not joined.error_code, joined
+        ids = [each.member_id for each in joined.members]
+        shares = {id_: {TOPIC: [i] if i < MEMBERS else []} for i, id_ in enumerate(ids)}
+        synced = await client.sync(joined, shares)
+        assert not synced.error_code, synced
+        members.append((joined.member_id, joined.generation_id, number))
 
     with trio.fail_after(FORM_LIMIT_S):
-        async with trio.open_nursery() as nursery:
-            for number in range(MEMBERS):
-                nursery.start_soon(member, number)
-        found = await find_coordinator(address, group_id)
+        found = await find_coordinator((HOST, server.port), group_id)
+        async with AsyncExitStack() as stack:
+            clients = [
+                GroupClient(
+                    await stack.enter_async_context(
+                        await BrokerConnection.open(found.host, found.port)
+                    ),
+                    group_id,
+                )
+                for _ in range(size)
+            ]
+            before_s, before_cpu_ns = time.monotonic(), server.cpu_ns
+            async with trio.open_nursery() as nursery:
+                for number, client in enumerate(clients):
+                    nursery.start_soon(enter, client, number)
+            cost = {
+                "wall_s": time.monotonic() - before_s,
+                "cpu_s": (server.cpu_ns - before_cpu_ns) / 1e9,
+            }
     assert len({epoch for _, epoch, _ in members}) == 1, "the members joined in several rounds"
-    return Group(group_id=group_id, port=found.port, members=members)
+    return Group(group_id=group_id, port=found.port, members=members), cost
 
 
-async def native_group(address: Address, group_id: str) -> Group:
+async def native_group(server: Server, group_id: str) -> Group:
     """Native members that have all partitions of the target."""
+    address = (HOST, server.port)
     with trio.fail_after(FORM_LIMIT_S):
         async with group_client(address, group_id) as client:
             epochs = {str(uuid4()): 0 for _ in range(MEMBERS)}
@@ -216,11 +241,11 @@ def measure_all(results: Results, form: Form, cluster: KafkaCluster) -> None:
         servers = {"Kafka": kafka, SUBJECT: ours}
         say(f"forming groups of {MEMBERS}")
         classic = {
-            name: trio.run(classic_group, (HOST, server.port), f"classic-{name}")
+            name: trio.run(classic_group, server, f"classic-{name}")[0]
             for name, server in servers.items()
         }
         native = {
-            name: trio.run(native_group, (HOST, server.port), f"native-{name}")
+            name: trio.run(native_group, server, f"native-{name}")
             for name, server in servers.items()
         }
 
@@ -230,26 +255,58 @@ def measure_all(results: Results, form: Form, cluster: KafkaCluster) -> None:
             requests_of: Callable[[Group], Requests],
             count: int,
         ) -> None:
-            arms = [
-                Arm(name=name, server=servers[name], requests=requests_of(group), port=group.port)
-                for name, group in groups.items()
-            ]
-            with echo_arm(requests_of(groups[SUBJECT])) as echo:
-                for connections in CONNECTIONS if form is FULL else CONNECTIONS_SHORT:
-                    compare(
-                        results,
-                        row,
-                        [echo, *arms],
-                        form,
-                        connections=connections,
-                        count=count,
-                        warm_up=WARM_UP if form is FULL else None,
-                    )
+            compare_row(results, form, row, servers, groups, requests_of, count)
 
         compare_each("Heartbeat", classic, heartbeats, HEARTBEATS)
         compare_each("ConsumerGroupHeartbeat", native, native_heartbeats, HEARTBEATS)
         compare_each("OffsetCommit, classic group", classic, commits, COMMITS)
         compare_each("OffsetCommit, native group", native, commits, COMMITS)
+        measure_joins(results, form, servers)
+    for state in OTHER_LOGS if form is FULL else ():
+        with gateway(cluster.bootstrap_servers, *flags, f"--state={state}") as ours:
+            servers = {"Kafka": kafka, SUBJECT: ours}
+            groups = {**native, SUBJECT: trio.run(native_group, ours, f"native-{state}")}
+            row = f"OffsetCommit, native group, state {state}"
+            compare_row(results, form, row, servers, groups, commits, COMMITS)
+
+
+def compare_row(
+    results: Results,
+    form: Form,
+    row: str,
+    servers: Mapping[str, Server],
+    groups: Mapping[str, Group],
+    requests_of: Callable[[Group], Requests],
+    count: int,
+) -> None:
+    """The same requests to the group of each server, and to a bare Trio server."""
+    arms = [
+        Arm(name=name, server=servers[name], requests=requests_of(group), port=group.port)
+        for name, group in groups.items()
+    ]
+    with echo_arm(requests_of(groups[SUBJECT])) as echo:
+        for connections in CONNECTIONS if form is FULL else CONNECTIONS_SHORT:
+            compare(
+                results,
+                row,
+                [echo, *arms],
+                form,
+                connections=connections,
+                count=count,
+                warm_up=WARM_UP if form is FULL else None,
+            )
+
+
+def measure_joins(results: Results, form: Form, servers: Mapping[str, Server]) -> None:
+    """Classic groups that form at once. Wall time includes the initial delay, and the clients,
+    which are Python."""
+    for size in JOINING if form is FULL else JOINING_SHORT:
+        samples: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
+        for number in range(form.rounds if form is FULL else 1):
+            for name, server in servers.items():
+                group_id = f"joining-{name}-{size}-{number}"
+                samples[name].append(trio.run(classic_group, server, group_id, size)[1])
+        results.note(f"{size} classic members join at once", samples)
 
 
 def measure(results: Results, form: Form) -> None:

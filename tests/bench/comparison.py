@@ -86,6 +86,8 @@ class Results:
 _COMPARED = {
     "cpu_us": "CPU",
     "wall_us": "wall",
+    "cpu_s": "CPU",
+    "wall_s": "wall",
     "cpu_s_per_gb": "CPU",
     "wall_s_per_gb": "wall",
     "kib": "memory",
