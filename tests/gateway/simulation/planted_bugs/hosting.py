@@ -8,7 +8,7 @@ from coordinator.engine import GroupEngine
 from coordinator.interface.events import GroupLost, Happening, OffsetCommitEnded
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.batch import Batch
-from gateway.hosting.calls import Call, Commit, Commits
+from gateway.hosting.calls import Call, Commit, Commits, Failed, Refused
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
@@ -70,6 +70,20 @@ def a_grant_in_doubt_is_not_withheld(patch: Patch) -> None:
             real(group, call)
 
     patch.setattr(HostedGroup, "_give_up", give_up)
+
+
+@noticed_by(Invariant.ANCHORED)
+def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
+    """Once a group is empty, its answers leave without a confirmation."""
+    real = HostedGroup._decided
+
+    def decided(group: HostedGroup, call: Call, outcome: Any, now_ms: int) -> None:
+        if group.is_live or isinstance(outcome, Refused | Failed):
+            real(group, call, outcome, now_ms)
+        else:
+            group._finish(call, outcome)
+
+    patch.setattr(HostedGroup, "_decided", decided)
 
 
 @noticed_by(Invariant.INTRUDER)
@@ -178,16 +192,6 @@ def a_doubtful_write_counts_as_failed(patch: Patch) -> None:
         real(engine, Damage.NONE, now_ms)
 
     patch.setattr(LoggedEngine, "write_failed", write_failed)
-
-
-@noticed_by(Invariant.LIVENESS, Invariant.OFFSETS)
-def a_failed_write_loses_what_has_happened(patch: Patch) -> None:
-    """An event that nobody repeats is lost if its records cannot be written."""
-
-    def postpone(engine: LoggedEngine, _event: Happening, now_ms: int) -> None:
-        engine._not_before_ms = now_ms
-
-    patch.setattr(LoggedEngine, "_postpone", postpone)
 
 
 @noticed_by(Invariant.REPLAY, Invariant.LOGGED, Invariant.ANSWERS, Invariant.SINGLE_HOLDER)
