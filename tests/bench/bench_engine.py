@@ -49,6 +49,7 @@ def classic_members_in_a_consumer_group() -> StableGroup:
         stage.join(member_id)
         stage.sync(member_id, stage.group.assignments[member_id].member_epoch)
     assert stage.group.state == "Stable"
+    _check_answers(stage)
     return stage, members_of(STABLE_MEMBERS), stage.group.epoch
 
 
@@ -67,7 +68,15 @@ def classic_members_in_a_classic_group(size: int = STABLE_MEMBERS) -> StableGrou
     group = stage.engine.state.group
     assert isinstance(group, ClassicGroup)
     assert group.phase is ClassicPhase.STABLE
+    _check_answers(stage)
     return stage, ids, generation
+
+
+def _check_answers(stage: Stage) -> None:
+    """No request was refused."""
+    refused = [answer for answer in stage.answers.values() if getattr(answer, "error", None)]
+    assert not refused, refused[0]
+    stage.answers.clear()
 
 
 def _answer(stage: Stage, token: int) -> JoinGroupReply:
