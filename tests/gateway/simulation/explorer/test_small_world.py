@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.interface.records import MemberMetadata, RemovalCause
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.group import HostedGroup
 from gateway.simulation.explorer.beginning import begin
@@ -107,3 +108,31 @@ def test_an_unknown_move_is_an_error(world: World) -> None:
         make(world, "jump")
     with pytest.raises(KeyError):
         make(world, "answer Nothing")
+
+
+def test_members_of_a_taken_group_own_nothing_until_they_learn_it(world: World) -> None:
+    """DEV D36."""
+    make(world, "remove")
+    world.budgets["intrude"] = 1
+    make(world, "intrude")
+    b = world.consumers["b"]
+    assert b is not None
+    assert any(world.owns(b, number) for number in (0, 1))
+    for _ in range(MOVES_MAX):
+        if not world.owns(b, 0) and not world.owns(b, 1):
+            break
+        make(world, free_moves(world)[0])
+        check(world)
+    assert b.claims
+
+
+def test_a_member_that_does_not_revoke_in_time_owns_nothing_from_then_on(world: World) -> None:
+    b = world.consumers["b"]
+    assert b is not None
+    removal = MemberMetadata(
+        member_id=b.member_id, value=None, cause=RemovalCause.REVOCATION_TIMED_OUT
+    )
+    world._write((removal,))
+    b.rest()
+    assert b.claims
+    assert not any(world.owns(b, number) for number in (0, 1))
