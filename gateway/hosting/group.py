@@ -21,7 +21,7 @@ from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.anchor import Anchor
-from gateway.hosting.answers import ANSWERS, JOINS, Situation, code_for
+from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, Situation, code_for
 from gateway.hosting.calls import (
     Answer,
     Call,
@@ -452,11 +452,15 @@ class HostedGroup:
     def _confirm(self, call: Call, now_ms: int) -> None:
         """Before an answer gives partitions away, the cluster confirms the anchor once more: an
         admin may have just removed it. The engine counts them as granted already, and repeats a
-        withheld answer like a lost one."""
+        withheld answer like a lost one. A member that was removed meanwhile learns that instead:
+        its partitions may have another owner."""
         since = call.confirms_since
         if self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
             assert call.reply is not None
-            self._finish(call, call.reply)
+            refusal = self.engine.refusal(call, now_ms) if call.api in BY_MEMBERS else None
+            if refusal is not None:
+                self._log_refusal(call, refusal)
+            self._finish(call, refusal or call.reply)
 
     def _log_refusal(self, item: Item, outcome: Reply | Refused) -> None:
         if isinstance(outcome, Refused):

@@ -685,3 +685,17 @@ def test_a_grant_waits_for_the_anchor_though_its_member_has_left_again() -> None
     assert granted.answer is None
     on.release(AskCoordinator)
     assert error_of(granted) is ErrorCode.NONE
+
+
+def test_a_withheld_grant_does_not_reach_a_member_that_was_removed_meanwhile() -> None:
+    """Its partitions may have another owner by the time the anchor is confirmed."""
+    on = HostedScene()
+    epoch = on.native_member("n").member_epoch
+    on.native_member("m")
+    on.hold(AskCoordinator)
+    withheld = on.native("n", epoch, owned={})
+    assert withheld.stage is Stage.CONFIRMING
+    on.native("n", -1)
+    assert on.group.engine.is_live
+    on.release(AskCoordinator)
+    assert error_of(withheld) is ErrorCode.UNKNOWN_MEMBER_ID
