@@ -224,9 +224,7 @@ class HostedGroup:
                 self._commits.end_strays()
             if self.anchor.wants_look:
                 self._look()
-            if not self._waiting:
-                self._seen = None
-            elif self._advance_waiting(now_ms):
+            if self._waiting and self._advance_waiting(now_ms):
                 continue
             if not self.engine.has_work(now_ms):
                 break

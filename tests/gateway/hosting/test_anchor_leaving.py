@@ -173,6 +173,14 @@ def test_a_dropped_anchor_first_takes_a_place_left_behind(on: AnchorStage) -> No
     assert not successor.is_here
 
 
+def test_dropping_an_absent_anchor_does_not_make_the_next_one_leave(on: AnchorStage) -> None:
+    """A gateway that shuts down drops the anchors of all groups."""
+    on.anchor.drop()
+    on.hold()
+    on.run()
+    assert on.messages(LeaveGroupRequest) == []
+
+
 def test_an_anchor_that_was_removed_before_it_left_has_left(on: AnchorStage) -> None:
     """An admin was faster."""
     on.hold()

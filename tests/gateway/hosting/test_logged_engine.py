@@ -120,6 +120,22 @@ def test_an_oversized_record_fails_only_its_request(empty: HostedScene) -> None:
     assert [each["member_id"] for each in empty.told("member_joined")] == ["first", "a", "b"]
 
 
+def test_requests_share_a_write_again_after_an_oversized_record(empty: HostedScene) -> None:
+    """Only the requests of the refused batch are written one by one."""
+    behind_a_slow_write(empty, *(lambda name=name: empty.native(name) for name in ("a", "large")))
+    empty.is_too_large = lambda record: (
+        isinstance(record, MemberMetadata) and record.member_id == "large"
+    )
+    empty.release(Write)
+    empty.hold(Write)
+    for name in ("b", "c", "d"):
+        empty.native(name)
+    writes = empty.count(Write)
+    empty.release(Write)
+    assert in_memory(empty) == {"first", "a", "b", "c", "d"}
+    assert empty.count(Write) == writes + 2
+
+
 def test_a_doubtful_batch_reloads_the_group(scene: HostedScene) -> None:
     """The log may have the batch. The group is reloaded from it, and clients retry."""
     scene.hold(Write)

@@ -53,6 +53,13 @@ async def test_a_group_is_only_at_its_upstream_coordinator() -> None:
     assert not await is_at(coordinators, "g", 3)
 
 
+def test_any_broker_of_the_embedded_cluster_will_do() -> None:
+    """Each of them accepts every group."""
+    coordinators = Coordinators(ScriptedCluster())
+    embedded = lone_request(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+    assert coordinators.is_at_lately("g", embedded)
+
+
 async def test_the_cluster_is_asked_once_while_clients_stay() -> None:
     """Every heartbeat needs the coordinator."""
     cluster = ScriptedCluster()
