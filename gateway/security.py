@@ -22,6 +22,11 @@ class Security:
     """The TLS of the listeners, None without."""
 
     @property
+    def clients_authenticate(self) -> bool:
+        """Whether the brokers want SASL."""
+        return self.own.credentials is not None
+
+    @property
     def certificates(self) -> tuple[TlsContext, ...]:
         """Everything that is made of certificate files."""
         known = (self.listening, self.own.tls, self.of_clients.tls)

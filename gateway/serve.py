@@ -162,6 +162,7 @@ async def _run_settings(
         state_folder=settings.state_dir,
         tls=security.listening,
         to_brokers=security.of_clients,
+        clients_authenticate=security.clients_authenticate,
         limits=Limits(
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_address

@@ -21,7 +21,7 @@ class Limits:
     """TLS handshakes with one client address at a time. Each takes CPU and memory before the client
     has shown anything."""
     handshake_timeout_s: float = 10.0
-    """How long a client's TLS handshake may take."""
+    """How long a client's TLS handshake may take, and how long it may then take to authenticate."""
     max_brokers: int = 1_000
     """Listeners for brokers, one each."""
     max_request_bytes: int = 100 * 1024 * 1024
@@ -67,4 +67,6 @@ class DataPathConfig:
     """The TLS of the listeners; None listens in plain text."""
     to_brokers: Access = PLAIN_ACCESS
     """The access of the clients' own connections to the brokers."""
+    clients_authenticate: bool = False
+    """Whether the brokers want SASL of clients."""
     limits: Limits = field(default_factory=Limits)

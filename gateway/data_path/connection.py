@@ -3,9 +3,10 @@
 The reader here and the pump of the upstream connection are its two tasks.
 """
 
+import contextlib
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import (
     BadFrame,
     ListenError,
+    NotAuthenticated,
     RequestRefused,
     UpstreamChanged,
     UpstreamLost,
@@ -34,6 +36,7 @@ from gateway.data_path.not_kafka import what_instead
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
+from gateway.data_path.session import RELAYED, Session, why_not_relayed
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
 from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource
@@ -52,6 +55,7 @@ from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import (
@@ -61,6 +65,8 @@ from kafka_codecs.header import (
     encode_response_header,
 )
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 log = structlog.get_logger()
 
@@ -73,6 +79,15 @@ COMMITS_TOGETHER_MAX = 32
 SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a Produce request for a name costs less than reading its topics."""
 
+KEEP_ALIVE_S = 240.0
+"""After this time without a request of the client, the gateway sends one to its broker, which would
+otherwise close the connection with the client's authentication (connections.max.idle.ms)."""
+
+TOKEN_BYTES_MAX = 512 * 1024
+"""Kafka's default (sasl.server.max.receive.size)."""
+MECHANISM_SHOWN = 50
+"""Characters of a mechanism that a client names."""
+
 HALF_SENT_LOOK_S = 0.25
 """How often a drain looks for a request that is still incomplete after its time."""
 
@@ -81,6 +96,10 @@ _S = TypeVar("_S", bound=Struct)
 Rewrite = Callable[[Struct], Awaitable[Struct]]
 """Changes a decoded answer before the client gets it."""
 
+_STARTING = {
+    ClientState.RESTING: ClientState.FINISHING,
+    ClientState.SERVING: ClientState.ABANDONED,
+}
 _READING = frozenset({ClientState.RESTING, ClientState.SERVING, ClientState.DRAINING})
 _REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 _SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
@@ -101,6 +120,8 @@ class ConnectionContext:
     pipes: PipePool
     private_names: PrivateNames = NOTHING_PRIVATE
     """The topics and transactional ids that clients may not use."""
+    clients_authenticate: bool = False
+    """Whether the brokers want SASL of clients."""
     complaints: Complaints = field(default_factory=Complaints)
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
     """The thread that decodes and encodes long messages, so that heartbeats need not wait."""
@@ -128,6 +149,9 @@ class ClientConnection:
         self._source = context.make_source(sock)
         self._upstream: Upstream
         self._tasks: trio.Nursery
+        self._session = Session() if context.clients_authenticate else None
+        self._connected_s = trio.current_time()
+        self._broker_heard_s = self._connected_s
         self._offered: Versions = {}
         self._reading = trio.CancelScope()
         self._state = ClientState.SERVING
@@ -162,6 +186,9 @@ class ClientConnection:
                 api_key=refused.api_key,
                 api_version=refused.api_version,
             )
+        except* NotAuthenticated as group:
+            reason = str(first_of(group))
+            self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
         except* (BadFrame, WireError) as group:
             reason = str(first_of(group))
             self._shared.complaints.tell("bad_frame_received", self._client_host, reason=reason)
@@ -189,6 +216,11 @@ class ClientConnection:
             return
         now_s = trio.current_time()
         waits_s = now_s - since_s
+        if self._is_slow_to_authenticate(now_s) and self._state in _STARTING:
+            reason = "the client has not authenticated in time"
+            self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
+            self._stop_reading(_STARTING[self._state])
+            return
         if self._state is ClientState.RESTING:
             if waits_s >= limits.idle_timeout_s and self._upstream.is_idle:
                 self._stop_reading(ClientState.FINISHING)
@@ -243,11 +275,16 @@ class ClientConnection:
         if not self._upstream.is_negotiated:
             await self._negotiate(ClientSoftware())
         treatment = self._treatment(api_key, version)
+        if self._session is not None:
+            if treatment is Treatment.SASL:
+                await self._authenticate(self._session, size)
+                return
+            await self._check(self._session, treatment)
         if api_key == ApiKey.PRODUCE:
             await self._relay_produce(size, version, correlation_id)
-        elif treatment is Treatment.RELAY:
+        elif treatment in {Treatment.RELAY, Treatment.SASL}:  # a port without SASL refuses it
             await self._relay_guarded(ApiKey(api_key), size, version, correlation_id)
-        elif api_key == ApiKey.METADATA and not await self._upstream.is_there():
+        elif api_key == ApiKey.METADATA and await self._must_recall():
             await self._recall_metadata(size)
         elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
             await self._convert_metadata(size)
@@ -257,6 +294,91 @@ class ClientConnection:
             await self._relay(size, correlation_id, take)
         else:
             await self._answer(ApiKey(api_key), size)
+
+    async def _must_recall(self) -> bool:
+        """Whether memory has to answer Metadata. It has what the gateway may see, so it answers no
+        client that has permissions of its own."""
+        return self._session is None and not await self._upstream.is_there()
+
+    def _is_slow_to_authenticate(self, now_s: float) -> bool:
+        if self._session is None or self._session.is_accepted:
+            return False
+        return now_s - self._connected_s >= self._shared.limits.handshake_timeout_s
+
+    async def _check(self, session: Session, treatment: Treatment) -> None:
+        """Check that the client may send this request, and keep its connection to the broker.
+
+        Raises NotAuthenticated, or UpstreamChanged once a lost broker is back: the client has to
+        connect and authenticate again.
+        """
+        now_s = trio.current_time()
+        session.check(now_s)
+        if not self._upstream.is_open:
+            session.lose_broker(now_s)
+            await self._upstream.is_there()
+        elif treatment is not Treatment.ANSWER:
+            self._broker_heard_s = now_s
+        elif now_s - self._broker_heard_s >= KEEP_ALIVE_S:
+            self._broker_heard_s = now_s
+            with contextlib.suppress(UpstreamLost):
+                await self._upstream.ask(ApiVersionsRequest(), 0)
+
+    async def _authenticate(self, session: Session, size: int) -> None:
+        """Relay a step of the client's SASL exchange, and follow it."""
+        if size > TOKEN_BYTES_MAX:
+            raise BadFrame(f"a SASL request of {size} bytes")
+        header, request = await self._hold_request(size)
+        if isinstance(request, SaslHandshakeRequest):
+            await self._shake_hands(session, header, request)
+            return
+        assert isinstance(request, SaslAuthenticateRequest)
+        answer = await self._ask_to_accept(session, request, header.api_version)
+        await self._send(header, answer)
+        if answer.error_code:
+            raise NotAuthenticated("the cluster refuses the client's credentials")
+
+    async def _shake_hands(
+        self, session: Session, header: RequestHeader, request: SaslHandshakeRequest
+    ) -> None:
+        why = why_not_relayed(request.mechanism)
+        if why is not None:
+            code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            await self._send(header, SaslHandshakeResponse(error_code=code, mechanisms=RELAYED))
+            raise NotAuthenticated(f"{request.mechanism[:MECHANISM_SHOWN]!r}: {why}")
+        answer: SaslHandshakeResponse = await self._upstream.ask(request, 1)
+        self._upstream.is_bound = True
+        relayed = tuple(each for each in answer.mechanisms if each in RELAYED)
+        await self._send(header, replace(answer, mechanisms=relayed))
+        if answer.error_code:
+            raise NotAuthenticated(f"the cluster has no {request.mechanism}")
+        session.begin(request.mechanism)
+        if header.api_version == 0:
+            await self._relay_raw_tokens(session)
+
+    async def _relay_raw_tokens(self, session: Session) -> None:
+        """The exchange after a SaslHandshake v0: each token has only its size before it."""
+        is_over = False
+        while not is_over:
+            while not self._source.ready(SIZE.size):
+                if not await self._receive():
+                    return
+            (size,) = self._source.unpack(SIZE)
+            if not 0 <= size <= TOKEN_BYTES_MAX:
+                raise BadFrame(f"a SASL token of {size} bytes")
+            request = SaslAuthenticateRequest(auth_bytes=await self._source.hold(size))
+            answer = await self._ask_to_accept(session, request, 0)
+            if answer.error_code:
+                raise NotAuthenticated("the cluster refuses the client's credentials")
+            is_over = session.is_accepted
+            await send_all(self._sock, SIZE.pack(len(answer.auth_bytes)) + answer.auth_bytes)
+
+    async def _ask_to_accept(
+        self, session: Session, request: SaslAuthenticateRequest, version: int
+    ) -> SaslAuthenticateResponse:
+        begun_s = trio.current_time()
+        answer: SaslAuthenticateResponse = await self._upstream.ask(request, version)
+        session.follow(answer, begun_s)
+        return answer
 
     def _check_size(self, size: int) -> None:
         if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:

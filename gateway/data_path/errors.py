@@ -15,6 +15,10 @@ class RequestRefused(Exception):
         self.api_version = api_version
 
 
+class NotAuthenticated(Exception):
+    """The client must authenticate before it sends such a request. Its connection is closed."""
+
+
 class ListenError(Exception):
     """The gateway cannot listen on a port, or cannot use its port file. One line for the
     operator."""
@@ -29,4 +33,5 @@ class UpstreamAway(UpstreamLost):
 
 
 class UpstreamChanged(Exception):
-    """The broker is back with other api versions than the client was told."""
+    """The broker is back with other api versions than the client was told, or without the client's
+    authentication."""

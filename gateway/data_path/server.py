@@ -61,6 +61,7 @@ async def serve(
         topic_names=cluster.names_of,
         recall_metadata=cluster.recall,
         private_names=private_names,
+        clients_authenticate=config.clients_authenticate,
         buffers=BufferPool(),
         pipes=pipes,
     )

@@ -5,8 +5,7 @@ here. An unknown answer could lead a client around the gateway, so an api that i
 refused, as by a broker that does not have it.
 
 Left out on purpose:
-- SaslHandshake, SaslAuthenticate and the delegation tokens: they need authentication, which is not
-  supported yet.
+- Delegation tokens: their owners are principals, which the gateway does not know.
 - Vote, AlterPartition, BrokerHeartbeat and the like (52-54, 56, 58, 59, 62, 63, 67, 70, 73, 80-82):
   only brokers and controllers use them.
 - Share groups and streams groups (76-79, 83-92): not hosted here, and the answers of ShareFetch and
@@ -31,6 +30,8 @@ class Treatment(Enum):
     """The request passes; the answer is decoded and its addresses are replaced with ours."""
     ANSWER = auto()
     """The gateway answers."""
+    SASL = auto()
+    """The gateway asks the cluster on behalf of the client, and follows what it answers."""
     VET = auto()
     """The gateway checks the request or the answer, and the cluster executes the request."""
 
@@ -89,6 +90,10 @@ def _answer(
     )
 
 
+def _sasl(low: int, high: int) -> Treated:
+    return Treated(treatment=Treatment.SASL, min_version=low, max_version=high)
+
+
 def _vet(
     low: int, high: int, converted_up_to: int | None = None, *, converted_from: int = 0
 ) -> Treated:
@@ -119,6 +124,8 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.SYNC_GROUP: _answer(0, 5),
         ApiKey.DESCRIBE_GROUPS: _answer(0, 6, without_upstream=True),
         ApiKey.LIST_GROUPS: _answer(0, 5, without_upstream=True),
+        ApiKey.SASL_HANDSHAKE: _sasl(0, 1),
+        ApiKey.SASL_AUTHENTICATE: _sasl(0, 2),
         ApiKey.API_VERSIONS: _answer(0, 4, without_upstream=True),
         ApiKey.CREATE_TOPICS: _guard(2, 7),
         ApiKey.DELETE_TOPICS: _guard(1, 6),

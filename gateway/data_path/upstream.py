@@ -73,12 +73,20 @@ class Upstream:
         self._make_source = make_source
         self.software = ClientSoftware()
         """The client's software name and version."""
+        self.is_bound = False
+        """Whether the connection carries the client's authentication, so that no other can replace
+        it."""
         self._connection: UpstreamConnection | None = None
 
     @property
     def is_negotiated(self) -> bool:
         """Whether the broker's versions are known."""
         return bool(self.versions)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._connection is not None and self._connection.state is UpstreamState.OPEN
 
     @property
     def is_idle(self) -> bool:
@@ -196,7 +204,7 @@ class Upstream:
 
     async def _open(self) -> UpstreamConnection:
         self.node_id, opened = await self._route.connect(self.software)
-        if self.is_negotiated and opened.spoken.api_keys != self.spoken.api_keys:
+        if self.is_bound or (self.is_negotiated and opened.spoken.api_keys != self.spoken.api_keys):
             opened.close()
             raise UpstreamChanged
         self._learn(opened.spoken)

@@ -1,12 +1,18 @@
 """A gateway in front of a real broker with TLS, SASL and ACLs."""
 
-from collections.abc import Mapping
+import base64
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import trio
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
+from structlog.testing import capture_logs
 
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
@@ -17,10 +23,16 @@ from gateway.error_groups import first_of
 from gateway.security import Security
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateFiles
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.gateway import whole_gateway
+from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest
+from kafka_codecs.sasl_handshake import SaslHandshakeRequest
+from tests.support.gateway import Gateway, whole_gateway
 from tests.support.kafka_broker import TOPIC
+from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, SecureKafka
+from tests.support.wire import Wire, framed, request_frame
 
 pytestmark = pytest.mark.kafka
 
@@ -135,6 +147,124 @@ async def test_a_group_works_over_tls_to_the_cluster(secure_kafka: SecureKafka) 
         client = {"bootstrap.servers": gateway.bootstrap_servers}
         await trio.to_thread.run_sync(produce, client, LONG)
         assert await trio.to_thread.run_sync(consume, client, "over-tls") == LONG
+
+
+@asynccontextmanager
+async def sasl_gateway(secure: SecureKafka) -> AsyncIterator[Gateway]:
+    """A gateway with TLS on both sides, whose clients authenticate at the cluster."""
+    own = sasl(secure, "SCRAM-SHA-256", "gateway")
+    files = replace(secure.authority.issue("listener", HOST), ca=None)
+    security = Security(
+        own=own,
+        of_clients=Access(tls=own.tls),
+        listening=certificates.for_clients(files),
+    )
+    async with whole_gateway([secure.sasl_ssl], security=security) as gateway:
+        yield gateway
+
+
+def client_of(
+    gateway: Gateway, secure: SecureKafka, mechanism: str, user: str, password: str | None = None
+) -> dict[str, str]:
+    """The configuration of a client that authenticates through the gateway."""
+    return {
+        "bootstrap.servers": gateway.bootstrap_servers,
+        "security.protocol": "sasl_ssl",
+        "ssl.ca.location": f"{secure.authority.ca}",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": password or USERS[user],
+    }
+
+
+async def test_clients_authenticate_at_the_cluster(secure_kafka: SecureKafka) -> None:
+    """Members of both protocols commit with their own rights; the gateway may not write."""
+    async with sasl_gateway(secure_kafka) as gateway:
+        plain = client_of(gateway, secure_kafka, "PLAIN", "alice")
+        await trio.to_thread.run_sync(produce, plain, LONG)
+        scram = client_of(gateway, secure_kafka, "SCRAM-SHA-256", "alice")
+        await trio.to_thread.run_sync(consume, scram, "with-scram")
+        strong = client_of(gateway, secure_kafka, "SCRAM-SHA-512", "alice")
+        await trio.to_thread.run_sync(consume, strong, "with-strong-scram", "consumer")
+
+
+async def test_a_client_has_only_its_own_rights(secure_kafka: SecureKafka) -> None:
+    """Bob has none, although the gateway may describe every topic."""
+    async with sasl_gateway(secure_kafka) as gateway:
+        admin = AdminClient({**client_of(gateway, secure_kafka, "PLAIN", "bob")})
+        seen = await trio.to_thread.run_sync(partial(admin.list_topics, timeout=LIMIT_S))
+    assert seen.topics == {}
+
+
+async def test_refused_and_unauthenticated_clients_get_nothing(secure_kafka: SecureKafka) -> None:
+    """Each attempt gets the cluster's error, and the log has no secret."""
+    with capture_logs() as lines:
+        async with sasl_gateway(secure_kafka) as gateway:
+            for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+                client = client_of(gateway, secure_kafka, mechanism, "alice", "wrong-8213")
+                failures: list[KafkaError] = []
+                consumer = Consumer({**client, "group.id": "g", "error_cb": failures.append})
+                with trio.fail_after(LIMIT_S):
+                    while not failures:
+                        await trio.to_thread.run_sync(consumer.poll, 0.1)
+                consumer.close()
+                assert failures[0].code() == KafkaError._AUTHENTICATION
+                assert "Authentication failed" in failures[0].str()
+            async with over_tls(gateway, secure_kafka) as wire:
+                await wire.send(request_frame(ApiKey.METADATA, 1, 7, b"\0\0\0\0"))
+                assert await wire.at_end()
+            async with over_tls(gateway, secure_kafka) as wire:
+                refused = await wire.ask(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+                assert refused.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+                assert await wire.at_end()
+    reasons = [line["reason"] for line in lines if line["event"] == "request_refused"]
+    assert reasons == ["the cluster refuses the client's credentials"]  # later ones are counted
+    assert "8213" not in str(lines)
+    assert not any(password in str(lines) for password in USERS.values())
+
+
+async def test_an_old_client_sends_raw_tokens(secure_kafka: SecureKafka) -> None:
+    """SaslHandshake v0."""
+    async with sasl_gateway(secure_kafka) as gateway, over_tls(gateway, secure_kafka) as wire:
+        chosen = await wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+        assert chosen.error_code == 0
+        assert "GSSAPI" not in chosen.mechanisms
+        await wire.send(framed(f"\0alice\0{USERS['alice']}".encode()))
+        assert await wire.frame() == b""
+        seen = await wire.ask(MetadataRequest(topics=()), 1)
+        assert seen.brokers
+
+
+async def test_a_bearer_token_is_relayed_and_renewed(secure_kafka: SecureKafka) -> None:
+    """The session ends with its token, and goes on with the next one (KIP-368)."""
+    async with sasl_gateway(secure_kafka) as gateway, over_tls(gateway, secure_kafka) as wire:
+        for lifetime_s in (30, 3):
+            agreed = await wire.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+            assert agreed.error_code == 0
+            token = f"n,,\1auth=Bearer {unsigned_token('alice', lifetime_s)}\1\1".encode()
+            accepted = await wire.ask(SaslAuthenticateRequest(auth_bytes=token), 1)
+            assert accepted.error_code == 0
+            assert 0 < accepted.session_lifetime_ms <= lifetime_s * 1000
+            assert (await wire.ask(MetadataRequest(topics=()), 1)).brokers
+        await trio.sleep(accepted.session_lifetime_ms / 1000 + 0.1)
+        await wire.send(request_frame(ApiKey.LIST_GROUPS, 0, 7, b""))
+        assert await wire.at_end()
+
+
+def unsigned_token(user: str, lifetime_s: int) -> str:
+    """A token as the broker's validator for tests accepts it."""
+    now_s = int(time.time())
+    parts = ({"alg": "none"}, {"sub": user, "iat": now_s, "exp": now_s + lifetime_s})
+    texts = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in parts]
+    return b".".join([*texts, b""]).decode()
+
+
+@asynccontextmanager
+async def over_tls(gateway: Gateway, secure: SecureKafka) -> AsyncIterator[Wire]:
+    """A connection to the gateway with TLS."""
+    tcp = await trio.open_tcp_stream(*gateway.address)
+    async with trio.SSLStream(tcp, secure.authority.trusting(), server_hostname=HOST) as stream:
+        yield Wire(stream)
 
 
 def produce(client: Mapping[str, str], value: bytes) -> None:

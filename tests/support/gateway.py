@@ -97,6 +97,7 @@ async def whole_gateway(
                 advertised_host=advertised_host,
                 tls=security.listening,
                 to_brokers=security.of_clients,
+                clients_authenticate=security.clients_authenticate,
                 limits=Limits(drain_timeout_s=drain_timeout_s),
             ),
             groups=groups,

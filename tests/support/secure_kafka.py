@@ -12,6 +12,8 @@ from typing import Any
 
 import trio
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -22,7 +24,7 @@ from confluent_kafka.admin._scram import (
 from gateway.transport.certificates import CertificateFiles
 from tests.support.authority import Authority
 from tests.support.installs import HEAVY, one_at_a_time
-from tests.support.kafka_broker import KafkaCluster
+from tests.support.kafka_broker import TOPIC, KafkaCluster
 from tests.support.ports import HOST, free_port
 
 Address = tuple[str, int]
@@ -71,6 +73,33 @@ class SecureKafka:
         """Start the cluster and create its users."""
         await self.cluster.start()
         await trio.to_thread.run_sync(self._make_users)
+        await trio.to_thread.run_sync(self._allow)
+
+    def _allow(self) -> None:
+        """Alice may use the topic and any group, the gateway what its documentation says, and bob
+        nothing."""
+        topic, group = ResourceType.TOPIC, ResourceType.GROUP
+        rights = [
+            ("alice", topic, TOPIC, AclOperation.ALL),
+            ("alice", group, "*", AclOperation.READ),
+            ("gateway", topic, "*", AclOperation.DESCRIBE),
+            ("gateway", group, "*", AclOperation.READ),
+        ]
+        wanted = [
+            AclBinding(
+                kind,
+                name,
+                ResourcePatternType.LITERAL,
+                f"User:{user}",
+                "*",
+                operation,
+                AclPermissionType.ALLOW,
+            )
+            for user, kind, name, operation in rights
+        ]
+        admin = self.admin()
+        for each in admin.create_acls(wanted).values():
+            each.result(TIMEOUT_S)
 
     def _make_users(self) -> None:
         admin = self.admin()

@@ -75,7 +75,7 @@ def _varint(value: int) -> bytes:
 class Wire:
     """A connection. Reading past its end raises EOFError."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream | trio.SSLStream[trio.SocketStream]) -> None:
         self.stream = stream
 
     async def send(self, data: bytes) -> None:
