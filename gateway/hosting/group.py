@@ -200,9 +200,7 @@ class HostedGroup:
     def start_again(self, now_ms: int) -> Sequence[Effect]:
         """After a bug: answer all calls with Failed, load the group again and rejoin. No answer to
         an earlier effect may follow."""
-        self._effects[:] = [
-            each for each in self._effects if isinstance(each, Log | Tell | TellNow)
-        ]
+        self._effects[:] = [e for e in self._effects if isinstance(e, Log | Tell | TellNow)]
         self._is_looking = False
         self.anchor.start_again(now_ms)
         self.engine.start_again()
