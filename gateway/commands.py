@@ -62,7 +62,7 @@ def run(argv: Sequence[str] | None) -> int:
 def _serve(options: argparse.Namespace) -> int:
     chosen = settings.load(vars(options))
     logs.configure(chosen.log_format, chosen.log_level)
-    return serve.run(chosen)
+    return serve.run(chosen, partial(settings.load, vars(options)))
 
 
 def _demo(options: argparse.Namespace) -> int:

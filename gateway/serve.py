@@ -3,8 +3,9 @@
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import partial
 
 import structlog
 import trio
@@ -23,14 +24,14 @@ from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.readable import escaped
 from gateway.security import Security, security_of
-from gateway.settings import Settings
+from gateway.settings import Settings, SettingsError
 from gateway.state_folder import StateFolderError, locked
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
-from gateway.transport.reloading import watch_certificates
+from gateway.transport.reloading import reload_certificates, watch_certificates
 
 log = structlog.get_logger()
 
@@ -42,16 +43,18 @@ FILES_BESIDES = 256
 """Other files: listeners, pipes, the gateway's connections to the cluster, and Python's own."""
 
 
-def run(settings: Settings) -> int:
+def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit status, 1 if the gateway could not start.
+    `read_again` reads the settings at SIGHUP.
 
     Raises SettingsError if a file that a setting names cannot be used.
     """
     reason: Exception | None = None
     security = security_of(settings)
+    reload = partial(_reload, settings, security, read_again)
     settings = _within_open_files(settings)
     try:
-        trio.run(_run_until_signal, settings, security)
+        trio.run(_run_until_signal, settings, security, reload)
     except* (
         UpstreamError,
         ListenError,
@@ -91,7 +94,9 @@ def _allow_open_files(wanted: int) -> int:
     return wanted
 
 
-async def _run_until_signal(settings: Settings, security: Security) -> None:
+async def _run_until_signal(
+    settings: Settings, security: Security, reload: Callable[[], None]
+) -> None:
     stop, started = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
 
@@ -99,11 +104,32 @@ async def _run_until_signal(settings: Settings, security: Security) -> None:
             await _run_settings(settings, security, stop, task_status)
             nursery.cancel_scope.cancel()
 
-        await nursery.start(_obey_signals, stop, started, nursery.cancel_scope)
+        await nursery.start(
+            _obey_signals,
+            stop,
+            started,
+            nursery.cancel_scope,
+            reload,
+        )
         nursery.start_soon(_log_wait, settings.upstream, started)
         nursery.start_soon(watch_certificates, security.certificates)
         await nursery.start(run_settings)
         started.set()
+
+
+def _reload(settings: Settings, security: Security, read_again: Callable[[], Settings]) -> None:
+    """Load changed certificates, and log which settings have changed in vain."""
+    reload_certificates(security.certificates)
+    try:
+        now = read_again()
+    except SettingsError as error:
+        for line in error.lines:
+            log.error("settings_not_read", reason=line)  # noqa: TRY400  # not a bug
+        return
+    changed = [
+        name for name in Settings.model_fields if getattr(now, name) != getattr(settings, name)
+    ]
+    log.info("reloaded", needs_restart=", ".join(changed) or None)
 
 
 async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
@@ -210,20 +236,21 @@ async def _obey_signals(
     stop: trio.Event,
     started: trio.Event,
     everything: trio.CancelScope,
+    reload: Callable[[], None],
     task_status: trio.TaskStatus[None],
 ) -> None:
     """The first signal drains, and a second one ends the drain. Before the start is complete, the
     first one ends the process.
 
     SIGHUP with a terminal means that the terminal has closed, and acts like SIGTERM. Without one,
-    it asks a service to reload its files, of which the gateway has none.
+    it asks a service to reload its files.
     """
     has_terminal = sys.stderr.isatty()  # at SIGHUP it no longer is one
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         task_status.started()
         async for number in received:
             if number == signal.SIGHUP and not has_terminal:
-                log.info("reload_ignored", reason="settings are read only at the start")
+                reload()
                 continue
             log.info("stop_asked", signal=signal.Signals(number).name)
             if stop.is_set() or not started.is_set():

@@ -22,6 +22,7 @@ from structlog.testing import capture_logs
 from gateway import serve, settings
 from gateway.cluster import cluster
 from gateway.events.line_files import FOLDER_NAME
+from gateway.security import Security
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -40,7 +41,7 @@ def test_an_unreachable_cluster_is_one_line(
     """The exit status is 1, and there is no traceback."""
     port = free_port()
     flags = {"upstream": f"127.0.0.1:{port}", "state_dir": f"{tmp_path}"}
-    assert serve.run(settings.load(flags)) == 1
+    assert serve.run(settings.load(flags), partial(settings.load, flags)) == 1
     complaint = capsys.readouterr().err.splitlines()
     assert complaint == [f"groupferry: cannot connect to 127.0.0.1:{port}: Connection refused"]
 
@@ -60,7 +61,7 @@ def test_a_hanging_cluster_is_reported_and_given_up(
     with socket.create_server(("127.0.0.1", 0)) as deaf, capture_logs() as lines:
         upstream = f"127.0.0.1:{deaf.getsockname()[1]}"
         found = settings.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
-        assert serve.run(found) == 1
+        assert serve.run(found, lambda: found) == 1
     assert capsys.readouterr().err == f"groupferry: {upstream} did not answer in 0.5 s\n"
     assert [line["event"] for line in lines] == ["cluster_awaited"]
 
@@ -144,8 +145,8 @@ async def test_a_signal_ends_a_starting_gateway(tmp_path: Path) -> None:
                 assert await gateway.wait() == 0
 
 
-async def test_sighup_of_a_service_changes_nothing(tmp_path: Path) -> None:
-    """It requests a reload, and one line says that there is nothing to reload."""
+async def test_sighup_reloads_and_ends_nothing(tmp_path: Path) -> None:
+    """Unchanged settings need no restart."""
     port = free_port()
     with trio.fail_after(30):
         async with (
@@ -154,7 +155,7 @@ async def test_sighup_of_a_service_changes_nothing(tmp_path: Path) -> None:
         ):
             await until(partial(is_open, port))
             gateway.send_signal(signal.SIGHUP)
-            await until_said(gateway, "reload_ignored")
+            await until_said(gateway, "reloaded")
             async with connected(("127.0.0.1", port)) as client:
                 await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b""))
                 await client.frame()
@@ -216,11 +217,11 @@ def test_an_unusable_state_folder_is_one_line(
     """The exit status is 1, without a traceback or a connection to the cluster."""
     flags = {"upstream": f"127.0.0.1:{free_port()}", "state_dir": f"{tmp_path}"}
     with locked(tmp_path):
-        assert serve.run(settings.load(flags)) == 1
+        assert serve.run(settings.load(flags), partial(settings.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: the state folder {tmp_path} is in use by another")
     (tmp_path / "state.sqlite").write_bytes(b"nonsense")
-    assert serve.run(settings.load(flags)) == 1
+    assert serve.run(settings.load(flags), partial(settings.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")
 
@@ -241,3 +242,18 @@ def test_a_low_limit_of_open_files_limits_connections(
     assert [{name: line[name] for name in told[0]} for line in lines] == (
         told if fitting < 2_000 else []
     )
+
+
+def test_a_reload_names_the_settings_that_need_a_restart(tmp_path: Path) -> None:
+    """Their values are not shown. Settings that cannot be read change nothing."""
+    before = settings.load({"upstream": "k:1", "state_dir": f"{tmp_path}"})
+    now = before.model_copy(update={"max_groups": 7, "log_level": "debug"})
+    with capture_logs() as lines:
+        serve._reload(before, Security(), lambda: now)
+        serve._reload(before, Security(), lambda: before)
+        serve._reload(before, Security(), lambda: settings.load({"upstream": "k"}))
+    changed, same, wrong = lines
+    assert (changed["event"], changed["needs_restart"]) == ("reloaded", "log_level, max_groups")
+    assert same["needs_restart"] is None
+    assert wrong["event"] == "settings_not_read"
+    assert wrong["reason"].startswith("--upstream: k is not HOST:PORT")
