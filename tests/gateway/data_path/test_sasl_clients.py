@@ -1,0 +1,87 @@
+"""Clients that authenticate at the cluster, in front of a broker that fails on demand."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from structlog.testing import capture_logs
+
+from gateway.data_path.config import DataPathConfig, Limits
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import MetadataRequest
+from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from tests.support.data_path import RunningGateway, running_gateway
+from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
+from tests.support.wire import Wire, connected, request_frame
+
+SASL = {ApiKey.SASL_HANDSHAKE: (0, 1), ApiKey.SASL_AUTHENTICATE: (0, 2)}
+
+
+async def agree(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    await answer(wire, header, SaslHandshakeResponse(mechanisms=("PLAIN", "GSSAPI")))
+
+
+async def accept(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    await answer(wire, header, SaslAuthenticateResponse())
+
+
+@asynccontextmanager
+async def sasl_gateway(limits: Limits) -> AsyncIterator[tuple[RunningGateway, FakeBroker]]:
+    """A data path whose clients must authenticate at a broker that accepts everybody."""
+    broker = FakeBroker(
+        versions={**KAFKA_3, **SASL},
+        handlers={ApiKey.SASL_HANDSHAKE: agree, ApiKey.SASL_AUTHENTICATE: accept},
+    )
+    config = DataPathConfig(
+        listen_port=0, advertised_host="127.0.0.1", clients_authenticate=True, limits=limits
+    )
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], config=config, poll_interval_s=60) as gateway:
+            yield gateway, broker
+
+
+async def authenticate(client: Wire) -> None:
+    """With PLAIN."""
+    agreed = await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    assert agreed.mechanisms == ("PLAIN",)  # what cannot be relayed is not offered
+    await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0me\0pw"), 1)
+
+
+async def test_a_request_before_the_authentication_closes_the_connection() -> None:
+    """It does not reach the broker."""
+    async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
+        before = len([each for each in broker.seen if each.api_key == ApiKey.METADATA])
+        with capture_logs() as lines:
+            await client.send(request_frame(ApiKey.METADATA, 1, 7, b"\0\0\0\0"))
+            assert await client.at_end()
+        after = len([each for each in broker.seen if each.api_key == ApiKey.METADATA])
+        assert after == before
+    (line,) = [each for each in lines if each["event"] == "request_refused"]
+    assert line["reason"] == "the client has to authenticate first"
+
+
+async def test_a_client_that_does_not_authenticate_is_closed() -> None:
+    """Whether it is silent or asks for versions."""
+    limits = Limits(handshake_timeout_s=0.1, half_sent_timeout_s=0.3)
+    async with sasl_gateway(limits) as (gateway, _), connected(gateway.address) as client:
+        assert await client.at_end()
+
+
+async def test_a_lost_connection_to_the_broker_takes_the_authentication_with_it() -> None:
+    """The next request closes the client's connection, so that it authenticates again."""
+
+    async def answer_and_close(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await answer(wire, header, broker.metadata())
+        raise EOFError
+
+    async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
+        await authenticate(client)
+        assert (await client.ask(MetadataRequest(topics=()), 1)).brokers
+        connections = broker.connections
+        broker.handlers[ApiKey.METADATA] = answer_and_close
+        assert (await client.ask(MetadataRequest(topics=()), 1)).brokers
+        await broker.down_to(connections - 1)
+        del broker.handlers[ApiKey.METADATA]
+        await client.send(request_frame(ApiKey.METADATA, 1, 7, b"\0\0\0\0"))
+        assert await client.at_end()
