@@ -1,4 +1,4 @@
-"""compose.yaml and gateway/Dockerfile, checked without Docker. `.ci/run` validates compose.yaml
+"""compose.yaml and gateway/deploy/Dockerfile, checked without Docker. `.ci/run` validates compose.yaml
 against its schema."""
 
 import json
@@ -13,7 +13,7 @@ import trio
 
 ROOT = Path(__file__).parent.parent
 COMPOSE = (ROOT / "compose.yaml").read_text()
-DOCKERFILE = (ROOT / "gateway" / "Dockerfile").read_text().replace("\\\n", " ")
+DOCKERFILE = (ROOT / "gateway" / "deploy" / "Dockerfile").read_text().replace("\\\n", " ")
 POM = ROOT / "tests" / "support" / "kafka" / "pom.xml"
 
 
