@@ -1,5 +1,5 @@
-"""compose.yaml and gateway/deploy/Dockerfile, checked without Docker. `.ci/run` validates compose.yaml
-against its schema."""
+"""compose.yaml and the Dockerfile, checked without Docker. `.ci/run` validates compose.yaml against
+its schema."""
 
 import json
 import re

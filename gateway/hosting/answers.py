@@ -34,6 +34,8 @@ JOINS = frozenset({GroupApi.JOIN, GroupApi.CONSUMER_JOIN})
 """Requests that may add a member."""
 BY_MEMBERS = frozenset({GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT})
 """Requests that only a client sends that considers itself a member."""
+REMOVED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
+"""The codes for a member that is not in the group any more, or replaced."""
 
 
 class Situation(Enum):

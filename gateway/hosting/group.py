@@ -21,7 +21,7 @@ from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.anchor import Anchor
-from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, Situation, code_for
+from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, Situation, code_for
 from gateway.hosting.calls import (
     Answer,
     Call,
@@ -454,9 +454,10 @@ class HostedGroup:
         if self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
             assert call.reply is not None
             refusal = self.engine.refusal(call, now_ms) if call.api in BY_MEMBERS else None
-            if refusal is not None:
+            if refusal is not None and refusal.error in REMOVED:
                 self._log_refusal(call, refusal)
-            self._finish(call, refusal or call.reply)
+                call.reply = refusal
+            self._finish(call, call.reply)
 
     def _log_refusal(self, item: Item, outcome: Reply | Refused) -> None:
         if isinstance(outcome, Refused):

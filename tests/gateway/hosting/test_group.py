@@ -699,3 +699,17 @@ def test_a_withheld_grant_does_not_reach_a_member_that_was_removed_meanwhile() -
     assert on.group.engine.is_live
     on.release(AskCoordinator)
     assert error_of(withheld) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_withheld_grant_reaches_a_member_whose_epoch_it_moves() -> None:
+    """The member named partitions that it never had, so the same request would be fenced now."""
+    on = HostedScene()
+    epoch = on.native_member("n").member_epoch
+    on.native_member("m")
+    on.wait(on.rules.config.consumer_assignment_interval_ms)
+    on.native("n", epoch, owned={"foo": (0, 1, 2)})
+    on.hold(AskCoordinator)
+    withheld = on.native("n", epoch, owned={"bar": (1,)})
+    assert withheld.stage is Stage.CONFIRMING
+    on.release(AskCoordinator)
+    assert error_of(withheld) is ErrorCode.NONE
