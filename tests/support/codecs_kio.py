@@ -38,6 +38,7 @@ TAME: dict[str, st.SearchStrategy[Any]] = {
     "timeout_ms": _MILLISECONDS,
     "max_wait_ms": _MILLISECONDS,
     "session_timeout_ms": _MILLISECONDS,
+    "session_lifetime_ms": _MILLISECONDS,
     "rebalance_timeout_ms": _MILLISECONDS,
     "heartbeat_interval_ms": _MILLISECONDS,
     "retention_time_ms": _MILLISECONDS,

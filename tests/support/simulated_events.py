@@ -6,7 +6,7 @@ The simulator knows every holder at every step. A reader of the events must reac
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count, islice
+from itertools import count, islice, pairwise
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
@@ -24,11 +24,7 @@ from gateway.simulation.watch import Watch
 from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 
 UNDISTURBED_RUNS = 4
-
-SEEDS = (*range(6), 8, 9)
-"""Runs whose members the events determine. In others a process ends during a classic rebalance, and
-the next one begins with a durable event. Such a line does not name its process, so the tables keep
-the members of the interrupted rebalance."""
+DETERMINED_RUNS = 8
 
 Holdings = Mapping[tuple[str, int], str]
 """The topic and partition, and the member that the engine granted it to."""
@@ -40,7 +36,7 @@ class SimulatedMember:
 
     instance_id: str | None
     kind: str
-    """The epoch of its group."""
+    """The kind of its group."""
     protocol: str
     state: str
 
@@ -194,3 +190,23 @@ def undisturbed() -> Mapping[int, Sequence[SimulatedStep]]:
     played = ((seed, simulated(seed)) for seed in count())
     whole = (run for run in played if all(step.loaded is None for step in run[1]))
     return dict(islice(whole, UNDISTURBED_RUNS))
+
+
+@cache
+def determined_seeds() -> Sequence[int]:
+    """The first seeds whose events determine the members. If a process ends during a rebalance of a
+    classic group, its volatile lines are the only ones about the members that had joined, and the
+    tables keep those members if the next process begins with a durable event: such a line does not
+    name its process."""
+    whole = (seed for seed in count() if not _is_interrupted(simulated(seed)))
+    return tuple(islice(whole, DETERMINED_RUNS))
+
+
+def _is_interrupted(steps: Sequence[SimulatedStep]) -> bool:
+    return any(
+        later.loaded is not None
+        and any(
+            each.kind == "classic" and each.state != "Stable" for each in former.members.values()
+        )
+        for former, later in pairwise(steps)
+    )
