@@ -12,6 +12,7 @@ from xdist.remote import Producer
 
 from tests.support.effort import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
+from tests.support.promises import PromiseBroken
 from tests.support.releases import RELEASES, TEST_IDS
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import running_spark
@@ -28,8 +29,8 @@ hypothesis.settings.load_profile("groupferry")
 SPARK_TIMEOUT_S = 600
 RERUNS = 2
 """How often a failed test with real brokers is repeated. Brokers, clients and gateway have their
-own timers and share the cores with other tests; a defect fails every time. Pytest's summary lists
-each repetition."""
+own timers and share the cores with other tests; a defect fails every time. Pytest's summary shows
+each failure. A broken promise is not repeated."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
         if item.get_closest_marker("kafka"):
-            item.add_marker(pytest.mark.flaky(reruns=RERUNS))
+            item.add_marker(pytest.mark.flaky(reruns=RERUNS, rerun_except=PromiseBroken.__name__))
     done = yield
     if hasattr(config, "workerinput"):
         slow_ones_first(items)

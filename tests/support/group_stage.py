@@ -27,6 +27,7 @@ from gateway.settings import Address
 from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import KafkaCluster
+from tests.support.promises import promise
 from tests.support.serve_process import ServeProcess, serving
 
 PARTITIONS = 8
@@ -168,14 +169,14 @@ class GroupStage:
             await self.leave(name)
         complaints = self._complaints()
         assert produced.failed == 0
-        assert self.ledger.never_delivered(produced.acknowledged) == 0, complaints
+        promise(self.ledger.never_delivered(produced.acknowledged) == 0, complaints)
         wrong = self.ledger.owned_twice() | self.ledger.went_back()
         if wrong:  # data was lost: print everything that may explain it
             booked = [entry for partition in wrong for entry in self.ledger.history(partition)]
             print(*booked, *self.gateway.log, sep="\n")
-        assert self.ledger.owned_twice() == set(), complaints
-        assert self.ledger.went_back() == set(), complaints
-        assert await self._committed() == produced.end_offsets, complaints
+        promise(self.ledger.owned_twice() == set(), complaints)
+        promise(self.ledger.went_back() == set(), complaints)
+        promise(await self._committed() == produced.end_offsets, complaints)
         assert self.gateway.other_lines == []
         assert [line for line in self.gateway.log if line["level"] == "error"] == []
         return produced.acknowledged
