@@ -446,10 +446,9 @@ class HostedGroup:
             self._finish(call, outcome)
 
     def _confirm(self, call: Call, now_ms: int) -> None:
-        """Before an answer gives partitions away, the cluster confirms the anchor once more: an
-        admin may have just removed it. The engine counts them as granted already, and repeats a
-        withheld answer like a lost one. A member that was removed meanwhile learns that instead:
-        its partitions may have another owner."""
+        """Before an answer grants partitions, the cluster confirms the anchor: an admin may have
+        removed it. The engine has granted them already, and repeats a withheld answer like a lost
+        one. A member removed meanwhile gets no grant, because there may be another owner."""
         since = call.confirms_since
         if self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
             assert call.reply is not None

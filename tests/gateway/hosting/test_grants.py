@@ -1,0 +1,51 @@
+"""Answers that grant partitions wait until the cluster has confirmed the anchor."""
+
+from gateway.hosting.effects import AskCoordinator, Write
+from gateway.hosting.states import Stage
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.hosted_scene import HostedScene, error_of
+
+
+def test_a_grant_waits_for_the_anchor_though_its_member_has_left_again() -> None:
+    """Both requests are in one batch, after which the group is empty. Its client does not know that
+    yet, and would consume what the cluster may have given to somebody else."""
+    on = HostedScene()
+    on.native_member()
+    on.hold(Write, AskCoordinator)
+    on.native("second")
+    on.native("second", -1)
+    granted = on.native("n")
+    on.native("n", -1)
+    on.release(Write)
+    assert not on.group.is_live
+    assert granted.answer is None
+    on.release(AskCoordinator)
+    assert error_of(granted) is ErrorCode.NONE
+
+
+def test_a_withheld_grant_does_not_reach_a_member_that_was_removed_meanwhile() -> None:
+    """Its partitions may have another owner by the time the anchor is confirmed."""
+    on = HostedScene()
+    epoch = on.native_member("n").member_epoch
+    on.native_member("m")
+    on.hold(AskCoordinator)
+    withheld = on.native("n", epoch, owned={})
+    assert withheld.stage is Stage.CONFIRMING
+    on.native("n", -1)
+    assert on.group.engine.is_live
+    on.release(AskCoordinator)
+    assert error_of(withheld) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_withheld_grant_reaches_a_member_whose_epoch_it_moves() -> None:
+    """The member named partitions that it never had, so the same request would be fenced now."""
+    on = HostedScene()
+    epoch = on.native_member("n").member_epoch
+    on.native_member("m")
+    on.wait(on.rules.config.consumer_assignment_interval_ms)
+    on.native("n", epoch, owned={"foo": (0, 1, 2)})
+    on.hold(AskCoordinator)
+    withheld = on.native("n", epoch, owned={"bar": (1,)})
+    assert withheld.stage is Stage.CONFIRMING
+    on.release(AskCoordinator)
+    assert error_of(withheld) is ErrorCode.NONE
