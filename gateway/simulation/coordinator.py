@@ -91,18 +91,14 @@ class FakeCoordinator:
                 pass
             case TxnOffsetCommitRequest(generation_id=generation):
                 pass
-        if generation < 0 and not group.member_id:
-            return 0
-        code = _checked(group, message.member_id, message.group_instance_id, generation)
-        return code or (0 if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
+        return _checked_commit(group, message.member_id, message.group_instance_id, generation)
 
     def code_of_commit(self, group_id: str, ids: AnchorIds | None) -> int:
         """The answer to a commit under these ids; without ids it names no member."""
         group = self.group(group_id)
         if ids is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID if group.member_id else ErrorCode.NONE
-        code = _checked(group, ids.member_id, INSTANCE_ID, ids.generation)
-        return code or (ErrorCode.NONE if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
+            return _checked_commit(group, "", None, -1)
+        return _checked_commit(group, ids.member_id, INSTANCE_ID, ids.generation)
 
     def look(self, group_id: str) -> Nobody | Occupants:
         """Who is in the group, as a look at the cluster finds it."""
@@ -171,10 +167,19 @@ def _checked(group: FakeGroup, member_id: str, instance_id: str | None, generati
     if member_id != group.member_id:
         return (
             ErrorCode.FENCED_INSTANCE_ID
-            if instance_id == group.instance_id
+            if instance_id is not None and instance_id == group.instance_id
             else ErrorCode.UNKNOWN_MEMBER_ID
         )
     return 0 if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def _checked_commit(
+    group: FakeGroup, member_id: str, instance_id: str | None, generation: int
+) -> int:
+    if generation < 0 and not group.member_id:
+        return 0
+    code = _checked(group, member_id, instance_id, generation)
+    return code or (0 if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def anchored(

@@ -78,7 +78,7 @@ class Recorder(Watch):
         events += decision.told.events
         super().applied(process, decision, topics)
         if self._loaded is not None and not events:
-            return  # nobody who reads events knows of the new process yet
+            return  # the new process has not told any event yet
         state = process.group.engine.core.state
         self.steps.append(
             SimulatedStep(

@@ -51,7 +51,7 @@ def make(world: World, move: Move) -> None:
 
 
 def free_moves(world: World) -> list[Move]:
-    """What happens even if nobody decides anything and nothing fails."""
+    """The moves that take neither a decision nor a failure."""
     moves = [f"answer {name}" for name in world.pending]
     moves += [f"deliver {name}" for name in world.under_way]
     moves += [f"store {name}" for name in world.storing()]

@@ -43,7 +43,8 @@ def reply_to(api: GroupApi, answer: Answer) -> Reply:
 
 
 def grants(reply: Reply) -> bool:
-    """Whether the consumer may begin to consume, or assign, partitions because of it."""
+    """Whether the consumer may begin to consume, or assign, partitions because of it. The explorer
+    judges this by itself: with the machine's own function it would miss a mistake in it."""
     match reply:
         case JoinGroupReply() | SyncGroupReply():
             return not reply.error

@@ -71,7 +71,7 @@ class Search:
         self._moves: list[Move] = []
         self._rest: list[int] = []
         self._calm_from, self._calm_to = array("q"), array("q")
-        """The transitions that happen even if nobody decides anything and nothing fails."""
+        """The transitions by free moves."""
         self._transitions = self._cut = self._depth = 0
 
     def run(self, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:

@@ -35,7 +35,7 @@ class Cluster:
     """When the anchor's session ends."""
     session_timeout_ms: int = 0
     strays: list[tuple[AnchorIds | None, dict[int, int]]] = field(default_factory=list)
-    """Commits on their way, for whose answer nobody waits any more."""
+    """Commits on their way whose answers are no longer awaited."""
 
     @property
     def group(self) -> FakeGroup:

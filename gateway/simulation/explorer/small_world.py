@@ -143,7 +143,7 @@ class World:
     log: tuple[DurableRecord, ...] = ()
     """The newest record of each key, without tombstones: a log may be compacted at any time."""
     pending: dict[str, Effect] = field(default_factory=dict)
-    """The machine's effects that nobody has carried out."""
+    """The machine's effects that have not been carried out."""
     under_way: dict[str, Input] = field(default_factory=dict)
     """Answers to effects that have not arrived."""
     acknowledged: dict[int, int] = field(default_factory=dict)
@@ -193,7 +193,7 @@ class World:
         )
 
     def may_wait(self) -> bool:
-        """Whether nobody has to act first, and there is something to wait for."""
+        """Whether nothing is due before time passes, and something waits for time."""
         is_due = self.is_time_up() or self._is_somebody_due()
         return not is_due and self._next_ms() is not None
 
