@@ -3,10 +3,9 @@
 The reader here and the pump of the upstream connection are its two tasks.
 """
 
-import contextlib
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ import trio
 from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
+from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
@@ -36,7 +36,6 @@ from gateway.data_path.not_kafka import what_instead
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
-from gateway.data_path.session import RELAYED, Session, why_not_relayed
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
 from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource
@@ -55,7 +54,6 @@ from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import (
@@ -65,8 +63,6 @@ from kafka_codecs.header import (
     encode_response_header,
 )
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
-from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 log = structlog.get_logger()
 
@@ -78,15 +74,6 @@ COMMITS_TOGETHER_MAX = 32
 
 SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a Produce request for a name costs less than reading its topics."""
-
-KEEP_ALIVE_S = 240.0
-"""After this time without a request of the client, the gateway sends one to its broker, which would
-otherwise close the connection with the client's authentication (connections.max.idle.ms)."""
-
-TOKEN_BYTES_MAX = 512 * 1024
-"""Kafka's default (sasl.server.max.receive.size)."""
-MECHANISM_SHOWN = 50
-"""Characters of a mechanism that a client names."""
 
 HALF_SENT_LOOK_S = 0.25
 """How often a drain looks for a request that is still incomplete after its time."""
@@ -149,9 +136,7 @@ class ClientConnection:
         self._source = context.make_source(sock)
         self._upstream: Upstream
         self._tasks: trio.Nursery
-        self._session = Session() if context.clients_authenticate else None
-        self._connected_s = trio.current_time()
-        self._broker_heard_s = self._connected_s
+        self._authentication: Authentication | None = None
         self._offered: Versions = {}
         self._reading = trio.CancelScope()
         self._state = ClientState.SERVING
@@ -168,6 +153,9 @@ class ClientConnection:
                     limits=self._shared.limits,
                     make_source=self._shared.make_source,
                 )
+                if self._shared.clients_authenticate:
+                    timeout_s = self._shared.limits.handshake_timeout_s
+                    self._authentication = Authentication(self._upstream, timeout_s=timeout_s)
                 with self._reading:
                     try:
                         await self._read_requests()
@@ -216,7 +204,8 @@ class ClientConnection:
             return
         now_s = trio.current_time()
         waits_s = now_s - since_s
-        if self._is_slow_to_authenticate(now_s) and self._state in _STARTING:
+        is_overdue = self._authentication is not None and self._authentication.is_overdue(now_s)
+        if is_overdue and self._state in _STARTING:
             reason = "the client has not authenticated in time"
             self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
             self._stop_reading(_STARTING[self._state])
@@ -275,11 +264,11 @@ class ClientConnection:
         if not self._upstream.is_negotiated:
             await self._negotiate(ClientSoftware())
         treatment = self._treatment(api_key, version)
-        if self._session is not None:
+        if self._authentication is not None:
             if treatment is Treatment.SASL:
-                await self._authenticate(self._session, size)
+                await self._authenticate(self._authentication, size)
                 return
-            await self._check(self._session, treatment)
+            await self._authentication.check(treatment)
         if api_key == ApiKey.PRODUCE:
             await self._relay_produce(size, version, correlation_id)
         elif treatment in {Treatment.RELAY, Treatment.SASL}:  # a port without SASL refuses it
@@ -298,87 +287,26 @@ class ClientConnection:
     async def _must_recall(self) -> bool:
         """Whether memory has to answer Metadata. It has what the gateway may see, so it answers no
         client that has permissions of its own."""
-        return self._session is None and not await self._upstream.is_there()
+        return self._authentication is None and not await self._upstream.is_there()
 
-    def _is_slow_to_authenticate(self, now_s: float) -> bool:
-        if self._session is None or self._session.is_accepted:
-            return False
-        return now_s - self._connected_s >= self._shared.limits.handshake_timeout_s
-
-    async def _check(self, session: Session, treatment: Treatment) -> None:
-        """Check that the client may send this request, and keep its connection to the broker.
-
-        Raises NotAuthenticated, or UpstreamChanged once a lost broker is back: the client has to
-        connect and authenticate again.
-        """
-        now_s = trio.current_time()
-        session.check(now_s)
-        if not self._upstream.is_open:
-            session.lose_broker(now_s)
-            await self._upstream.is_there()
-        elif treatment is not Treatment.ANSWER:
-            self._broker_heard_s = now_s
-        elif now_s - self._broker_heard_s >= KEEP_ALIVE_S:
-            self._broker_heard_s = now_s
-            with contextlib.suppress(UpstreamLost):
-                await self._upstream.ask(ApiVersionsRequest(), 0)
-
-    async def _authenticate(self, session: Session, size: int) -> None:
-        """Relay a step of the client's SASL exchange, and follow it."""
+    async def _authenticate(self, authentication: Authentication, size: int) -> None:
+        """Relay a step of the client's SASL exchange."""
         if size > TOKEN_BYTES_MAX:
             raise BadFrame(f"a SASL request of {size} bytes")
         header, request = await self._hold_request(size)
-        if isinstance(request, SaslHandshakeRequest):
-            await self._shake_hands(session, header, request)
-            return
-        assert isinstance(request, SaslAuthenticateRequest)
-        answer = await self._ask_to_accept(session, request, header.api_version)
-        await self._send(header, answer)
-        if answer.error_code:
-            raise NotAuthenticated("the cluster refuses the client's credentials")
-
-    async def _shake_hands(
-        self, session: Session, header: RequestHeader, request: SaslHandshakeRequest
-    ) -> None:
-        why = why_not_relayed(request.mechanism)
-        if why is not None:
-            code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            await self._send(header, SaslHandshakeResponse(error_code=code, mechanisms=RELAYED))
-            raise NotAuthenticated(f"{request.mechanism[:MECHANISM_SHOWN]!r}: {why}")
-        answer: SaslHandshakeResponse = await self._upstream.ask(request, 1)
-        self._upstream.is_bound = True
-        relayed = tuple(each for each in answer.mechanisms if each in RELAYED)
-        await self._send(header, replace(answer, mechanisms=relayed))
-        if answer.error_code:
-            raise NotAuthenticated(f"the cluster has no {request.mechanism}")
-        session.begin(request.mechanism)
-        if header.api_version == 0:
-            await self._relay_raw_tokens(session)
-
-    async def _relay_raw_tokens(self, session: Session) -> None:
-        """The exchange after a SaslHandshake v0: each token has only its size before it."""
-        is_over = False
-        while not is_over:
+        step = await authentication.advance(request, header.api_version)
+        await self._send(header, step.answer)
+        if step.refusal is not None:
+            raise NotAuthenticated(step.refusal)
+        while authentication.expects_raw_tokens:
             while not self._source.ready(SIZE.size):
                 if not await self._receive():
                     return
             (size,) = self._source.unpack(SIZE)
             if not 0 <= size <= TOKEN_BYTES_MAX:
                 raise BadFrame(f"a SASL token of {size} bytes")
-            request = SaslAuthenticateRequest(auth_bytes=await self._source.hold(size))
-            answer = await self._ask_to_accept(session, request, 0)
-            if answer.error_code:
-                raise NotAuthenticated("the cluster refuses the client's credentials")
-            is_over = session.is_accepted
-            await send_all(self._sock, SIZE.pack(len(answer.auth_bytes)) + answer.auth_bytes)
-
-    async def _ask_to_accept(
-        self, session: Session, request: SaslAuthenticateRequest, version: int
-    ) -> SaslAuthenticateResponse:
-        begun_s = trio.current_time()
-        answer: SaslAuthenticateResponse = await self._upstream.ask(request, version)
-        session.follow(answer, begun_s)
-        return answer
+            token = await authentication.advance_raw(await self._source.hold(size))
+            await send_all(self._sock, SIZE.pack(len(token)) + token)
 
     def _check_size(self, size: int) -> None:
         if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
