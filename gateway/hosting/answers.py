@@ -34,6 +34,8 @@ JOINS = frozenset({GroupApi.JOIN, GroupApi.CONSUMER_JOIN})
 """Requests that may add a member."""
 BY_MEMBERS = frozenset({GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT})
 """Requests that only a client sends that considers itself a member."""
+OF_MEMBERSHIP = JOINS | BY_MEMBERS | {GroupApi.LEAVE, GroupApi.CONSUMER_LEAVE}
+"""Requests that the engine answers alone. The outcome of a commit or a fetch is the cluster's."""
 REMOVED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
 """The codes for a member that is not in the group any more, or replaced."""
 
@@ -128,6 +130,15 @@ ANSWERS: Mapping[tuple[Situation, GroupApi], ErrorCode | None] = MappingProxyTyp
     }
 )
 """The code for each pair; None where the cluster answers instead."""
+
+
+def needs_lease(api: GroupApi, error: ErrorCode = ErrorCode.NONE) -> bool:
+    """Whether an answer of the engine must not leave once another gateway may own the state log,
+    because that one may have fenced the member. It becomes `Situation.LOG_NOT_OURS`.
+
+    An accepted commit or fetch may leave: the cluster refuses the anchor of a replaced gateway.
+    """
+    return api in OF_MEMBERSHIP or bool(error)
 
 
 def code_for(situation: Situation, api: GroupApi) -> ErrorCode:

@@ -16,7 +16,7 @@ from coordinator.interface.volatile_records import Token
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupFailed, Groups
-from gateway.hosting.answers import ANSWERS, Situation
+from gateway.hosting.answers import ANSWERS, Situation, needs_lease
 from gateway.hosting.calls import (
     Commit,
     Commits,
@@ -157,7 +157,7 @@ class CommitApis:
         if outcome.refused is not None:
             return refused(message, version, outcome.refused.situation, outcome.refused.why)
         verdict = cast(OffsetVerdict, outcome.verdict)
-        if verdict.error and not self._groups.may_answer:
+        if not self._groups.may_answer and needs_lease(api_of(message), verdict.error):
             return refused(message, version, Situation.LOG_NOT_OURS, "")
         if verdict.error:
             return refusal(message, version, verdict.error, verdict.why)

@@ -14,7 +14,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import Tell
 from gateway.events.log_lines import write_to_log
 from gateway.groups.groups import Groups
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.connection_members import ConnectionMembers
 from gateway.observers.offset_reporter import OffsetReporter
@@ -29,7 +29,7 @@ from gateway.requests.messages import MemberMessage
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
 from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
-from gateway.requests.refusals import GroupMessage, refusal, refused
+from gateway.requests.refusals import GroupMessage, api_of, refusal, refused
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -114,7 +114,9 @@ class GroupService:
         if self._groups.may_answer:
             return response
         message = request.message
-        if isinstance(message, MemberMessage) and not self._belongs_to_cluster(message):
+        if not isinstance(message, MemberMessage) or self._belongs_to_cluster(message):
+            return response  # a commit's or fetch's own api has checked the engine's verdict
+        if needs_lease(api_of(message)):
             why = "another gateway may own the state log"
             return refused(message, request.header.api_version, Situation.LOG_NOT_OURS, why)
         return response

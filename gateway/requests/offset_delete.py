@@ -16,7 +16,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups, checked
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import GroupApi, Situation, needs_lease
 from gateway.hosting.calls import Call, Forwarded, Refused
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, forward
@@ -71,7 +71,7 @@ class OffsetDeleteApi:
         if isinstance(answer, Forwarded):
             return cast(OffsetDeleteResponse, await ask_cluster(request, message))
         verdict = cast(OffsetDeleteVerdict, checked(answer))
-        if verdict.error and not self._groups.may_answer:
+        if not self._groups.may_answer and needs_lease(GroupApi.OFFSET_DELETE, verdict.error):
             return _refused(message, version, Situation.LOG_NOT_OURS)
         if verdict.error:
             return OffsetDeleteResponse(error_code=verdict.error)

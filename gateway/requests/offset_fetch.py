@@ -17,7 +17,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.groups import GroupRefused, Groups
-from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for
+from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.observers.connection_members import ConnectionMembers
@@ -158,9 +158,10 @@ class OffsetFetchApi:
             reply = await self._groups.ask(group.group_id, event, names, api=GroupApi.FETCH)
         except GroupRefused as error:
             return code_for(error.situation, GroupApi.FETCH)
+        if not self._groups.may_answer and needs_lease(GroupApi.FETCH, reply.error):
+            return code_for(Situation.LOG_NOT_OURS, GroupApi.FETCH)
         if reply.error:
-            may_answer = self._groups.may_answer
-            return reply.error if may_answer else code_for(Situation.LOG_NOT_OURS, GroupApi.FETCH)
+            return reply.error
         return replace(group, member_id=None, member_epoch=-1)
 
 

@@ -32,7 +32,7 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Token
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.calls import (
     Call,
     Commit,
@@ -68,13 +68,10 @@ NOTICE_MS_MAX = 500
 """The longest time until a client notices that its connection broke."""
 GONE_MS_MAX = 2_000
 """The longest time until the gateway notices that a client has gone."""
-BY_MEMBERS = (
-    *(JoinGroupReceived, SyncGroupReceived, HeartbeatReceived),
-    *(LeaveGroupReceived, ConsumerHeartbeatReceived),
-)
-"""The requests whose answers members rely on."""
 REFUSED = "the cluster refuses it"
 """The reason in an answer that is the cluster's own."""
+FORWARDED = "the cluster answers"
+"""The same, where the gateway only passed the request on."""
 ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """The gateway's answers when it lost the group or the cluster after its decision."""
 
@@ -475,14 +472,16 @@ class Network:
                 error = ErrorCode.NONE
                 if not isinstance(request, OffsetFetchReceived):
                     error = ErrorCode.UNKNOWN_MEMBER_ID
-                reply = request.refused(GroupError(error, "the cluster answers"))
+                reply = request.refused(GroupError(error, FORWARDED))
             case Failed():
                 assert call.is_gone, "a call has failed"
                 return None
             case _:
                 assert isinstance(answer, Reply), answer
                 reply = answer
-        if process.may_answer or not isinstance(request, BY_MEMBERS):
+        if process.may_answer or isinstance(answer, Forwarded):
+            return reply
+        if not needs_lease(call.api, reply.error if isinstance(answer, Reply) else ErrorCode.NONE):
             return reply
         code = code_for(Situation.LOG_NOT_OURS, call.api)
         return request.refused(GroupError(code, "another gateway may own the state log"))

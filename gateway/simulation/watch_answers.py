@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence, Set
 
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
-from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.interface.events import (
+    ConfigsReceived,
+    DeleteGroupReceived,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
+    Request,
+)
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -13,13 +20,15 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.topics import Partition, Topics
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
-from gateway.simulation.client import Client
+from gateway.simulation.client import RETRIABLE, Client
 from gateway.simulation.cluster import Cluster
 from gateway.simulation.invariants import Invariant, require
-from gateway.simulation.network import REFUSED
+from gateway.simulation.network import FORWARDED, REFUSED
 from gateway.simulation.process import Applied, Process
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import decode_assignment
+
+ADMINISTRATIVE = (ConfigsReceived, DeleteGroupReceived, OffsetDeleteReceived)
 
 
 class AnswerWatch:
@@ -41,6 +50,8 @@ class AnswerWatch:
     ) -> None:
         """An answer that gives partitions leaves only after the cluster has confirmed the anchor,
         with a request that was sent after the decision."""
+        if not process.may_answer:
+            _check_lease(who, request, reply)
         if isinstance(request, OffsetCommitReceived) and request.member_id:
             is_clusters = reply.error in ABOUT_THE_ANCHOR and getattr(reply, "why", "") == REFUSED
             require(not is_clusters, Invariant.HIDDEN, f"{who} gets {reply.error.name}")
@@ -84,6 +95,18 @@ class AnswerWatch:
 
     def _is_honest(self, who: str) -> bool:
         return any(client.name == who and client.is_honest for client in self._clients)
+
+
+def _check_lease(who: str, request: Request, reply: Reply) -> None:
+    """The gateway that took the log may have fenced the member, so the client has to ask it. Only
+    the cluster's own answers are still true."""
+    if isinstance(request, ADMINISTRATIVE) or reply.why == FORWARDED:
+        return
+    if isinstance(request, OffsetCommitReceived | OffsetFetchReceived) and (
+        not reply.error or reply.why == REFUSED
+    ):
+        return
+    require(reply.error in RETRIABLE, Invariant.LEASE, who, "gets", reply, "for", request)
 
 
 def _is_of_same_member(request: Request, commit: OffsetCommitReceived) -> bool:

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for
+from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
 from kafka_codecs.error_codes import ErrorCode
 
 RETRIABLE = frozenset(
@@ -142,3 +142,10 @@ def test_a_member_stops_where_another_gateway_has_its_group() -> None:
     codes = {api: ANSWERS[Situation.ELSEWHERE, api] for api in BY_ID}
     stopped = {api for api, code in codes.items() if code is ErrorCode.UNKNOWN_MEMBER_ID}
     assert stopped == {GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT}
+
+
+@pytest.mark.parametrize("api", GroupApi)
+def test_members_hear_from_the_owner_of_the_log_only(api: GroupApi) -> None:
+    """Also who commits or fetches is not refused by a group that may be outdated."""
+    assert needs_lease(api) is (api in BY_ID)
+    assert needs_lease(api, ErrorCode.UNKNOWN_MEMBER_ID)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.interface.events import OffsetCommitReceived
+from gateway.hosting import answers
 from gateway.hosting.group import HostedGroup
 from gateway.simulation.cluster import Commit
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
@@ -46,6 +47,20 @@ def test_a_grant_during_a_commit_of_another_is_found() -> None:
     with pytest.raises(BrokenInvariantError) as broken:
         stage.wait()
     assert broken.value.invariant is Invariant.IN_FLIGHT
+
+
+def test_an_answer_of_a_gateway_that_has_lost_its_log_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The gateway that took the log may have fenced the member."""
+    monkeypatch.setattr(answers, "OF_MEMBERSHIP", frozenset())
+    stage = Stage()
+    stage.native("n1")
+    stage.wait()
+    stage.driver.process.around.log.take()
+    with pytest.raises(BrokenInvariantError) as broken:
+        stage.wait()
+    assert broken.value.invariant is Invariant.LEASE
 
 
 def _commit_of(partitions: frozenset[Any]) -> Any:

@@ -6,7 +6,9 @@ from typing import Any
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.events import GroupLost, Happening, OffsetCommitEnded
+from gateway.hosting import answers
 from gateway.hosting.anchor import Anchor
+from gateway.hosting.answers import GroupApi
 from gateway.hosting.batch import Batch
 from gateway.hosting.calls import Call, Commit, Commits, Failed, Refused
 from gateway.hosting.commits import CommitsInFlight
@@ -14,7 +16,9 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import LOST, Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
+from gateway.simulation import network
 from gateway.simulation.invariants import Invariant
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
 
@@ -96,6 +100,25 @@ def an_intruder_goes_unnoticed(patch: Patch) -> None:
             real(engine, event)
 
     patch.setattr(LoggedEngine, "note", note)
+
+
+# -- the lease -------------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.LEASE)
+def a_gateway_answers_without_its_lease(patch: Patch) -> None:
+    """A gateway goes on answering members after another one has taken its log."""
+    patch.setattr(answers, "OF_MEMBERSHIP", frozenset())
+
+
+@noticed_by(Invariant.LEASE)
+def a_gateway_refuses_commits_without_its_lease(patch: Patch) -> None:
+    """A gateway goes on refusing commits after another one has taken its log."""
+
+    def needs_lease(api: GroupApi, _error: ErrorCode = ErrorCode.NONE) -> bool:
+        return api in answers.OF_MEMBERSHIP
+
+    patch.setattr(network, "needs_lease", needs_lease)
 
 
 # -- commits in flight -----------------------------------------------------------------------------
