@@ -50,6 +50,7 @@ class Situation(Enum):
     NOT_AT_COORDINATOR = "the listener stands for another broker than the group's coordinator"
     COORDINATOR_UNKNOWN = "the cluster names no coordinator"
     NOT_ANCHORED = "the anchor does not hold the group"
+    COMMIT_IN_FLIGHT = "an earlier commit of the member has no answer yet"
     TOO_MANY_GROUPS = "a limit on groups is reached"
     TOPICS_UNKNOWN = "the cluster does not tell about the topics of the request"
     LOADING = "the group cannot be read from the state log yet"
@@ -110,6 +111,7 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
     Situation.NOT_AT_COORDINATOR: (_MOVED, {}),
     Situation.COORDINATOR_UNKNOWN: (_AWAY, {}),
     Situation.NOT_ANCHORED: (_LOAD, _LOADS),
+    Situation.COMMIT_IN_FLIGHT: (_LOAD, _LOADS),
     Situation.TOO_MANY_GROUPS: (_AWAY, {}),
     Situation.TOPICS_UNKNOWN: (_AWAY, {}),
     # The loaded group restarts the session, as a broker's does.

@@ -167,6 +167,9 @@ class Commit:
     make: MakeRequest
     topic_names: frozenset[str]
     has_member: bool
+    order_keys: frozenset[object]
+    """Commits with a key in common are stored in the order of their arrival: those of one member,
+    or, without a member, of one partition."""
     token: Token = field(default_factory=_tokens.__next__)
     event: Request | None = None
     phase: CommitPhase = CommitPhase.RECEIVED
@@ -185,7 +188,9 @@ class Commit:
 class Commits(Call):
     """Commits of one client that arrived together."""
 
+    stage: Stage = Stage.QUEUED
     commits: dict[Token, Commit] = field(default_factory=dict)
+    order_keys: frozenset[object] = frozenset()
     is_probed: bool = False
     """Whether the client's broker is known to be reachable."""
     is_overtaken: bool = False
@@ -197,6 +202,7 @@ class Commits(Call):
         for commit in self.commits.values():
             commit.call = self
             self.topic_names |= commit.topic_names
+            self.order_keys |= commit.order_keys
 
     @property
     def items(self) -> Sequence[Commit]:

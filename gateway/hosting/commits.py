@@ -29,11 +29,39 @@ class CommitsInFlight:
         self._anchor = anchor
         self._can_anchor = can_anchor
         self._strays: dict[Token, Commit] = {}
+        self._queues: dict[object, dict[Token, Commits]] = {}
+        """The calls without an answer under each of their keys, the earliest first."""
+        self.next_up: list[Commits] = []
+        """Calls that may no longer have an earlier one to wait for."""
 
     @property
     def has_strays(self) -> bool:
         """Whether the cluster may still store a commit whose answer was lost."""
         return bool(self._strays)
+
+    def arrived(self, call: Commits) -> None:
+        """Queue the call behind those with a key in common.
+
+        They came on other connections: a client may commit again on a new connection before the
+        gateway notices that the old one is gone. Stored last, the older commit would take the
+        offset back.
+        """
+        for key in call.order_keys:
+            self._queues.setdefault(key, {})[call.token] = call
+
+    def is_next(self, call: Commits) -> bool:
+        """Whether all earlier calls with a key in common have been answered."""
+        return all(next(iter(self._queues[key])) == call.token for key in call.order_keys)
+
+    def answered(self, call: Commits) -> None:
+        """The call has its answer, and its commits have ended or are strays."""
+        for key in call.order_keys:
+            queue = self._queues[key]
+            del queue[call.token]
+            if queue:
+                self.next_up.append(next(iter(queue.values())))
+            else:
+                del self._queues[key]
 
     def decided(self, commit: Commit, outcome: Reply | Refused | Failed) -> None:
         """The engine has checked a commit."""

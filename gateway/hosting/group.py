@@ -222,6 +222,9 @@ class HostedGroup:
                 self._commits.end_strays()
             if self.anchor.wants_look:
                 self._look()
+            if self._commits.next_up:
+                self._advance(self._commits.next_up.pop(), now_ms)
+                continue
             if self._waiting and self._advance_waiting(now_ms):
                 continue
             if not self.engine.has_work(now_ms):
@@ -257,6 +260,8 @@ class HostedGroup:
     def _asked(self, call: Call, now_ms: int) -> None:
         self._calls[call.token] = call
         call.was_held = self.anchor.is_here
+        if isinstance(call, Commits):
+            self._commits.arrived(call)
         self._advance(call, now_ms)
 
     def _advance(self, call: Call, now_ms: int) -> None:
@@ -266,6 +271,9 @@ class HostedGroup:
         while before is not call.stage:
             before = call.stage
             match call.stage:
+                case Stage.QUEUED:
+                    assert isinstance(call, Commits)
+                    self._queue(call, now_ms)
                 case Stage.PLACING:
                     self._place(call, now_ms)
                 case Stage.CHECKING:
@@ -281,6 +289,14 @@ class HostedGroup:
                     self._release(call, now_ms)
                 case Stage.DECIDING | Stage.ANSWERED:
                     return
+
+    def _queue(self, call: Commits, now_ms: int) -> None:
+        """Wait until earlier commits of the same member have been answered."""
+        if self._commits.is_next(call):
+            call.give_up_ms = None
+            call.move(Stage.PLACING)
+        else:
+            self._wait_at_most(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
 
     def _place(self, call: Call, now_ms: int) -> None:
         """Who answers for the group, and is the client at its coordinator?"""
@@ -551,7 +567,7 @@ class HostedGroup:
         ids = self.anchor.ids(now_ms, since=since)
         if ids is None:
             waited_ms = self.anchor.lost_for_ms(now_ms) if self.engine.is_live else 0
-            self._wait_for_anchor(call, now_ms + patience_ms - waited_ms, now_ms)
+            self._wait_at_most(call, now_ms + patience_ms - waited_ms, now_ms)
         return ids
 
     def _need_anchor(self, call: Call, now_ms: int) -> bool:
@@ -565,7 +581,7 @@ class HostedGroup:
         self.anchor.need(now_ms, is_live=self.engine.is_live, client_host=call.client_host)
         return True
 
-    def _wait_for_anchor(self, call: Call, give_up_ms: int, now_ms: int) -> None:
+    def _wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
         if call.give_up_ms is None:
             call.give_up_ms = give_up_ms
         if call.give_up_ms <= now_ms:
@@ -582,9 +598,13 @@ class HostedGroup:
                 self._give_up(call)
 
     def _give_up(self, call: Call) -> None:
-        is_releasing = call.stage is Stage.RELEASING
-        why = "the anchor has not left yet" if is_releasing else self.anchor.why
-        self._refuse(call, Situation.NOT_ANCHORED, why)
+        match call.stage:
+            case Stage.QUEUED:
+                self._refuse(call, Situation.COMMIT_IN_FLIGHT)
+            case Stage.RELEASING:
+                self._refuse(call, Situation.NOT_ANCHORED, "the anchor has not left yet")
+            case _:
+                self._refuse(call, Situation.NOT_ANCHORED, self.anchor.why)
 
     def _let_go(self) -> None:
         """Release the group without lingering, because no member was admitted."""
@@ -611,7 +631,7 @@ class HostedGroup:
         elif call.has_dropped or self._need_anchor(call, now_ms):
             call.has_dropped = True
             self.anchor.drop()
-            self._wait_for_anchor(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
+            self._wait_at_most(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
 
     # -- looks at the cluster --------------------------------------------------------------------
 
@@ -697,4 +717,6 @@ class HostedGroup:
         if call.answer is None:
             self._calls.pop(call.token, None)
             self._waiting.pop(call.token, None)
+            if isinstance(call, Commits):
+                self._commits.answered(call)
             call.finish(answer)

@@ -77,6 +77,8 @@ class CommitPhase(StrEnum):
 class Stage(StrEnum):
     """What a call of a client waits for."""
 
+    QUEUED = "Queued"
+    """Commits only: earlier ones of the same member, which the cluster has to store first."""
     PLACING = "Placing"
     """Who answers for the group, and at which listener."""
     CHECKING = "Checking"
@@ -132,7 +134,10 @@ COMMIT: Moves[CommitPhase] = MappingProxyType(
 
 STAGES: Moves[Stage] = MappingProxyType(
     {
-        Stage.PLACING: frozenset(Stage) - {Stage.PLACING, Stage.STORING, Stage.CONFIRMING},
+        Stage.QUEUED: frozenset({Stage.PLACING, Stage.ANSWERED}),
+        Stage.PLACING: frozenset(
+            {Stage.CHECKING, Stage.ADMITTING, Stage.DECIDING, Stage.RELEASING, Stage.ANSWERED}
+        ),
         # Only a call that the engine would accept is worth a fresh look at the cluster.
         Stage.CHECKING: frozenset({Stage.PLACING, Stage.ADMITTING, Stage.ANSWERED}),
         Stage.ADMITTING: frozenset({Stage.DECIDING, Stage.ANSWERED}),

@@ -176,6 +176,19 @@ def _commit(message: CommitRequest, version: int) -> Commit:
         make=partial(_event, message, version, names),
         topic_names=names,
         has_member=bool(message.member_id),
+        order_keys=_order_keys(message),
+    )
+
+
+def _order_keys(message: CommitRequest) -> frozenset[object]:
+    if message.member_id:
+        return frozenset((message.member_id,))
+    return frozenset(
+        [
+            (topic.name, each.partition_index)
+            for topic in message.topics
+            for each in topic.partitions
+        ]
     )
 
 

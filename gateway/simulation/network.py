@@ -158,11 +158,9 @@ class Connection:
         return self._process
 
     def _expect_gone(self) -> None:
-        """Let the gateway notice later. It notices at once if a commit is under way: otherwise a
-        client that repeats a slow commit on another connection could be overtaken by it."""
+        """Let the gateway notice later."""
         world = self._network.world
-        is_commit = isinstance(self._call, Commits)
-        world.after(0 if is_commit else world.between(0, GONE_MS_MAX), self._gone, self._call)
+        world.after(world.between(0, GONE_MS_MAX), self._gone, self._call)
 
     def _gone(self, call: Call | None) -> None:
         """The gateway notices that the client has gone."""
@@ -199,7 +197,10 @@ class Connection:
             self._owner.arrived(ask)
         self._network.world.counts["requests"] += len(served)
         self._call = call = self._call_for(served)
-        if self.is_broken:
+        if self.is_broken and isinstance(call, Commits):
+            # Begun so late, Kafka could not tell it from a new commit either.
+            self._network.world.after(0, self._gone, call)
+        elif self.is_broken:
             self._expect_gone()
         self._process.ask(call, self)
 
@@ -236,6 +237,7 @@ class Connection:
             make=lambda _token, _topics: request,
             topic_names=request.topic_names,
             has_member=bool(request.member_id),
+            order_keys=frozenset((request.member_id,) if request.member_id else request.partitions),
         )
 
     # -- errands ---------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ from tests.support.group_script import (
     subscription,
     topic_id,
 )
+from tests.support.hosted_scene import order_keys
 
 GROUP = "orders"
 API_OF: Mapping[type[Request], GroupApi] = {
@@ -465,7 +466,12 @@ class HostedGroups:
                 partitions=image.partitions(of.items()),
             )
 
-        commit = Commit(make=make, topic_names=frozenset(of), has_member=bool(member_id))
+        commit = Commit(
+            make=make,
+            topic_names=frozenset(of),
+            has_member=bool(member_id),
+            order_keys=order_keys(member_id, of),
+        )
         call = Commits(api=GroupApi.COMMIT, is_placed=True, commits={commit.token: commit})
         verdict, ended = trio.Event(), trio.Event()
         self._ends[commit.token] = ended

@@ -548,6 +548,13 @@ def error_of(call: Call) -> ErrorCode:
     return ErrorCode(error)
 
 
+def order_keys(member_id: str, of: Owned) -> frozenset[object]:
+    """What a commit of these partitions keeps its order by."""
+    if member_id:
+        return frozenset((member_id,))
+    return frozenset((topic, number) for topic, numbers in of.items() for number in numbers)
+
+
 def _commit(member_id: str, epoch: int, of: Owned) -> Commit:
     def make(token: Token, topics: Topics) -> OffsetCommitReceived:
         return OffsetCommitReceived(
@@ -560,4 +567,9 @@ def _commit(member_id: str, epoch: int, of: Owned) -> Commit:
             partitions=topics.partitions(of.items()),
         )
 
-    return Commit(make=make, topic_names=frozenset(of), has_member=bool(member_id))
+    return Commit(
+        make=make,
+        topic_names=frozenset(of),
+        has_member=bool(member_id),
+        order_keys=order_keys(member_id, of),
+    )

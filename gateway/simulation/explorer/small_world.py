@@ -403,7 +403,11 @@ class World:
             member_id=consumer.member_id, epoch=consumer.epoch, numbers=tuple(positions)
         )
         commit = Commit(
-            make=make, topic_names=frozenset((TOPIC,)), has_member=True, token=self._token()
+            make=make,
+            topic_names=frozenset((TOPIC,)),
+            has_member=True,
+            order_keys=frozenset((consumer.member_id,)),
+            token=self._token(),
         )
         call = Commits(
             api=GroupApi.COMMIT,

@@ -62,6 +62,7 @@ LOADING = (
     Situation.ELSEWHERE,
     Situation.HOLDER_UNKNOWN,
     Situation.NOT_ANCHORED,
+    Situation.COMMIT_IN_FLIGHT,
     Situation.LOADING,
     Situation.BROKER_AWAY,
 )

@@ -25,6 +25,7 @@ def a_commit() -> Commit:
         ),
         topic_names=frozenset({"foo"}),
         has_member=True,
+        order_keys=frozenset({"m"}),
     )
 
 

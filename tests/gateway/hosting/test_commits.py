@@ -16,7 +16,7 @@ from gateway.hosting.calls import Commits, Failed, Learn, Outcome, Probe, Refuse
 from gateway.hosting.effects import AskCoordinator, Load, Write
 from gateway.hosting.group import MEMBER_PATIENCE_MS
 from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored
-from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
+from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
 from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
@@ -487,8 +487,9 @@ def test_unknown_topics_refuse_commits(on: HostedScene) -> None:
 def test_no_commit_is_forgotten_after_a_bug(on: HostedScene) -> None:
     """One that was sent is stray, one that was not has ended. Otherwise their partitions could
     never move again."""
+    other = on.native_member("m")
     on.hold(Store, AskCoordinator)
-    sent, waiting = member_commit(on), member_commit(on, 1)
+    sent, waiting = member_commit(on), on.commit("m", other.member_epoch)
     on.take(Store)
     on.feed(Stored(waiting, dict.fromkeys(on.take(Store).commits, DISPLACED)))
     assert phases(sent) + phases(waiting) == [CommitPhase.SENT, CommitPhase.ACCEPTED]
@@ -542,3 +543,93 @@ def test_the_outcome_of_a_commit_that_was_not_sent_is_away() -> None:
     on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, AWAY)))
     assert outcomes(call)[0].is_away
     assert OffsetCommitEnded(commit=tokens(call)[0]) not in on.group.engine._happened
+
+
+# -- the same member on another connection ---------------------------------------------------------
+
+
+def test_a_member_commits_on_a_new_connection_after_its_earlier_commit_has_ended(
+    on: HostedScene,
+) -> None:
+    """The gateway may not know yet that the old connection is gone. Stored last, the earlier commit
+    would take the offset back."""
+    on.hold(Store)
+    first, second = member_commit(on), member_commit(on)
+    assert on.waits(Store) == 1
+    assert second.stage is Stage.QUEUED
+    assert on.take(Store).commits == tuple(tokens(first))
+    on.feed(Stored(first, {tokens(first)[0]: OK}))
+    assert on.take(Store).commits == tuple(tokens(second))
+
+
+def test_a_commit_behind_another_one_waits_for_a_limited_time(on: HostedScene) -> None:
+    """The member's next heartbeat waits behind it. Those that came later still wait for the first
+    commit."""
+    on.hold(Store)
+    first, second = member_commit(on), member_commit(on)
+    on.wait(1_000)
+    third = member_commit(on)
+    on.wait(MEMBER_PATIENCE_MS - 1_000)
+    refused = outcomes(second)[0].refused if isinstance(second.answer, Mapping) else second.answer
+    assert isinstance(refused, Refused)
+    assert refused.situation is Situation.COMMIT_IN_FLIGHT
+    assert third.stage is Stage.QUEUED
+    on.take(Store)
+    on.release(Store)
+    on.feed(Stored(first, {tokens(first)[0]: OK}))
+    assert [token for token, _ in on.sent] == tokens(third)
+
+
+def test_a_commit_waits_even_if_the_earlier_one_is_not_decided_yet(on: HostedScene) -> None:
+    """It may wait for the topics that it names, while the later one needs none."""
+    on.hold(Learn)
+    first = member_commit(on, knows_topics=False)
+    second = member_commit(on)
+    assert on.sent == []
+    on.release(Learn)
+    assert [token for token, _ in on.sent] == [*tokens(first), *tokens(second)]
+
+
+def test_a_lost_connection_ends_the_wait_for_its_commit(on: HostedScene) -> None:
+    """The later commit is refused until the cluster refuses the earlier one."""
+    on.hold(Store)
+    first, second = member_commit(on), member_commit(on)
+    on.hold(AskCoordinator)
+    on.gone(first)
+    verdict = outcomes(second)[0].verdict
+    assert getattr(verdict, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert phases(first) == [CommitPhase.STRAY]
+    on.take(Store)
+    on.release(AskCoordinator, Store)
+    member_commit(on)
+    assert [ids for _, ids in on.sent] == [ids_of(on)]
+
+
+def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> None:
+    """Those behind it do not wait for it."""
+    on.hold(Store)
+    first, second, third = member_commit(on), member_commit(on), member_commit(on)
+    on.gone(second)
+    on.take(Store)
+    on.release(Store)
+    on.feed(Stored(first, {tokens(first)[0]: OK}))
+    assert [token for token, _ in on.sent] == tokens(third)
+
+
+def test_members_commit_side_by_side(on: HostedScene) -> None:
+    """A partition has one owner, so the order of different members does not matter."""
+    other = on.native_member("m")
+    on.hold(Store)
+    member_commit(on)
+    on.commit("m", other.member_epoch, {"foo": [1]})
+    assert on.waits(Store) == 2
+
+
+def test_without_a_member_commits_of_one_partition_keep_their_order() -> None:
+    """Many consumers that assign themselves partitions may use one group id."""
+    on = HostedScene()
+    on.hold(Store)
+    first, other, second = on.commit(), on.commit(of={"foo": [1]}), on.commit(of={"foo": [0, 2]})
+    assert on.waits(Store) == 2
+    on.release(Store)
+    assert [token for token, _ in on.sent] == [*tokens(first), *tokens(other), *tokens(second)]

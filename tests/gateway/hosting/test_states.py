@@ -45,6 +45,7 @@ Accepted>Sent Accepted>Ended
 Sent>Accepted Sent>Stray Sent>Ended
 Stray>Ended
 
+Queued>Placing Queued>Answered
 Placing>Checking Placing>Admitting Placing>Deciding Placing>Releasing Placing>Answered
 Checking>Placing Checking>Admitting Checking>Answered
 Admitting>Deciding Admitting>Answered

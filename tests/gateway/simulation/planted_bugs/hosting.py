@@ -138,6 +138,12 @@ def a_commit_ends_when_it_is_sent(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.OFFSETS)
+def a_commit_overtakes_an_earlier_one(patch: Patch) -> None:
+    """A client commits on a new connection while its commit on the old one is on its way."""
+    patch.setattr(CommitsInFlight, "is_next", lambda _flight, _call: True)
+
+
+@noticed_by(Invariant.OFFSETS)
 def a_stray_commit_ends_at_once(patch: Patch) -> None:
     """A commit counts as ended once its answer is lost."""
     patch.setattr(CommitsInFlight, "_lose", lambda flight, commit, _now_ms: flight._end(commit))
