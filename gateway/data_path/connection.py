@@ -539,7 +539,9 @@ class ClientConnection:
         if key is ApiKey.OFFSET_COMMIT:
             await self._answer_commits(request)
             return
-        response = await self._shared.group_apis.answer(request)
+        response = self._shared.group_apis.answer(request)
+        if not isinstance(response, Struct):
+            response = await response
         if isinstance(response, FindCoordinatorResponse):
             response = await self._shared.rewrite(response)
         if hidden:

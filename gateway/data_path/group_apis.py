@@ -4,7 +4,7 @@ The data path decodes a group request, waits for the answer and encodes it. `Gro
 answer, and whether to ask the cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,8 +32,9 @@ class GroupApis(Protocol):
     config apis, because groups have configs, and FindCoordinator, whose addresses the data path
     then rewrites."""
 
-    async def answer(self, request: GroupRequest) -> Struct:
-        """The response to `request`; the data path encodes it in the request's version.
+    def answer(self, request: GroupRequest) -> Struct | Awaitable[Struct]:
+        """The response to `request`, or what to await for it; the data path encodes it in the
+        request's version.
 
         The connection's next request waits for it. Cancelled when the client's connection ends. May
         raise UpstreamLost or WireError, which close the connection.
@@ -42,7 +43,8 @@ class GroupApis(Protocol):
 
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The responses to OffsetCommits that arrived together; see `answer`."""
-        return [await self.answer(request) for request in requests]
+        responses = [self.answer(request) for request in requests]
+        return [each if isinstance(each, Struct) else await each for each in responses]
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:  # noqa: ARG002
         """Called just before `response` is sent, which may have waited until it was no longer true.

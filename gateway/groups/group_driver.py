@@ -132,17 +132,23 @@ class GroupDriver:
         self._resolving = trio.CancelScope()
 
     async def ask(self, call: Call, do: DoErrand | None = None) -> Answer:
-        """Ask the group. `do` sends the commits of a call. A cancelled call is still decided, and
-        an accepted commit then counts as ended."""
-        call.knows_topics = self.topics.covers(call.topic_names)
-        self.feed(Asked(call))
-        answer = await self._attend(call, do) if call.answer is None else call.answer
-        if isinstance(answer, Refused) and answer.situation is Situation.TOO_MANY_GROUPS:
-            self._crowded()
-        return answer
+        """The group's answer. `do` sends the commits of a call. A cancelled call is still decided,
+        and an accepted commit then counts as ended."""
+        answer = self.begin(call)
+        return await self.finish(call, do) if answer is None else answer
 
-    async def _attend(self, call: Call, do: DoErrand | None) -> Answer:
-        """Run the errands of a call until it is answered."""
+    def begin(self, call: Call) -> Answer | None:
+        """Ask the group. None if the answer takes time; then `finish` must follow at once."""
+        call.knows_topics = self.topics.covers(call.topic_names)
+        if not self.group.answer_at_rest(call, self._services.clock.now_ms()):
+            self.feed(Asked(call))
+            self._make_room_for(call)
+        elif self.group.engine.has_regexes:
+            self.topics.follow_names()
+        return call.answer
+
+    async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
+        """Run the errands of a call that has begun, until it is answered."""
         changed = trio.lowlevel.ParkingLot()
         call.on_change = changed.unpark_all
         try:
@@ -160,7 +166,15 @@ class GroupDriver:
         finally:
             if call.answer is None:
                 self.feed(Gone(call))
+        self._make_room_for(call)
         return call.answer
+
+    def _make_room_for(self, call: Call) -> None:
+        match call.answer:
+            case Refused(Situation.TOO_MANY_GROUPS):
+                self._crowded()
+            case _:
+                pass
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""

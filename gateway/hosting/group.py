@@ -140,6 +140,18 @@ class HostedGroup:
 
     # -- inputs ----------------------------------------------------------------------------------
 
+    def answer_at_rest(self, call: Call, now_ms: int) -> bool:
+        """Answer a heartbeat if it only prolongs a session, so that no effect and no change of
+        `next_ms` follows. Any other call has to be `Asked`."""
+        is_held = self.anchor.is_here or not self.rules.can_anchor
+        if not (call.is_at_coordinator and call.knows_topics and is_held and self.engine.is_live):
+            return False
+        reply = None if call.event is None else self.engine.prolong(call.event, now_ms)
+        if reply is None:
+            return False
+        call.finish(reply)
+        return True
+
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912, PLR0915
         """Take an input. Returns the effects, to be carried out in this order."""
         match event:

@@ -3,7 +3,7 @@
 This is the data path's `GroupApis`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -79,17 +79,22 @@ class GroupService:
         self._clients = ClientsSeen(tell)
         self._offset_reporter = offsets
 
-    async def answer(self, request: GroupRequest) -> Struct:
-        """The answer to one request.
+    def answer(self, request: GroupRequest) -> Struct | Awaitable[Struct]:
+        """The answer to one request, or what to await for it.
 
         Raises UpstreamLost if the broker is away and the api has no error to say so, or GroupFailed
         after a bug in the gateway; either closes the connection.
         """
+        if isinstance(request.message, MemberMessage):
+            answer = self._members.answer(request, request.message)
+            if isinstance(answer, Struct):
+                return self._noted(request, answer)
+            return self._later(request, answer)
+        return self._later(request, self._answer(request))
+
+    async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
         try:
-            if isinstance(request.message, MemberMessage):
-                answer = await self._members.answer(request, request.message)
-            else:
-                answer = await self._answer(request)
+            answer = await pending
         except UpstreamLost:
             return await self._answer_alone(request)
         return self._noted(request, answer)
@@ -98,7 +103,7 @@ class GroupService:
         """The answers to OffsetCommits that arrived together. If all belong to one group, the
         cluster gets them without a wait in between."""
         if len({cast(OffsetCommitRequest, each.message).group_id for each in requests}) > 1:
-            return [await self.answer(request) for request in requests]
+            return [await self._later(each, self._answer(each)) for each in requests]
         try:
             answers = await self._commits.answer(requests)
         except UpstreamLost:

@@ -1,8 +1,12 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat: the group's engine
 answers, or the cluster if the group is not hosted."""
 
+from collections.abc import Awaitable
+
 from coordinator.group.topic_names import topics_of_request
+from coordinator.interface.replies import Reply
 from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import Groups, checked
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded, Refused
@@ -25,8 +29,9 @@ class MemberApis:
         self._groups = groups
         self._coordinators = coordinators
 
-    async def answer(self, request: GroupRequest, message: MemberMessage) -> Struct:
-        """The answer to one request. Raises UpstreamLost, GroupFailed."""
+    def answer(self, request: GroupRequest, message: MemberMessage) -> Struct | Awaitable[Struct]:
+        """The answer to one request, or what to await for it. Either raises UpstreamLost,
+        GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
             return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
@@ -39,7 +44,17 @@ class MemberApis:
         )
         call.event = messages.event(call.token, request.header, message, request.client_host)
         call.topic_names = topics_of_request(call.event)
-        answer = await self._groups.driver(group_id).ask(call)
+        driver = self._groups.driver(group_id)
+        answer = driver.begin(call)
+        if isinstance(answer, Reply):
+            return messages.response(answer, version)
+        return self._later(request, message, call, driver)
+
+    async def _later(
+        self, request: GroupRequest, message: MemberMessage, call: Call, driver: GroupDriver
+    ) -> Struct:
+        answer = await driver.finish(call)
+        version = request.header.api_version
         match answer:
             case Refused(situation, why):
                 return refused(message, version, situation, why)

@@ -149,6 +149,8 @@ class HostedScene:
         self.group = HostedGroup(Standing(group_id, self.rules.standing), self.rules)
         self.topics = make_topics(foo=3)
         self.calls: list[Call] = []
+        self.at_rest: list[Call] = []
+        """Those of them that were answered at rest."""
         self.held: set[type[Any]] = set()
         self.pending: deque[Todo] = deque()
         """What waits for an answer, the oldest first."""
@@ -181,8 +183,12 @@ class HostedScene:
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and answer what follows, unless it is held back."""
-        self.note(self.group.handle(event, self.now_ms))
-        self.run()
+        match event:
+            case Asked(call) if self.group.answer_at_rest(call, self.now_ms):
+                self.at_rest.append(call)
+            case _:
+                self.note(self.group.handle(event, self.now_ms))
+                self.run()
 
     def note(self, effects: Iterable[Effect]) -> None:
         """Take the group's effects."""
@@ -345,7 +351,11 @@ class HostedScene:
     def call(self, api: GroupApi, make: MakeRequest | None, **how: Any) -> Call:
         """Send a request; it may wait for its answer."""
         known: dict[str, Any] = {"knows_topics": True, "is_at_coordinator": True, **how}
-        return self.ask(Call(api=api, make=make, **known))
+        call = Call(api=api, make=make, **known)
+        if api in {GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT}:
+            assert make is not None
+            call.make, call.event = None, make(call.token, self.topics)
+        return self.ask(call)
 
     def ask(self, call: Call) -> Call:
         """Send any call."""

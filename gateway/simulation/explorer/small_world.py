@@ -280,7 +280,11 @@ class World:
 
     def _feed(self, event: Input) -> None:
         try:
-            effects = self.machine.handle(event, self.now_ms)
+            match event:
+                case Asked(call) if self.machine.answer_at_rest(call, self.now_ms):
+                    effects: Sequence[Effect] = ()
+                case _:
+                    effects = self.machine.handle(event, self.now_ms)
         except Exception as error:
             raise BrokenPromiseError(f"the machine fails: {error!r}") from error
         self._note(effects)

@@ -1,0 +1,117 @@
+"""Heartbeats of a group at rest are answered without an effect; all others go the long way."""
+
+from gateway.hosting.answers import Situation
+from gateway.hosting.effects import AskCoordinator, Write
+from gateway.hosting.inputs import Leave
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.hosted_scene import HostedScene, error_of, situation_of
+
+SESSION_MS = 10_000
+"""Of the classic member of a scene."""
+
+
+def test_a_heartbeat_at_rest_prolongs_the_session() -> None:
+    """The member outlives its first session, and no longer."""
+    on = HostedScene()
+    member = on.classic_member()
+    for _ in range(4):
+        on.wait(SESSION_MS // 2)
+        beat = on.beat(member.member_id, member.generation)
+        assert error_of(beat) is ErrorCode.NONE
+        assert beat in on.at_rest
+    on.wait(SESSION_MS + 100)
+    assert not on.group.is_live
+
+
+def test_a_steady_native_heartbeat_is_answered_at_rest() -> None:
+    """It has nothing to write, to tell or to grant."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    done, events = len(on.done), len(on.events)
+    beat = on.native("n", epoch)
+    assert beat in on.at_rest
+    assert (len(on.done), len(on.events)) == (done, events)
+
+
+def test_a_heartbeat_waits_for_the_write_before_it() -> None:
+    """The write may fail, or fence the member."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    on.hold(Write)
+    on.native("m")
+    beat = on.native("n", epoch)
+    assert beat.answer is None
+    on.release(Write)
+    assert error_of(beat) is ErrorCode.NONE
+
+
+def test_a_heartbeat_with_something_to_write_is_not_answered_at_rest() -> None:
+    """The answer tells the member of its new epoch, which must survive a restart."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    on.native_member("m")
+    on.wait(on.rules.config.consumer_assignment_interval_ms)
+    on.hold(Write)
+    assert on.native("n", epoch).answer is None
+
+
+def test_an_assignment_that_is_repeated_is_not_answered_at_rest() -> None:
+    """It grants partitions, though there is nothing to write."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    on.native_member("m")
+    on.wait(on.rules.config.consumer_assignment_interval_ms)
+    on.native("n", epoch)
+    writes = on.count(Write)
+    on.hold(AskCoordinator)
+    again = on.native("n", epoch)
+    assert on.count(Write) == writes
+    assert again.answer is None
+    on.release(AskCoordinator)
+    assert error_of(again) is ErrorCode.NONE
+
+
+def test_a_heartbeat_that_is_due_with_a_deadline_is_not_answered_at_rest() -> None:
+    """The deadline is handled in the same step."""
+    on = HostedScene()
+    member = on.classic_member()
+    on.now_ms += SESSION_MS  # the driver is late
+    beat = on.beat(member.member_id, member.generation)
+    assert error_of(beat) is ErrorCode.NONE  # requests that wait come before a deadline
+    assert beat not in on.at_rest
+
+
+def test_a_refused_heartbeat_is_logged() -> None:
+    """Operators look for the reason there."""
+    on = HostedScene()
+    member = on.classic_member()
+    beat = on.beat(member.member_id, member.generation - 1)
+    assert error_of(beat) is ErrorCode.ILLEGAL_GENERATION
+    assert on.logged()[-1] == "request_refused"
+
+
+def test_a_heartbeat_takes_the_anchor_if_there_is_none() -> None:
+    """Nothing else would, and the cluster could give the group to other consumers."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    on.feed(Leave())
+    assert not on.group.anchor.is_here
+    assert error_of(on.native("n", epoch)) is ErrorCode.NONE
+    assert on.group.anchor.is_here
+
+
+def test_a_heartbeat_at_another_coordinator_is_not_answered_at_rest() -> None:
+    """The client has to look for the coordinator, because its commits go there."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    beat = on.native("n", epoch, is_at_coordinator=False)
+    assert situation_of(beat) is Situation.NOT_AT_COORDINATOR
+
+
+def test_a_heartbeat_first_learns_of_changed_topics() -> None:
+    """A heartbeat is how a group notices that a topic has grown."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    beat = on.native("n", epoch, knows_topics=False)
+    assert error_of(beat) is ErrorCode.NONE
+    assert beat not in on.at_rest
