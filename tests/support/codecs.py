@@ -4,9 +4,9 @@
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import fields
-from types import MappingProxyType, NoneType, UnionType
+from functools import cache
+from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
@@ -20,7 +20,8 @@ from kafka_codecs.state_records import LAYOUTS, OUR_TAGS
 from tests.support.effort import thinned_out
 
 _TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
-_NOTHING: Mapping[str, st.SearchStrategy[Any]] = MappingProxyType({})
+ByName = tuple[tuple[str, st.SearchStrategy[Any]], ...]
+"""Strategies for single fields."""
 _FIRST_UNKNOWN_TAG = 100
 
 
@@ -64,40 +65,39 @@ def message_id(value: object) -> str:
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
-def _hints(message_type: type[Any]) -> dict[str, Any]:
+@cache
+def _hints(message_type: Any) -> dict[str, Any]:
     return get_type_hints(message_type, include_extras=True)
 
 
-def values(
-    message_type: type[Any],
-    version: int,
-    by_name: Mapping[str, st.SearchStrategy[Any]] = _NOTHING,
-    *,
-    flexible: bool | None = None,
-) -> st.SearchStrategy[Any]:
+def values(message_type: Any, version: int, by_name: ByName = ()) -> st.SearchStrategy[Any]:
     """Draw a message that `version` can carry. `by_name` restricts single fields."""
-    if flexible is None:
-        flexible = message_type.SCHEMA.is_flexible(version)
+    return _values(message_type, version, by_name, message_type.SCHEMA.is_flexible(version))
+
+
+@cache  # because Hypothesis spends more time on a new strategy than on drawing from it
+def _values(
+    message_type: Any, version: int, by_name: ByName, flexible: bool
+) -> st.SearchStrategy[Any]:
     chosen: dict[str, st.SearchStrategy[Any]] = {}
+    restricted = dict(by_name)
     for declared in fields(message_type):
         rules = rules_of(declared)
-        if declared.name in by_name:
-            chosen[declared.name] = by_name[declared.name]
+        if declared.name in restricted and rules.is_in(version):
+            chosen[declared.name] = restricted[declared.name]
         elif declared.name == "unknown_tags":
             chosen[declared.name] = _unknown_tags() if flexible else st.just(())
         elif rules.is_in(version):
             nullable = version >= rules.nullable_since
             hint = _hints(message_type)[declared.name]
             chosen[declared.name] = _values_of(hint, version, by_name, flexible, nullable)
-        if declared.name in by_name and not rules.is_in(version):
-            del chosen[declared.name]
     return st.builds(message_type, **chosen)
 
 
 def _values_of(
     hint: Any,
     version: int,
-    by_name: Mapping[str, st.SearchStrategy[Any]],
+    by_name: ByName,
     flexible: bool,
     nullable: bool = False,
 ) -> st.SearchStrategy[Any]:
@@ -112,7 +112,7 @@ def _values_of(
         element = _values_of(get_args(hint)[0], version, by_name, flexible)
         return st.lists(element, max_size=3).map(tuple)
     if issubclass(hint, Struct):
-        return values(hint, version, by_name, flexible=flexible)
+        return _values(hint, version, by_name, flexible)
     return {
         bool: st.booleans(),
         str: st.text(max_size=12),
@@ -127,7 +127,7 @@ def _unknown_tags() -> st.SearchStrategy[tuple[tuple[int, bytes], ...]]:
     return found.map(lambda tagged: tuple(sorted(tagged.items())))
 
 
-def sample(message_type: type[Any], version: int, *, flexible: bool | None = None) -> Any:
+def sample(message_type: Any, version: int, *, flexible: bool | None = None) -> Any:
     """A message in which no field of `version` is empty, null or default."""
     if flexible is None:
         flexible = message_type.SCHEMA.is_flexible(version)

@@ -30,20 +30,22 @@ _EMBEDDED = {
 
 _ERROR_CODES = st.sampled_from([code.value for code in ErrorCode])
 
-TAME: dict[str, st.SearchStrategy[Any]] = {
-    "unknown_tags": st.just(()),
-    "error_code": _ERROR_CODES,
-    "partition_error_code": _ERROR_CODES,
-    "throttle_time_ms": _MILLISECONDS,
-    "timeout_ms": _MILLISECONDS,
-    "max_wait_ms": _MILLISECONDS,
-    "session_timeout_ms": _MILLISECONDS,
-    "session_lifetime_ms": _MILLISECONDS,
-    "rebalance_timeout_ms": _MILLISECONDS,
-    "heartbeat_interval_ms": _MILLISECONDS,
-    "retention_time_ms": _MILLISECONDS,
-    "log_append_time_ms": _MILLISECONDS,
-}
+TAME = tuple(
+    {
+        "unknown_tags": st.just(()),
+        "error_code": _ERROR_CODES,
+        "partition_error_code": _ERROR_CODES,
+        "throttle_time_ms": _MILLISECONDS,
+        "timeout_ms": _MILLISECONDS,
+        "max_wait_ms": _MILLISECONDS,
+        "session_timeout_ms": _MILLISECONDS,
+        "session_lifetime_ms": _MILLISECONDS,
+        "rebalance_timeout_ms": _MILLISECONDS,
+        "heartbeat_interval_ms": _MILLISECONDS,
+        "retention_time_ms": _MILLISECONDS,
+        "log_append_time_ms": _MILLISECONDS,
+    }.items()
+)
 """Strategies for fields in which kio is narrower than the wire."""
 
 
