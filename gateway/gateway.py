@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from uuid import uuid4
 
 import structlog
 import trio
@@ -106,7 +105,7 @@ async def run_gateway(
             rules = HostingRules(
                 config=groups,
                 standing=StandingRules(
-                    gateway=Gateway(log_id=state_log.id, run_id=uuid4().hex),
+                    gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
                     longest_session_ms=groups.longest_session_ms,
                     forward_patterns=config.forward_patterns,
                 ),

@@ -65,7 +65,7 @@ class Lost:
     by_somebody_else: bool = False
     """Another member is in the group, and has no protocol in common with the anchor."""
     is_replaced: bool = False
-    """Replaced by a gateway with the same state log, or by a late request of our own."""
+    """Replaced by another process with the same state log, or by a late request of our own."""
     is_unanswered: bool = False
     """The coordinator gave no usable answer, or has moved."""
 
@@ -95,8 +95,6 @@ class Anchor:
         """Whether the anchor ended because another member holds the group."""
         self.wants_look = False
         """Whether it waits for a look at the cluster."""
-        self.was_replaced = False
-        """Whether another gateway with our state log has replaced it."""
         self.sent = 0
         """Counts the requests that confirm the anchor when they are answered."""
         self.confirmed = 0
@@ -220,7 +218,7 @@ class Anchor:
         self.wants_look = False
         match mode:
             case Mode.HOSTED:
-                self._must_look = self.was_replaced = False
+                self._must_look = False
             case Mode.UNKNOWN:
                 self._back_off(now_ms)
             case _:
@@ -287,9 +285,7 @@ class Anchor:
         which an old broker does not persist. The second one, under the new id, starts a generation
         that the coordinator persists.
         """
-        protocol = JoinGroupProtocol(
-            name=self._gateway.log_id, metadata=self._gateway.run_id.encode()
-        )
+        protocol = JoinGroupProtocol(name=self._gateway.log_id, metadata=self._gateway.metadata)
         message = JoinGroupRequest(
             group_id=self._group_id,
             session_timeout_ms=self._session_timeout_ms,
@@ -434,7 +430,7 @@ class Anchor:
         if self.phase is not AnchorPhase.ABSENT:
             self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
         self._room.give_back(self._group_id)
-        self.is_here = self._is_dropped = self._must_look = self.was_replaced = False
+        self.is_here = self._is_dropped = self._must_look = False
         self._reported = None
 
     def _lost_over(self, api: str, error_code: int, now_ms: int) -> bool:
@@ -453,7 +449,6 @@ class Anchor:
         else:
             self.why = f"the anchor rejoins: {lost.why}"
         self._must_look |= lost.by_somebody_else or lost.is_replaced
-        self.was_replaced |= lost.is_replaced
         if self._reported != lost.why:
             self._log("anchor_lost", level="warning", reason=lost.why)
         self._reported = lost.why

@@ -652,8 +652,6 @@ class HostedGroup:
         self._look()
 
     def _look(self) -> None:
-        if self.anchor.was_replaced:
-            self.standing.note_replaced()
         if not self._is_looking:
             self._is_looking, self._is_look_of_anchor = True, self.anchor.wants_look
             self._effects.append(Look())

@@ -1,5 +1,6 @@
 """The identity of an anchor: how the cluster, this gateway and other gateways recognise it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,8 +30,13 @@ class Gateway:
 
     log_id: str
     """The protocol name, so that gateways with different state logs have none in common."""
-    run_id: str
-    """The protocol metadata, which distinguishes processes with the same state log."""
+    run_id: int
+    """Distinguishes processes with the same state log, and grows from one to the next."""
+
+    @property
+    def metadata(self) -> bytes:
+        """The protocol metadata, which names the process."""
+        return b"run %d" % self.run_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,13 @@ class AnchorIds:
 
 NO_IDS = AnchorIds(member_id="", generation=-1)
 """Stands for the ids where no anchor is needed."""
+
+
+def run_of(metadata: bytes) -> int | None:
+    """The run id of the anchor with this protocol metadata. None while an anchor joins, or if an
+    earlier version of groupferry joined it."""
+    found = re.fullmatch(rb"run ([0-9]{1,19})", metadata)
+    return int(found[1]) if found else None
 
 
 def may_hold(versions: Mapping[int, tuple[int, int]]) -> bool:

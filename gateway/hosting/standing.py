@@ -14,7 +14,7 @@ from gateway.events.group_events import GroupForwarded
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
-from gateway.hosting.identity import PROTOCOL_TYPE, Gateway
+from gateway.hosting.identity import PROTOCOL_TYPE, Gateway, run_of
 from gateway.hosting.states import Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribedGroup
@@ -128,7 +128,6 @@ class Standing:
     seen_ms: int | None = None
     """When the cluster last said who is in the group."""
     outbox: list[Log | TellNow] = field(default_factory=list)
-    _was_replaced: bool = False
     _others_gone_ms: int = 0
     _reported: str = ""
 
@@ -190,22 +189,21 @@ class Standing:
             self.outbox.append(TellNow(GroupForwarded(reason=why)))
         return self._move(Verdict(Mode.FORWARDED, why), now_ms)
 
-    def note_replaced(self) -> None:
-        """Note that another gateway with our state log has replaced our anchor.
-
-        Until the group is free again, an anchor with our state log belongs to that gateway, not to
-        an earlier run of this one.
-        """
-        self._was_replaced = True
-
     def is_ours(self, group: DescribedGroup) -> bool:
-        """Whether the group's only member in the cluster is an anchor with our state log."""
+        """Whether the group's only member in the cluster is an anchor with our state log, of this
+        process or an earlier one."""
         return (
             group.protocol_type == PROTOCOL_TYPE
             and group.protocol_data == self.rules.gateway.log_id
             and len(group.members) == 1
-            and not self._was_replaced
+            and not self._is_successors(group)
         )
+
+    def _is_successors(self, anchored: DescribedGroup) -> bool:
+        """Whether a process that opened our state log after this one joined the anchor. An earlier
+        one may also have done so just now: its request was on the way when it was killed."""
+        run_id = run_of(anchored.members[0].member_metadata)
+        return run_id is not None and run_id > self.rules.gateway.run_id
 
     def take(self, found: Found, now_ms: int) -> Verdict:
         """The verdict on what a look has found."""
@@ -218,7 +216,6 @@ class Standing:
             case NoAnswer(why):
                 return self._unknown(why, now_ms)
             case Nobody():
-                self._was_replaced = False
                 return self._left_alone(now_ms)
             case Occupants(anchored=DescribedGroup() as group):
                 return self._anchored(group, now_ms)
@@ -260,7 +257,7 @@ class Standing:
         return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
 
     def _anchored(self, group: DescribedGroup, now_ms: int) -> Verdict:
-        """Decide for a group that an anchor holds: ours, one of an earlier run, or another
+        """Decide for a group that an anchor holds: ours, an earlier process's, or another
         gateway's.
 
         While an anchor rejoins, the group does not show its state log. Our own join then finds out.
@@ -269,14 +266,8 @@ class Standing:
         has_our_log = group.protocol_data in ("", gateway.log_id)
         if len(group.members) > 1:
             why = f"more than one gateway is in the group: {_whereabouts(group)}"
-        elif group.members[0].member_metadata == gateway.run_id.encode():
-            self._was_replaced = False
+        elif has_our_log and not self._is_successors(group):
             return self._free(now_ms, has_anchor=True)
-        elif has_our_log and not self._was_replaced:
-            return self._free(now_ms, has_anchor=True)
-        elif not group.protocol_data:
-            why = "another gateway is about to take the group"
-            return self._move(Verdict(Mode.UNKNOWN, why), now_ms)
         elif has_our_log:
             why = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
         else:

@@ -238,31 +238,34 @@ class Cluster:
             if self.lost_answer_rate and world.chance(self.lost_answer_rate):
                 world.counts["commits without an answer"] += 1
                 world.after(at_ms, answered, commit, None)
-                for lost in commits[number:]:
-                    self._lose(lost, at_ms)
+                self._lose(commits[number:], at_ms)
                 return
             world.after(at_ms, self._arrive, commit, answered)
 
-    def _lose(self, commit: Commit, at_ms: int) -> None:
-        self._on_the_way[commit] = None
-        if not self.holds_anchors:
-            return  # `hold` says when it arrives
-        if self._world.chance(0.2):
-            self._end(commit)
-        else:
-            delay_ms = at_ms + self._world.between(0, LATE_MS_MAX)
-            self._world.after(delay_ms, self._arrive, commit, _ignored)
+    def _lose(self, commits: Sequence[Commit], at_ms: int) -> None:
+        self._on_the_way.update(dict.fromkeys(commits))
+        if self.holds_anchors:  # otherwise `hold` says when they arrive
+            self._arrive_later(commits, at_ms, at_ms + LATE_MS_MAX, never=0.2)
 
-    def hold(self, commit: Commit, hold_ms: int) -> None:
-        """Store a commit without an answer within this time or never. The engine waits for that
-        where no anchor's ids end it."""
-        if commit.is_held:
-            return
-        commit.is_held = True
-        if self._world.chance(0.3):
-            self._end(commit)
-        else:
-            self._world.after(self._world.between(0, hold_ms - 1), self._arrive, commit, _ignored)
+    def hold(self, commits: Sequence[Commit], hold_ms: int) -> None:
+        """Store commits without an answer within this time or never. The engine waits for that
+        where no anchor's ids end them."""
+        held = [commit for commit in commits if not commit.is_held]
+        for commit in held:
+            commit.is_held = True
+        self._arrive_later(held, 0, hold_ms - 1, never=0.3)
+
+    def _arrive_later(
+        self, commits: Sequence[Commit], from_ms: int, to_ms: int, *, never: float
+    ) -> None:
+        """Each arrives or is lost, in the order of their connection."""
+        world = self._world
+        delays_ms = sorted(world.between(from_ms, to_ms) for _ in commits)
+        for commit, delay_ms in zip(commits, delays_ms, strict=True):
+            if world.chance(never):
+                self._end(commit)
+            else:
+                world.after(delay_ms, self._arrive, commit, _ignored)
 
     def fence_commits(self) -> None:
         """Store or discard every commit on its way now, because the gateway that sent them is gone

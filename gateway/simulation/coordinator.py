@@ -107,8 +107,9 @@ class FakeCoordinator:
             return Nobody()
         if group.protocol_type != PROTOCOL_TYPE:
             return Occupants(group.protocol_type, (group.member_id,), group.protocol)
-        run_id = group.metadata.decode()
-        return anchored(group.protocol, run_id, group_id=group_id, is_stable=group.is_synced)
+        return anchored(
+            group.protocol, group.metadata, group_id=group_id, is_stable=group.is_synced
+        )
 
     def _join(self, group: FakeGroup, request: JoinGroupRequest) -> JoinGroupResponse:
         group.joins += 1
@@ -183,19 +184,24 @@ def _checked_commit(
 
 
 def anchored(
-    log_id: str, run_id: str, *, group_id: str, others: tuple[str, ...] = (), is_stable: bool = True
+    log_id: str,
+    metadata: bytes,
+    *,
+    group_id: str,
+    others: tuple[bytes, ...] = (),
+    is_stable: bool = True,
 ) -> Occupants:
     """What a look finds in a group with an anchor, or with several."""
     members = tuple(
         DescribedGroupMember(
-            member_id=f"groupferry-{each}",
+            member_id=f"groupferry-{each.decode()}",
             group_instance_id="groupferry",
             client_id="groupferry",
             client_host="/10.0.0.7",
-            member_metadata=each.encode() if is_stable else b"",
+            member_metadata=each if is_stable else b"",
             member_assignment=b"",
         )
-        for each in (run_id, *others)
+        for each in (metadata, *others)
     )
     group = DescribedGroup(
         group_id=group_id,

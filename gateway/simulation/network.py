@@ -172,8 +172,8 @@ class Connection:
     def _hold(self, commits: Sequence[CommitOnTheWay]) -> None:
         """Where no anchor ends commits without an answer, time does."""
         cluster = self._network.cluster
-        for commit in () if cluster.holds_anchors else commits:
-            cluster.hold(commit, self._network.hold_ms)
+        if not cluster.holds_anchors:
+            cluster.hold(commits, self._network.hold_ms)
 
     def _arrive_late(self, ask: Ask) -> None:
         if not ask.has_arrived and not self._network.is_calm:

@@ -156,7 +156,7 @@ class Process:
         self.rules = HostingRules(
             config=config,
             standing=StandingRules(
-                gateway=Gateway(log_id=LOG_ID, run_id=f"run-{number}"),
+                gateway=Gateway(log_id=LOG_ID, run_id=number),
                 longest_session_ms=LONGEST_SESSION_MS,
             ),
             can_anchor=around.cluster.holds_anchors,

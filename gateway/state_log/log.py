@@ -42,6 +42,11 @@ class StateLog(Protocol):
         ...
 
     @property
+    def run_id(self) -> int:
+        """Greater each time that a gateway opens the log."""
+        ...
+
+    @property
     def outlives_process(self) -> bool:
         """Whether the log survives the end of the gateway."""
         ...

@@ -13,6 +13,7 @@ class MemoryLog:
 
     outlives_process = False
     may_answer = True
+    run_id = 0
 
     def __init__(self) -> None:
         self.id = uuid4().hex

@@ -47,6 +47,8 @@ class SqliteLog:
 
     def __init__(self, writer: SqliteWriter, records: CompactedLog) -> None:
         self.id = writer.head.log_id
+        self.run_id = writer.head.transactions
+        """Opening the file is a transaction."""
         self._writer = writer
         self._records = records
         self._waiting: list[_Waiting] = []

@@ -25,8 +25,8 @@ class AnchorStage:
         """Whether the group has members here."""
         self.mode = Mode.HOSTED
         """What a look finds."""
-        self.looks: list[bool] = []
-        """For each look, whether the anchor had been replaced."""
+        self.looks = 0
+        """How often the anchor asked for a look."""
         self.is_holding = False
         """Whether answers are held back."""
         self.asked: list[tuple[int, AskCoordinator]] = []
@@ -55,7 +55,7 @@ class AnchorStage:
             if self.is_holding:
                 return
             if self.anchor.wants_look:
-                self.looks.append(self.anchor.was_replaced)
+                self.looks += 1
                 self.anchor.looked(self.mode, self.now_ms)
             elif not self._answer():
                 return

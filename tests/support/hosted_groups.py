@@ -234,7 +234,7 @@ def make_groups(
     rules = HostingRules(
         config=config,
         standing=StandingRules(
-            gateway=Gateway(log_id=log.id, run_id="run"),
+            gateway=Gateway(log_id=log.id, run_id=1),
             longest_session_ms=config.longest_session_ms,
         ),
         can_anchor=False,

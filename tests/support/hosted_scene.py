@@ -101,7 +101,7 @@ from tests.support.group_values import (
 )
 
 GROUP = "orders"
-OURS = Gateway(log_id="log-1", run_id="run-1")
+OURS = Gateway(log_id="log-1", run_id=1)
 anchored = partial(coordinator.anchored, group_id=GROUP)
 """What a look finds in the group with an anchor, or with several."""
 LOOPS_MAX = 1_000

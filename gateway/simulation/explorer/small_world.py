@@ -599,7 +599,7 @@ def _failure(effect: Effect, damage: Damage) -> Input:
 
 def new_machine(shape: Shape, run: int, now_ms: int) -> HostedGroup:
     """The machine of another process."""
-    gateway = Gateway(log_id=LOG_ID, run_id=f"run-{run}")
+    gateway = Gateway(log_id=LOG_ID, run_id=run)
     rules = HostingRules(
         config=shape.config,
         standing=StandingRules(gateway=gateway, longest_session_ms=SESSION_TIMEOUT_MS),

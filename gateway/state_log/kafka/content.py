@@ -32,6 +32,8 @@ class Content:
 
     log_id: str | None = None
     owner: LogOwnerValue | None = None
+    owner_offset: int = -1
+    """The offset of the record that names the owner."""
     groups: CompactedLog = field(default_factory=CompactedLog)
     ignored: dict[int, str] = field(default_factory=dict)
     """The offsets of records that this version does not know, and why."""
@@ -83,6 +85,8 @@ def content_of(entries: Iterable[StoredEntry]) -> Content:
             continue
         try:
             _put(content, record_type, key, Entry(key_bytes, value_bytes))
+            if key_bytes == LOG_OWNER_KEY:
+                content.owner_offset = offset
         except WireError as error:
             why = f"the record at offset {offset} of the state log cannot be read: {error}"
             if isinstance(key, LogKey):

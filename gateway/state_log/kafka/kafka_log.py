@@ -101,6 +101,7 @@ class KafkaLog:
         self, upstream: Sequence[Address], topic: str, access: Access = PLAIN_ACCESS
     ) -> None:
         self.id = ""
+        self.run_id = -1
         self._topic = topic
         self._config = client_config(upstream, CLIENT_ID, access)
         self._owner = LogOwnerValue(
@@ -169,6 +170,8 @@ class KafkaLog:
         await self._in_thread(self._claim)
         taken = await self._take_now()
         self.id = taken.content.log_id or ""
+        # The last claim wins, so the next owner's is behind ours.
+        self.run_id = taken.content.owner_offset
         task_status.started()
         while True:
             try:

@@ -63,7 +63,7 @@ def test_a_group_with_members_in_the_cluster_is_left_to_it(on: HostedScene) -> N
 
 def test_a_group_of_another_gateway_is_refused(on: HostedScene) -> None:
     """The reason names it. Admin tools ask the cluster."""
-    on.found = anchored("log-2", "run-2")
+    on.found = anchored("log-2", b"run 2")
     call = on.native("n")
     assert situation_of(call) is Situation.ELSEWHERE
     assert isinstance(call.answer, Refused)
@@ -401,11 +401,23 @@ def test_members_are_fenced_when_another_member_holds_the_group(live: HostedScen
 def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None:
     """If two gateways took it in turn, both would grant partitions."""
     live.in_cluster.member_id = "groupferry-newer"
-    live.in_cluster.metadata = b"run-2"
+    live.in_cluster.metadata = b"run 2"
     live.wait(10_000)
     assert not live.group.is_live
     assert live.in_cluster.member_id == "groupferry-newer"
     assert situation_of(live.native("n")) is Situation.ELSEWHERE
+
+
+def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedScene) -> None:
+    """The broker handles it after this gateway has taken its place. Nobody speaks for that member,
+    so the members would otherwise be without a group until its session ends."""
+    live.in_cluster.member_id = "groupferry-late"
+    live.in_cluster.metadata = b"run 0"
+    live.wait(10_000)
+    assert live.group.is_live
+    assert live.in_cluster.member_id != "groupferry-late"
+    assert live.told("group_taken") == []
+    assert live.native("n", 2).answer
 
 
 def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> None:
@@ -418,7 +430,7 @@ def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> No
     joining = on.native("n")
     assert on.waits(Look) == 1
     seen = on.coordinator.look(on.group.group_id)
-    on.in_cluster.member_id, on.in_cluster.metadata = "groupferry-newer", b"run-2"
+    on.in_cluster.member_id, on.in_cluster.metadata = "groupferry-newer", b"run 2"
     on.wait(3_000)
     assert on.group.anchor.wants_look
     on.take(Look)

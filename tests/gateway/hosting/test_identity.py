@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.hosting.identity import may_hold
+from gateway.hosting.identity import Gateway, may_hold, run_of
 from kafka_codecs.apis import ApiKey
 
 KAFKA_2_3: dict[int, tuple[int, int]] = {
@@ -26,3 +26,14 @@ def test_an_older_broker_cannot_fence_a_predecessor(key: int) -> None:
     least, most = KAFKA_2_3[key]
     assert not may_hold({**KAFKA_2_3, key: (least, most - 1)})
     assert not may_hold({other: KAFKA_2_3[other] for other in KAFKA_2_3 if other != key})
+
+
+def test_an_anchor_names_its_process() -> None:
+    """A later process recognises it."""
+    assert run_of(Gateway(log_id="log", run_id=17).metadata) == 17
+
+
+@pytest.mark.parametrize("metadata", [b"", b"17", b"run ", b"run -1", b"run 1\n", b"run 1e3"])
+def test_other_metadata_names_no_process(metadata: bytes) -> None:
+    """An anchor that joins has none, and those of earlier versions have random ones."""
+    assert run_of(metadata) is None

@@ -1,5 +1,6 @@
 """The simulated cluster."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -114,13 +115,31 @@ def test_without_anchors_a_lost_commit_is_stored_in_time_or_never() -> None:
         cluster, told = cluster_of(world, holds_anchors=False)
         cluster.lost_answer_rate = 1.0
         lost = replace(commit(cluster), ids=None)
-        cluster.send([lost], lambda each, _code, cluster=cluster: cluster.hold(each, 500))  # type: ignore[misc]
+        cluster.send([lost], lambda each, _code, cluster=cluster: cluster.hold([each], 500))  # type: ignore[misc]
         world.run_until(world.now_ms + cluster.delay_ms_max + 500)
         seen = len(told)
         world.run_until(world.now_ms + 10_000)
         assert len(told) == seen
         stored += seen
     assert 0 < stored < 40
+
+
+def test_commits_without_an_answer_arrive_in_the_order_of_their_connection() -> None:
+    """Each may be lost."""
+    for seed, holds_anchors in itertools.product(range(40), (True, False)):
+        world = World(seed)
+        cluster, _told = cluster_of(world, holds_anchors=holds_anchors)
+        arrived: list[int] = []
+        cluster._store = lambda _who, _partition, position, into=arrived: into.append(position)  # type: ignore[method-assign, misc]
+        commits = [commit(cluster) for _ in range(4)]
+        for number, each in enumerate(commits):
+            each.positions = dict.fromkeys(each.positions, number)
+        cluster.lost_answer_rate = 1.0
+        cluster.send(commits, lambda _commit, _code: None)
+        if not holds_anchors:
+            cluster.hold(commits, 500)
+        world.run_until(world.now_ms + 2 * LATE_MS_MAX)
+        assert arrived == sorted(arrived)
 
 
 def test_no_commit_is_stored_after_the_fence() -> None:

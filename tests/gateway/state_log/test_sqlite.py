@@ -38,6 +38,16 @@ async def test_appended_records_survive_a_restart(tmp_path: Path) -> None:
         assert set(await log.group_ids()) == {GROUP}
 
 
+async def test_each_opening_has_a_greater_run_id(tmp_path: Path) -> None:
+    """A gateway recognises the anchors of earlier ones, whether those wrote anything or not."""
+    run_ids = []
+    for batch in ([epoch(1)], [], []):
+        async with open_sqlite_log(tmp_path) as log:
+            run_ids.append(log.run_id)
+            await log.append(GROUP, batch)
+    assert run_ids == sorted(set(run_ids))
+
+
 async def test_it_has_the_content_of_every_log(tmp_path: Path) -> None:
     """Replaced and deleted records are gone, even within one batch."""
     expected = CompactedLog()

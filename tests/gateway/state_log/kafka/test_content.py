@@ -28,7 +28,7 @@ def test_the_last_claim_names_the_owner() -> None:
         LogOwnerValue(owner_id=name, host="h", process_id=1, since=2) for name in ("one", "two")
     )
     content = content_of(stored(owner_entry(first), id_entry("log"), owner_entry(second)))
-    assert (content.log_id, content.owner) == ("log", second)
+    assert (content.log_id, content.owner, content.owner_offset) == ("log", second, 2)
     assert (content_of([]).log_id, content_of([]).owner) == (None, None)
 
 
