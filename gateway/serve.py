@@ -190,6 +190,7 @@ async def _run_settings(
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
         limits=Limits(
+            permission_lifetime_s=settings.permission_lifetime_ms / 1000,
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_address
             or max(1, settings.max_connections // 2),

@@ -305,6 +305,11 @@ class Settings(BaseSettings):
         description="how long a broker may take to accept a connection and to answer members;"
         " their heartbeats wait behind, so keep it below every session timeout",
     )
+    permission_lifetime_ms: _Milliseconds = Field(
+        120_000,
+        description="how long a client's permission counts after the cluster has confirmed it, and"
+        " so how long a permission that is taken away may still count",
+    )
     anchor_linger_ms: _Milliseconds = Field(
         60_000,
         description="how long the gateway holds a group in the cluster after its last member",

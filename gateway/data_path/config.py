@@ -7,6 +7,7 @@ from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.transport.certificates import TlsContext
 
 BROKER_TIMEOUT_S = 3.0
+PERMISSION_LIFETIME_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class Limits:
     for. Their next heartbeats queue behind, and a session may be as short as 6 s. A hanging process
     still accepts connections, so a broker that exceeds the limit while connecting counts as
     away."""
+    permission_lifetime_s: float = PERMISSION_LIFETIME_S
+    """How long a permission counts after the cluster has confirmed it."""
     linger_timeout_s: float = 5.0
     """How long a connection stays open for outstanding answers after its client has stopped
     sending, and for a half-sent request after the gateway stops."""

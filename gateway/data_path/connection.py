@@ -31,6 +31,7 @@ from gateway.data_path.errors import (
 )
 from gateway.data_path.fetch_away import nothing_fetched
 from gateway.data_path.fetch_held import held_fetch
+from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.not_kafka import what_instead
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
@@ -105,6 +106,8 @@ class ConnectionContext:
     """The remembered answer to a Metadata request while no broker answers."""
     buffers: BufferPool
     pipes: PipePool
+    anonymous_grants: Grants
+    """What the cluster has lately allowed clients without credentials."""
     private_names: PrivateNames = NOTHING_PRIVATE
     """The topics and transactional ids that clients may not use."""
     clients_authenticate: bool = False
@@ -137,6 +140,7 @@ class ClientConnection:
         self._upstream: Upstream
         self._tasks: trio.Nursery
         self._authentication: Authentication | None = None
+        self._grants = context.anonymous_grants
         self._offered: Versions = {}
         self._reading = trio.CancelScope()
         self._state = ClientState.SERVING
@@ -154,8 +158,10 @@ class ClientConnection:
                     make_source=self._shared.make_source,
                 )
                 if self._shared.clients_authenticate:
-                    timeout_s = self._shared.limits.handshake_timeout_s
+                    limits = self._shared.limits
+                    timeout_s = limits.handshake_timeout_s
                     self._authentication = Authentication(self._upstream, timeout_s=timeout_s)
+                    self._grants = Grants(limits.permission_lifetime_s)
                 with self._reading:
                     try:
                         await self._read_requests()
@@ -585,6 +591,7 @@ class ClientConnection:
             client_host=self._client_host,
             upstream=self._upstream,
             node_id=self._upstream.node_id,
+            grants=self._grants,
         )
 
     async def _hold_request(self, size: int) -> tuple[RequestHeader, Struct]:

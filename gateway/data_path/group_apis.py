@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.data_path.grants import Grants
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
@@ -24,6 +25,8 @@ class GroupRequest:
     """The client's own upstream connection; valid until the request is answered."""
     node_id: int
     """The broker that the listener represents."""
+    grants: Grants
+    """What the cluster has lately allowed the client."""
 
 
 class GroupApis(Protocol):

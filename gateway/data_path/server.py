@@ -16,6 +16,7 @@ from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection, ConnectionContext
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
+from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
@@ -62,6 +63,7 @@ async def serve(
         recall_metadata=cluster.recall,
         private_names=private_names,
         clients_authenticate=config.clients_authenticate,
+        anonymous_grants=Grants(config.limits.permission_lifetime_s, OF_THE_ANONYMOUS_MAX),
         buffers=BufferPool(),
         pipes=pipes,
     )

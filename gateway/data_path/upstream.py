@@ -35,6 +35,7 @@ once would fill the connection."""
 _PROMPT = frozenset(
     {
         ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
         ApiKey.OFFSET_COMMIT,
         ApiKey.OFFSET_FETCH,
         ApiKey.TXN_OFFSET_COMMIT,

@@ -4,7 +4,7 @@ The engines answer for hosted groups, classic or consumer. The cluster answers f
 on the client's own connection.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -15,6 +15,7 @@ from coordinator.interface.replies import GroupView, MemberView
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
@@ -22,6 +23,7 @@ from gateway.hosting.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.requests.answer_room import TOO_LONG, AnswerRoom
+from gateway.requests.authorization import refused_names
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import forward, highest_version
 from gateway.state_log.log import StateLogError
@@ -81,6 +83,18 @@ class _Shown(Generic[_G]):
     live: set[str] = field(default_factory=set)
     """Groups with members in this gateway."""
     refused: dict[str, tuple[ErrorCode, str]] = field(default_factory=dict)
+
+    async def withhold(self, request: GroupRequest) -> None:
+        """Refuse the groups that the client may not describe, or may not while nobody can tell."""
+        code, why = ErrorCode.GROUP_AUTHORIZATION_FAILED, ""
+        try:
+            withheld: Collection[str] = await refused_names(request, Resource.GROUP, self.known)
+        except UpstreamLost:
+            withheld = tuple(self.known)
+            code, why = code_for(Situation.BROKER_AWAY, GroupApi.ADMIN), "the broker is away"
+        for group_id in withheld:
+            del self.known[group_id]
+            self.refused[group_id] = code, why
 
     def not_live(self, group_ids: Iterable[str]) -> tuple[str, ...]:
         """Groups without members here; they may have members in the cluster."""
@@ -145,6 +159,7 @@ class AdminApis:
     ) -> list[DescribedGroup]:
         version = request.header.api_version
         shown = await self._show(wanted, lambda view, _: self._classic_view(view, version), room)
+        await shown.withhold(request)
         others = shown.not_live(wanted)
         groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
@@ -194,6 +209,12 @@ class AdminApis:
         room: AnswerRoom,
     ) -> list[described.DescribedGroup]:
         shown = await self._show(wanted, _consumer_view, room)
+        await shown.withhold(request)
+        topics = {name for group in shown.known.values() for name in _topics_of(group)}
+        if hidden := await refused_names(request, Resource.TOPIC, topics):
+            for group_id, group in shown.known.items():
+                if not hidden.isdisjoint(_topics_of(group)):
+                    shown.known[group_id] = _with_hidden_topics(group_id)
         others = shown.not_live(wanted)
         groups = {group_id: _no_consumer_group(group_id) for group_id in others}
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
@@ -226,6 +247,7 @@ class AdminApis:
             ours = await self._groups.group_ids()
             unlisted = [each for each in ours if each not in listed]
             only_here = await self._only_here(unlisted, request.node_id)
+            only_here -= await refused_names(request, Resource.GROUP, only_here)
             for group_id in ours:
                 await trio.lowlevel.checkpoint()  # the list may have thousands of groups
                 theirs = listed.get(group_id)
@@ -264,22 +286,26 @@ class AdminApis:
     ) -> list[DeletableGroupResult]:
         verdicts = await self._groups.verdicts(wanted)
         results: dict[str, DeletableGroupResult] = {}
-        known = set()
+        known, here = set(), set()
         for group_id in wanted:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:
-                is_known = await self._groups.knows(group_id)
-            except StateLogError:
-                code, why = UNREAD
-            else:
-                if is_known:
+                if await self._groups.knows(group_id):
                     known.add(group_id)
-                verdict = verdicts[group_id]
+            except StateLogError:
+                results[group_id] = _not_deleted(group_id, *UNREAD)
+                continue
+            if group_id in known or verdicts[group_id].has_anchor or self._groups.is_held(group_id):
+                here.add(group_id)
+        for group_id in await refused_names(request, Resource.GROUP, here):
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            results[group_id] = _not_deleted(group_id, code, None)
+        for group_id in wanted:
+            if group_id not in results:
+                verdict, is_known = verdicts[group_id], group_id in known
                 code, why = await self._delete_here(group_id, verdict, is_known=is_known)
-            if code:
-                results[group_id] = DeletableGroupResult(
-                    group_id=group_id, error_code=code, error_message=why
-                )
+                if code:
+                    results[group_id] = _not_deleted(group_id, code, why)
         deletable = tuple(each for each in wanted if each not in results)
         if deletable:
             asked = DeleteGroupsRequest(groups_names=deletable)
@@ -396,6 +422,10 @@ class AdminApis:
         return frozenset(each for each in homeless if nodes.get(each, node_id) == node_id)
 
 
+def _not_deleted(group_id: str, code: ErrorCode, why: str | None) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=why)
+
+
 def _is_dead(group: DescribedGroup) -> bool:
     return group.group_state == "Dead"
 
@@ -463,6 +493,23 @@ def _consumer_view(view: GroupView, topics: Topics) -> described.DescribedGroup:
         assignment_epoch=view.assignment_epoch,
         assignor_name=view.assignor,
         members=tuple(_consumer_member(member, topics) for member in view.members),
+    )
+
+
+def _topics_of(group: described.DescribedGroup) -> set[str]:
+    return {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+
+
+def _with_hidden_topics(group_id: str) -> described.DescribedGroup:
+    return described.DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message="The group has topics that the client is not authorized to describe.",
     )
 
 

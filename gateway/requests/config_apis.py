@@ -5,7 +5,7 @@ for its own groups, on the client's own connection. One request may name both.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -22,12 +22,14 @@ from gateway.data_path.config_addresses import (
     altered_without_addresses,
     described_without_addresses,
 )
+from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.states import Mode
 from gateway.requests.admin_apis import UNREAD
 from gateway.requests.answer_room import TOO_LONG, AnswerRoom
+from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import forward, highest_version
 from gateway.state_log.log import StateLogError
 from kafka_codecs import alter_configs
@@ -141,7 +143,9 @@ class ConfigApis:
             return result
 
         why_nameless = "Group name must not be empty"
-        ours = await self._answer_hosted(message.resources, describe, _not_described, why_nameless)
+        ours = await self._answer_hosted(
+            request, message.resources, describe, _not_described, why_nameless
+        )
         others = tuple(each for each in message.resources if _key(each) not in ours)
         version = highest_version(request.upstream, ApiKey.DESCRIBE_CONFIGS)
         theirs: dict[_Key, DescribeConfigsResult] = {}
@@ -179,7 +183,7 @@ class ConfigApis:
             return _altered(resource, reply.error, reply.why)
 
         why_nameless = "Default group resources are not allowed."
-        ours = await self._answer_hosted(groups, alter, _altered, why_nameless)
+        ours = await self._answer_hosted(request, groups, alter, _altered, why_nameless)
         others = tuple(each for each in message.resources if _key(each) not in ours)
         theirs: dict[_Key, AlterConfigsResourceResponse] = {}
         if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
@@ -201,6 +205,7 @@ class ConfigApis:
 
     async def _answer_hosted(
         self,
+        request: GroupRequest,
         resources: Iterable[_R],
         answer: Callable[[_R], Awaitable[_T]],
         refused: Callable[[_R, ErrorCode, str], _T],
@@ -210,12 +215,16 @@ class ConfigApis:
         answered: dict[_Key, _T] = {}
         groups = {each.resource_name: each for each in resources if _is_group(each)}
         verdicts = await self._groups.verdicts(filter(None, groups))
+        hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
+        not_allowed = await refused_names(request, Resource.GROUP, hosted)
         for group_id, resource in groups.items():
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:
                 if not group_id:
                     raise GroupError(ErrorCode.INVALID_REQUEST, why_nameless)  # noqa: TRY301
                 verdict = verdicts[group_id]
+                if group_id in not_allowed:
+                    raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "")  # noqa: TRY301
                 if verdict.mode is Mode.UNKNOWN:
                     raise GroupRefused(Situation.HOLDER_UNKNOWN, verdict.why)  # noqa: TRY301
                 if verdict.mode is not Mode.HOSTED:
@@ -237,7 +246,7 @@ class ConfigApis:
         wanted = frozenset(message.resource_types)
         if request.header.api_version < FIRST_LIST_VERSION_WITH_TYPES:
             wanted = frozenset({ConfigResourceType.CLIENT_METRICS})
-        ours: Iterable[str] = ()
+        ours: Collection[str] = ()
         if not wanted or ConfigResourceType.GROUP in wanted:
             try:
                 ours = await self._groups.groups_with_configs()
@@ -245,6 +254,10 @@ class ConfigApis:
                 code, _why = UNREAD
                 return ListConfigResourcesResponse(error_code=code)
         theirs = await _listed_by_cluster(request, message, wanted)
+        version = highest_version(request.upstream, ApiKey.LIST_CONFIG_RESOURCES)
+        if version < FIRST_LIST_VERSION_WITH_TYPES:  # else the cluster has checked permissions
+            refused = await refused_names(request, Resource.GROUP, ours)
+            ours = [each for each in ours if each not in refused]
         of_groups = tuple(
             ConfigResource(resource_name=group_id, resource_type=ConfigResourceType.GROUP)
             for group_id in ours

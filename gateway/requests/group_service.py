@@ -19,6 +19,7 @@ from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.connection_members import ConnectionMembers
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.admin_apis import AdminApis
+from gateway.requests.authorization import is_known_to_be_allowed, why_refused
 from gateway.requests.commit_parts import joined
 from gateway.requests.commit_topic_ids import FIRST_VERSION_WITH_TOPIC_IDS, completed, named
 from gateway.requests.commits import CommitApis
@@ -85,12 +86,23 @@ class GroupService:
         Raises UpstreamLost if the broker is away and the api has no error to say so, or GroupFailed
         after a bug in the gateway; either closes the connection.
         """
-        if isinstance(request.message, MemberMessage):
-            answer = self._members.answer(request, request.message)
+        message = request.message
+        if isinstance(message, MemberMessage) and is_known_to_be_allowed(request, message):
+            answer = self._members.answer(request, message)
             if isinstance(answer, Struct):
                 return self._noted(request, answer)
             return self._later(request, answer)
-        return self._later(request, self._answer(request))
+        return self._later(request, self._checked(request))
+
+    async def _checked(self, request: GroupRequest) -> Struct:
+        """The answer, after the cluster has been asked what the client may do."""
+        if refused := await self._refused((request,)):
+            return refused[0]
+        message = request.message
+        if isinstance(message, MemberMessage):
+            answer = self._members.answer(request, message)
+            return answer if isinstance(answer, Struct) else await answer
+        return await self._answer(request)
 
     async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
         try:
@@ -99,13 +111,26 @@ class GroupService:
             return await self._answer_alone(request)
         return self._noted(request, answer)
 
+    async def _refused(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
+        """The answers to a client that may not send such requests about their one group; none if it
+        may. The other apis check each group that they answer for. Raises UpstreamLost."""
+        first = requests[0]
+        if not isinstance(first.message, GroupMessage):
+            return ()
+        code = await why_refused(first, first.message)
+        if not code:
+            return ()
+        version = first.header.api_version
+        return [refusal(cast(GroupMessage, each.message), version, code, "") for each in requests]
+
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The answers to OffsetCommits that arrived together. If all belong to one group, the
         cluster gets them without a wait in between."""
         if len({cast(OffsetCommitRequest, each.message).group_id for each in requests}) > 1:
-            return [await self._later(each, self._answer(each)) for each in requests]
+            return [await self._later(each, self._checked(each)) for each in requests]
         try:
-            answers = await self._commits.answer(requests)
+            refused = await self._refused(requests)
+            answers = refused or await self._commits.answer(requests)
         except UpstreamLost:
             answers = [None] * len(requests)
         return [

@@ -14,10 +14,12 @@ from coordinator.interface.events import OffsetDeleteReceived
 from coordinator.interface.replies import OffsetDeleteVerdict
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
+from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups, checked
 from gateway.hosting.answers import GroupApi, Situation, needs_lease
 from gateway.hosting.calls import Call, Forwarded, Refused
+from gateway.requests.authorization import refused_names
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, forward
 from gateway.requests.refusals import refused
@@ -49,6 +51,27 @@ class OffsetDeleteApi:
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
             return _refused(message, version, Situation.EMPTY_GROUP_ID)
+        names = [topic.name for topic in message.topics]
+        hidden = await refused_names(request, Resource.TOPIC, names)
+        if not hidden:
+            return await self._answer(request, message)
+
+        def is_hidden(name: str, _index: int) -> bool:
+            return name in hidden
+
+        refused_part = kept(message, is_hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        others = deletable(message, is_hidden)
+        if not others:
+            return OffsetDeleteResponse(topics=refused_part)
+        answer = await self._answer(request, replace(message, topics=others))
+        if answer.error_code:
+            return answer
+        return replace(answer, topics=(*refused_part, *answer.topics))
+
+    async def _answer(
+        self, request: GroupRequest, message: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse:
+        group_id, version = message.group_id, request.header.api_version
         names = tuple(topic.name for topic in message.topics)
         image = Topics()
 
@@ -88,7 +111,7 @@ class OffsetDeleteApi:
             return name in verdict.subscribed and exists(image, name, index)
 
         group_id = message.group_id
-        staying = kept(message, stays)
+        staying = kept(message, stays, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
         await trio.lowlevel.checkpoint()  # the request may name thousands of topics
         others = deletable(message, stays)
         if not others:
@@ -119,12 +142,11 @@ def deletable(request: OffsetDeleteRequest, stays: Wanted) -> tuple[Topic, ...]:
     return _filtered(request.topics, lambda name, index: not stays(name, index))
 
 
-def kept(request: OffsetDeleteRequest, stays: Wanted) -> tuple[OffsetDeleteResponseTopic, ...]:
-    """The answers for partitions that stay because their topic is subscribed."""
-    return tuple(
-        _with_code(topic, lambda _: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
-        for topic in _filtered(request.topics, stays)
-    )
+def kept(
+    request: OffsetDeleteRequest, stays: Wanted, code: ErrorCode
+) -> tuple[OffsetDeleteResponseTopic, ...]:
+    """The answers for the partitions that stay, with this code."""
+    return tuple(_with_code(topic, lambda _: code) for topic in _filtered(request.topics, stays))
 
 
 def answered_here(

@@ -13,6 +13,7 @@ from coordinator.interface.events import OffsetFetchReceived
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.cluster.embedded import is_embedded
+from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.offset_events import NO_MEMBER
@@ -22,6 +23,7 @@ from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.observers.connection_members import ConnectionMembers
 from gateway.observers.offset_reporter import OffsetReporter
+from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import highest_version
 from gateway.requests.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
@@ -88,10 +90,14 @@ class OffsetFetchApi:
         version = request.header.api_version
         unstable = _stability_error(request, message)
         verdicts = await self._groups.verdicts(each.group_id for each in groups if each.group_id)
+        hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
+        refused = await refused_names(request, Resource.GROUP, hosted)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []
         for group in groups:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
-            if group.group_id in contradictory:
+            if group.group_id in refused:
+                vetted.append(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            elif group.group_id in contradictory:
                 vetted.append(ErrorCode.INVALID_REQUEST)
             else:
                 verdict = verdicts.get(group.group_id)

@@ -107,6 +107,7 @@ def test_every_setting_can_be_set_in_every_source(
         "max_connections_per_address": "8",
         "max_groups": "10",
         "max_groups_per_address": "5",
+        "permission_lifetime_ms": "14",
         "anchor_linger_ms": "12",
         "broker_timeout_ms": "13",
         "drain_timeout_ms": "11",

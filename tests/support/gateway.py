@@ -9,7 +9,7 @@ import trio
 
 from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.config import PERMISSION_LIFETIME_S, DataPathConfig, Limits
 from gateway.events import gateway_events
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ConversionRefused, GroupForwarded
@@ -82,6 +82,7 @@ async def whole_gateway(
     anchor_linger_s: float = ANCHOR_LINGER_S,
     state_log: StateLog | None = None,
     security: Security = UNPROTECTED,
+    permission_lifetime_s: float = PERMISSION_LIFETIME_S,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
     events: list[GatewayEvent] = []
@@ -98,7 +99,9 @@ async def whole_gateway(
                 tls=security.listening,
                 to_brokers=security.of_clients,
                 clients_authenticate=security.clients_authenticate,
-                limits=Limits(drain_timeout_s=drain_timeout_s),
+                limits=Limits(
+                    drain_timeout_s=drain_timeout_s, permission_lifetime_s=permission_lifetime_s
+                ),
             ),
             groups=groups,
             max_groups=max_groups,

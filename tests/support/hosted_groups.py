@@ -43,6 +43,8 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.complaints import Complaints
+from gateway.data_path.config import PERMISSION_LIFETIME_S
+from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
@@ -217,6 +219,7 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
         client_host="127.0.0.1",
         upstream=cast(Upstream, _SpeaksNothing()),
         node_id=1,
+        grants=Grants(PERMISSION_LIFETIME_S),
     )
 
 

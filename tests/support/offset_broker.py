@@ -33,6 +33,7 @@ from kafka_codecs.header import RequestHeader
 from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.metadata import (
     NO_TOPIC_ID,
+    MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
@@ -129,6 +130,9 @@ class OffsetBroker(FakeBroker):
 
     async def _metadata(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         host_and_port = self.metadata()
+        request = decode(MetadataRequest, body, header.api_version)
+        known = {"numbers": self.topic_id, **self.other_topics}
+        asked = [each.name for each in request.topics or () if each.name not in known]
         partitions = tuple(
             MetadataResponsePartition(
                 partition_index=number,
@@ -143,7 +147,14 @@ class OffsetBroker(FakeBroker):
             cluster_id=self.cluster_id,
             topics=tuple(
                 MetadataResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
-                for name, topic_id in {"numbers": self.topic_id, **self.other_topics}.items()
+                for name, topic_id in known.items()
+            )
+            + tuple(
+                MetadataResponseTopic(
+                    name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partitions=()
+                )
+                for name in asked
+                if name is not None
             ),
         )
         await answer(wire, header, message)
@@ -324,7 +335,8 @@ class OffsetBroker(FakeBroker):
         if self.coordinator.group(request.group_id).member_id:
             await answer(wire, header, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
             return
-        self.deleted.append(tuple(topic.name for topic in request.topics))
+        if request.topics:  # a question about permissions names none
+            self.deleted.append(tuple(topic.name for topic in request.topics))
         topics = tuple(
             OffsetDeleteResponseTopic(
                 name=topic.name,

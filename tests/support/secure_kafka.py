@@ -5,14 +5,20 @@ itself and for the tests' own preparations: whoever connects there may do everyt
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import trio
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._acl import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+)
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
@@ -38,6 +44,16 @@ USERS: Mapping[str, str] = {
 TIMEOUT_S = 20
 ITERATIONS = 4096
 _MODULES = "org.apache.kafka.common.security"
+
+
+class Rule(NamedTuple):
+    """What a user may do, or may not."""
+
+    user: str
+    kind: ResourceType
+    name: str
+    operation: AclOperation
+    permission: AclPermissionType = AclPermissionType.ALLOW
 
 
 class SecureKafka:
@@ -72,47 +88,74 @@ class SecureKafka:
     async def start(self) -> None:
         """Start the cluster and create its users."""
         await self.cluster.start()
-        await trio.to_thread.run_sync(self._make_users)
+        both = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        await trio.to_thread.run_sync(self._make_users, USERS, both)
         await trio.to_thread.run_sync(self._allow)
+
+    def add_users(self, passwords: Mapping[str, str]) -> None:
+        """Create users with SCRAM, who have no rights."""
+        self._make_users(passwords, (ScramMechanism.SCRAM_SHA_256,))
+
+    def rule(self, rules: Iterable[Rule]) -> None:
+        """Add ACLs, and wait until the broker follows them."""
+        allow = AclPermissionType.ALLOW
+        last = Rule("nobody", ResourceType.TOPIC, f"last-{uuid4().hex}", AclOperation.READ, allow)
+        admin = self.admin()
+        for made in admin.create_acls([_binding(rule) for rule in (*rules, last)]).values():
+            made.result(TIMEOUT_S)
+        while not admin.describe_acls(_filter(last)).result(TIMEOUT_S):
+            pass
 
     def _allow(self) -> None:
         """Alice may use the topic and any group, the gateway what its documentation says, and bob
         nothing."""
         topic, group = ResourceType.TOPIC, ResourceType.GROUP
-        rights = [
-            ("alice", topic, TOPIC, AclOperation.ALL),
-            ("alice", group, "*", AclOperation.READ),
-            ("gateway", topic, "*", AclOperation.DESCRIBE),
-            ("gateway", group, "*", AclOperation.READ),
-        ]
-        wanted = [
-            AclBinding(
-                kind,
-                name,
-                ResourcePatternType.LITERAL,
-                f"User:{user}",
-                "*",
-                operation,
-                AclPermissionType.ALLOW,
-            )
-            for user, kind, name, operation in rights
-        ]
-        admin = self.admin()
-        for each in admin.create_acls(wanted).values():
-            each.result(TIMEOUT_S)
+        self.rule(
+            [
+                Rule("alice", topic, TOPIC, AclOperation.ALL),
+                Rule("alice", group, "*", AclOperation.READ),
+                Rule("gateway", topic, "*", AclOperation.DESCRIBE),
+                Rule("gateway", group, "*", AclOperation.READ),
+            ]
+        )
 
-    def _make_users(self) -> None:
+    def _make_users(
+        self, passwords: Mapping[str, str], mechanisms: Iterable[ScramMechanism]
+    ) -> None:
         admin = self.admin()
-        # A request may name a user only once.
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        for mechanism in mechanisms:  # a request may name a user only once
             info = ScramCredentialInfo(mechanism, ITERATIONS)
             wanted: list[UserScramCredentialAlteration] = [
                 UserScramCredentialUpsertion(user, info, password.encode())
-                for user, password in USERS.items()
+                for user, password in passwords.items()
             ]
             made: dict[str, Any] = admin.alter_user_scram_credentials(wanted)
             for each in made.values():
                 each.result(TIMEOUT_S)
+
+
+def _binding(rule: Rule) -> AclBinding:
+    return AclBinding(
+        rule.kind,
+        rule.name,
+        ResourcePatternType.LITERAL,
+        f"User:{rule.user}",
+        "*",
+        rule.operation,
+        rule.permission,
+    )
+
+
+def _filter(rule: Rule) -> AclBindingFilter:
+    return AclBindingFilter(
+        rule.kind,
+        rule.name,
+        ResourcePatternType.LITERAL,
+        f"User:{rule.user}",
+        "*",
+        rule.operation,
+        rule.permission,
+    )
 
 
 @contextmanager

@@ -13,8 +13,9 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from gateway.data_path.brokers import BrokerRoute, Brokers
-from gateway.data_path.config import Limits
+from gateway.data_path.config import PERMISSION_LIFETIME_S, Limits
 from gateway.data_path.connection import ASIDE_FROM_BYTES, ClientConnection, ConnectionContext
+from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.splice import PipePool
 from gateway.data_path.stream import BufferPool
@@ -455,6 +456,7 @@ async def test_a_drain_may_come_after_a_connection_has_ended(nursery: trio.Nurse
             recall_metadata=on.gateway.cluster.recall,
             buffers=BufferPool(),
             pipes=PipePool(),
+            anonymous_grants=Grants(PERMISSION_LIFETIME_S),
         )
         brokers = Brokers(lambda: {1: on.broker.address}, nursery)
         connection = ClientConnection(

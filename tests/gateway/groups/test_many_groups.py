@@ -35,7 +35,7 @@ EMPTY_GROUP = (
     ),
 )
 MANY = tuple(f"unknown-{number}" for number in range(2 * LOOKED_AT_ONCE_MAX))
-QUESTIONS_MAX = 6
+QUESTIONS_MAX = 7
 """The requests for any number of groups: ApiVersions twice, the coordinators, the descriptions (two
 batches), and the client's own request."""
 

@@ -147,9 +147,10 @@ async def test_a_list_asks_the_cluster_only_for_its_own_groups() -> None:
 
 
 async def test_a_live_group_is_described_without_the_cluster() -> None:
-    """The cluster would describe the anchor."""
+    """The cluster would describe the anchor. It is asked only whether the client may see it."""
     async with open_scene() as scene:
         await scene.client.enter()
+        assert (await scene.client.described(5)).group_state == "Stable"
         asked = len(scene.broker.seen)
         assert (await scene.client.described(5)).group_state == "Stable"
         assert ApiKey.DESCRIBE_GROUPS not in {h.api_key for h in scene.broker.seen[asked:]}

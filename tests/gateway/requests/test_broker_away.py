@@ -191,7 +191,7 @@ async def test_no_error_contains_an_address_without_a_coordinator() -> None:
                     first_run.cancel()
                     await broker.down_to(0)
                     refused = await GroupClient(connection, "g").native(MEMBER, epoch)
-            assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             _assert_names_no_address(refused, broker)
             nursery.cancel_scope.cancel()
 

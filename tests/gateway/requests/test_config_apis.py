@@ -97,12 +97,21 @@ class ConfigBroker(OffsetBroker):
     async def _describe_configs(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(DescribeConfigsRequest, body, header.api_version)
         about = [(each.resource_type, each.resource_name) for each in request.resources]
-        self.asked_about.append((header.api_version, about))
+        self._record(header, request, about)
         results = tuple(
             DescribeConfigsResult(resource_type=type_, resource_name=name, error_message="theirs")
             for type_, name in reversed(about)
         )
         await answer(wire, header, DescribeConfigsResponse(results=results))
+
+    def _record(self, header: RequestHeader, request: Any, about: list[tuple[int, str]]) -> None:
+        """A question about permissions names no configs."""
+        names_some = any(
+            each.configs if hasattr(each, "configs") else each.configuration_keys != ()
+            for each in request.resources
+        )
+        if names_some:
+            self.asked_about.append((header.api_version, about))
 
     async def _alter_configs(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         legacy = header.api_key == ApiKey.ALTER_CONFIGS
@@ -112,7 +121,7 @@ class ConfigBroker(OffsetBroker):
             header.api_version,
         )
         about = [(each.resource_type, each.resource_name) for each in request.resources]
-        self.asked_about.append((header.api_version, about))
+        self._record(header, request, about)
         responses = tuple(
             AlterConfigsResourceResponse(
                 resource_type=type_, resource_name=name, error_message="theirs"

@@ -2,6 +2,8 @@
 
 import pytest
 
+from gateway.data_path.config import PERMISSION_LIFETIME_S
+from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.requests.forwarding import ask_cluster, forward, highest_version
@@ -39,6 +41,7 @@ def request(upstream: Upstream, version: int) -> GroupRequest:
         client_host="127.0.0.1",
         upstream=upstream,
         node_id=1,
+        grants=Grants(PERMISSION_LIFETIME_S),
     )
 
 

@@ -1,0 +1,74 @@
+"""What the cluster has lately allowed one client, or all clients without credentials. Pure."""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NamedTuple
+
+OF_ONE_CLIENT_MAX = 1_000
+"""Grants remembered for one authenticated connection. Beyond that the oldest is asked for again."""
+OF_THE_ANONYMOUS_MAX = 10_000
+"""Grants remembered for all clients without credentials: to the cluster they are one principal."""
+
+ASK_AGAIN_S = 10.0
+"""How long a member goes on after the cluster could not be asked."""
+
+
+class Resource(IntEnum):
+    """A kind of resource, with Kafka's code."""
+
+    TOPIC = 2
+    GROUP = 3
+
+
+class Operation(IntEnum):
+    """An operation that an ACL may allow, with Kafka's code."""
+
+    READ = 3
+    DELETE = 6
+    DESCRIBE = 8
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+
+
+class Grant(NamedTuple):
+    """The permission to do something with one resource."""
+
+    resource: Resource
+    operation: Operation
+    name: str
+
+
+class Grants:
+    """Remembers what the cluster allowed, never what it refused: a new permission counts at once,
+    and a lost one after the lifetime of the grant."""
+
+    def __init__(self, lifetime_s: float, grants_max: int = OF_ONE_CLIENT_MAX) -> None:
+        """A grant is asked for again `lifetime_s` after the cluster gave it."""
+        self._lifetime_s = lifetime_s
+        self._grants_max = grants_max
+        self._given_s: dict[Grant, float] = {}
+
+    def add(self, grant: Grant, now_s: float) -> None:
+        """The cluster has allowed this."""
+        self._given_s.pop(grant, None)  # so that the latest comes last
+        self._given_s[grant] = now_s
+        if len(self._given_s) > self._grants_max:
+            del self._given_s[next(iter(self._given_s))]
+
+    def keep(self, grants: Iterable[Grant], now_s: float) -> None:
+        """The cluster could not be asked: rely on these a little longer."""
+        for grant in grants:
+            self._given_s[grant] = now_s - self._lifetime_s + ASK_AGAIN_S
+
+    def remove(self, grant: Grant) -> None:
+        """The cluster has refused this."""
+        self._given_s.pop(grant, None)
+
+    def has(self, grant: Grant, now_s: float) -> bool:
+        """Whether the cluster need not be asked about this."""
+        given_s = self._given_s.get(grant)
+        return given_s is not None and now_s - given_s < self._lifetime_s
+
+    def had(self, grants: Iterable[Grant]) -> bool:
+        """Whether the cluster allowed all of this when it was last asked, however long ago."""
+        return all(grant in self._given_s for grant in grants)

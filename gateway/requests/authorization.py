@@ -1,0 +1,221 @@
+"""Asks the cluster what a client may do, on the client's own connection.
+
+A broker checks permissions before anything else. So the gateway sends an operation that needs the
+permission and has no effect, and looks at the error: it is the same whether the group exists, and
+at every broker. What the cluster allows is remembered (`gateway.data_path.grants`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import cast
+
+import trio
+
+from gateway.batches import batches
+from gateway.cluster.embedded import is_embedded
+from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.grants import Grant, Operation, Resource
+from gateway.data_path.group_apis import GroupRequest
+from gateway.hosting.answers import BY_MEMBERS, GroupApi
+from gateway.requests.permissions import NEEDED, OLDER_OPERATIONS, REFUSED
+from gateway.requests.refusals import GroupMessage, api_of
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.incremental_alter_configs import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kafka_codecs.metadata import (
+    AUTHORIZED_OPERATIONS_OMITTED,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from kafka_codecs.offset_delete import OffsetDeleteRequest
+
+NOBODY = "groupferry-permission-check"
+"""A member id that no coordinator has made."""
+TOPICS_TOGETHER_MAX = 100
+"""Topics of one question. The answer has all their partitions."""
+METADATA_VERSION = 8
+"""The first with the operations that the client may do."""
+
+_GROUP_CONFIG = ConfigResourceType.GROUP
+_VERSIONS = {ApiKey.DESCRIBE_CONFIGS: 1}
+"""The versions of the questions about groups, 0 unless listed."""
+
+_GOES_ON = frozenset({*BY_MEMBERS, GroupApi.LEAVE, GroupApi.CONSUMER_LEAVE})
+
+_ALLOWED = frozenset(
+    {
+        *(ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION),
+        *(ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.INVALID_GROUP_ID),
+        *(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        *(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.GROUP_ID_NOT_FOUND),
+        *(ErrorCode.NON_EMPTY_GROUP, ErrorCode.FENCED_INSTANCE_ID),
+    }
+)
+"""What a broker answers after it has checked the permission on a group."""
+
+
+def is_known_to_be_allowed(request: GroupRequest, message: GroupMessage) -> bool:
+    """Whether nothing has to be asked before this request about one group."""
+    now_s = trio.current_time()
+    return all(request.grants.has(grant, now_s) for grant in _needed(message))
+
+
+async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode:
+    """The error for a client that may not send this request about one group, or NONE.
+
+    A member goes on as long as the cluster cannot be asked; nobody joins. Raises UpstreamLost.
+    """
+    needed = _needed(message)
+    try:
+        for resource in (Resource.GROUP, Resource.TOPIC):  # in Kafka's order
+            names = [grant.name for grant in needed if grant.resource is resource]
+            if await refused_names(request, resource, names):
+                return REFUSED[resource]
+    except UpstreamLost:
+        if api_of(message) not in _GOES_ON or not request.grants.had(needed):
+            raise
+        request.grants.keep(needed, trio.current_time())
+    return ErrorCode.NONE
+
+
+def _needed(message: GroupMessage) -> list[Grant]:
+    key, group = message.SCHEMA.api_key, Resource.GROUP
+    assert key is not None
+    needed = [Grant(group, NEEDED[key, group], message.group_id)]
+    if isinstance(message, ConsumerGroupHeartbeatRequest) and message.subscribed_topic_names:
+        topic = Resource.TOPIC
+        operation = NEEDED[key, topic]
+        names = dict.fromkeys(message.subscribed_topic_names)
+        needed += [Grant(topic, operation, name) for name in names]
+    return needed
+
+
+async def refused_names(
+    request: GroupRequest, resource: Resource, names: Collection[str]
+) -> frozenset[str]:
+    """The groups or topics that the client may not use in this request. Raises UpstreamLost if the
+    cluster cannot be asked."""
+    if not names:
+        return frozenset()
+    operation = NEEDED[ApiKey(request.header.api_key), resource]
+    now_s = trio.current_time()
+    wanted = [Grant(resource, operation, name) for name in dict.fromkeys(names)]
+    unknown = [grant for grant in wanted if not request.grants.has(grant, now_s)]
+    if not unknown:
+        return frozenset()
+    asked = [grant.name for grant in unknown]
+    if is_embedded(request.upstream.versions):  # which knows no permissions
+        allowed = frozenset(asked)
+    elif resource is Resource.TOPIC:
+        allowed = await _allowed_topics(request, operation, asked)
+    else:
+        allowed = await _allowed_groups(request, operation, asked)
+    for grant in unknown:
+        if grant.name in allowed:
+            request.grants.add(grant, now_s)
+        else:
+            request.grants.remove(grant)
+    return frozenset(grant.name for grant in unknown if grant.name not in allowed)
+
+
+async def _allowed_groups(
+    request: GroupRequest, operation: Operation, group_ids: Sequence[str]
+) -> frozenset[str]:
+    codes = await _codes(request, operation, group_ids)
+    older = OLDER_OPERATIONS.get(operation)
+    if older is not None and (codes is None or ErrorCode.INVALID_REQUEST in codes.values()):
+        codes = await _codes(request, older, group_ids)
+    if codes is None:
+        return frozenset()  # DEV D48
+    refusal = REFUSED[Resource.GROUP]
+    if any(code != refusal and code not in _ALLOWED for code in codes.values()):
+        raise UpstreamLost  # the cluster does not say
+    return frozenset(group_id for group_id, code in codes.items() if code != refusal)
+
+
+async def _codes(
+    request: GroupRequest, operation: Operation, group_ids: Sequence[str]
+) -> Mapping[str, int] | None:
+    """What the broker answers to an operation without effect on each group; None if it does not
+    have the api."""
+    asked: Sequence[Struct]
+    match operation:
+        case Operation.READ:
+            asked = [
+                HeartbeatRequest(group_id=each, generation_id=-1, member_id=NOBODY)
+                for each in group_ids
+            ]
+        case Operation.DELETE:
+            asked = [OffsetDeleteRequest(group_id=each, topics=()) for each in group_ids]
+        case Operation.DESCRIBE:
+            asked = [DescribeGroupsRequest(groups=tuple(group_ids))]
+        case Operation.DESCRIBE_CONFIGS:
+            described = (
+                DescribeConfigsResource(
+                    resource_type=_GROUP_CONFIG, resource_name=each, configuration_keys=()
+                )
+                for each in group_ids
+            )
+            asked = [DescribeConfigsRequest(resources=tuple(described))]
+        case Operation.ALTER_CONFIGS:
+            altered = (
+                AlterConfigsResource(resource_type=_GROUP_CONFIG, resource_name=each, configs=())
+                for each in group_ids
+            )
+            asked = [IncrementalAlterConfigsRequest(resources=tuple(altered), validate_only=True)]
+    key = asked[0].SCHEMA.api_key
+    assert key is not None
+    if key not in request.upstream.versions:
+        return None
+    low, _high = request.upstream.versions[key]
+    answers = await request.upstream.ask_all(asked, max(low, _VERSIONS.get(key, 0)))
+    match answers[0]:
+        case DescribeGroupsResponse(groups=groups):
+            return {group.group_id: group.error_code for group in groups}
+        case DescribeConfigsResponse(results=results):
+            return {result.resource_name: result.error_code for result in results}
+        case IncrementalAlterConfigsResponse(responses=responses):
+            return {response.resource_name: response.error_code for response in responses}
+        case _:
+            codes = [answer.error_code for answer in answers]
+            return dict(zip(group_ids, codes, strict=True))
+
+
+async def _allowed_topics(
+    request: GroupRequest, operation: Operation, names: Sequence[str]
+) -> frozenset[str]:
+    allowed: set[str] = set()
+    for some in batches(names, TOPICS_TOGETHER_MAX):
+        asked = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in some),
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+        )
+        answer = cast(MetadataResponse, await request.upstream.ask(asked, METADATA_VERSION))
+        allowed |= {
+            topic.name
+            for topic in answer.topics
+            if topic.name is not None
+            and topic.error_code != REFUSED[Resource.TOPIC]
+            and _includes(topic.topic_authorized_operations, operation)
+        }
+    return frozenset(allowed)
+
+
+def _includes(operations: int, operation: Operation) -> bool:
+    """Whether the bit field has the operation. A broker that omits it knows no permissions."""
+    return operations == AUTHORIZED_OPERATIONS_OMITTED or bool(operations >> operation & 1)

@@ -1,0 +1,48 @@
+"""What is remembered of the cluster's permissions, and for how long."""
+
+from gateway.data_path.grants import ASK_AGAIN_S, Grant, Grants, Operation, Resource
+
+LIFETIME_S = 60.0
+READ = Grant(Resource.GROUP, Operation.READ, "orders")
+OTHER = Grant(Resource.GROUP, Operation.READ, "payments")
+
+
+def test_a_grant_counts_for_its_lifetime() -> None:
+    """From then on the cluster is asked again."""
+    grants = Grants(LIFETIME_S)
+    assert not grants.has(READ, 0)
+    grants.add(READ, 5)
+    assert grants.has(READ, 5 + LIFETIME_S - 1)
+    assert not grants.has(READ, 5 + LIFETIME_S)
+    assert not grants.has(OTHER, 5)
+
+
+def test_a_refusal_ends_a_grant() -> None:
+    """Also for a member who would go on while the cluster cannot be asked."""
+    grants = Grants(LIFETIME_S)
+    grants.add(READ, 0)
+    grants.remove(READ)
+    assert not grants.has(READ, 0)
+    assert not grants.had([READ])
+
+
+def test_an_old_grant_counts_a_little_longer_while_the_cluster_cannot_be_asked() -> None:
+    """So that not each heartbeat waits for a broker that hangs."""
+    grants = Grants(LIFETIME_S)
+    grants.add(READ, 0)
+    late_s = 10 * LIFETIME_S
+    assert not grants.has(READ, late_s)
+    assert grants.had([READ])
+    assert not grants.had([READ, OTHER])
+    grants.keep([READ], late_s)
+    assert grants.has(READ, late_s + ASK_AGAIN_S - 1)
+    assert not grants.has(READ, late_s + ASK_AGAIN_S)
+
+
+def test_the_oldest_grant_is_forgotten_first() -> None:
+    """A client may name any number of groups."""
+    grants = Grants(LIFETIME_S, 2)
+    third = READ._replace(name="third")
+    for grant in (READ, OTHER, READ, third):
+        grants.add(grant, 0)
+    assert [grants.has(each, 0) for each in (READ, OTHER, third)] == [True, False, True]

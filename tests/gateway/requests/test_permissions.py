@@ -1,0 +1,17 @@
+"""The table of permissions."""
+
+from gateway.data_path.grants import Resource
+from gateway.data_path.treatments import TREATMENTS, Treatment
+from gateway.requests.permissions import NEEDED
+from kafka_codecs.apis import ApiKey
+
+
+def test_every_api_about_groups_needs_a_permission() -> None:
+    """ApiVersions is for everybody, and the cluster itself answers FindCoordinator."""
+    about_groups = {
+        key
+        for key, treated in TREATMENTS.items()
+        if treated.treatment in {Treatment.ANSWER, Treatment.VET}
+    }
+    free = {ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR}
+    assert {key for key, resource in NEEDED if resource is Resource.GROUP} == about_groups - free
