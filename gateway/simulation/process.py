@@ -15,6 +15,7 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import Event, RegexesResolved
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import RegexResolution, Token
+from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.batch import Batch, Decision
 from gateway.hosting.calls import Call, Errand
@@ -37,7 +38,7 @@ from gateway.hosting.inputs import Input
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
-from gateway.hosting.standing import NoAnswer, Standing, StandingRules
+from gateway.hosting.standing import Found, NoAnswer, Standing, StandingRules
 from gateway.simulation.cluster import GROUP, Cluster
 from gateway.simulation.state_log import SimulatedLog
 from gateway.simulation.world import World
@@ -94,6 +95,7 @@ class Watcher(Protocol):
     def before_decision(self, engine: GroupEngine, event: Event) -> None: ...
     def after_decision(self, engine: GroupEngine) -> None: ...
     def loaded(self, process: "Process") -> None: ...
+    def given_up(self, process: "Process") -> None: ...
     def applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
 
 
@@ -153,6 +155,8 @@ class Process:
         """How many requests the anchor has sent."""
         self.confirmed = 0
         """The number of the latest of them that found the anchor in the group."""
+        self.found: Found = NoAnswer("not asked yet")
+        """What the latest look has found."""
         self.rules = HostingRules(
             config=config,
             standing=StandingRules(
@@ -271,6 +275,8 @@ class Process:
                 world.tell(self.name, (name, fields))
             case TellNow(event):
                 world.tell(self.name, event.name)
+                if self.watcher is not None and isinstance(event, GroupTaken):
+                    self.watcher.given_up(self)
             case Tell():
                 pass
             case AskCoordinator(message):
@@ -316,7 +322,8 @@ class Process:
         self.feed(inputs.CoordinatorAnswered(answer))
 
     def _looked(self, found: Any) -> None:
-        self.feed(inputs.Looked(found if found is not None else NoAnswer("nobody answers")))
+        self.found = found if found is not None else NoAnswer("nobody answers")
+        self.feed(inputs.Looked(self.found))
 
     def _load(self) -> None:
         around = self.around

@@ -30,6 +30,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, Token
 from gateway.hosting.batch import Decision
+from gateway.hosting.standing import Occupants
 from gateway.simulation.cluster import GROUP
 from gateway.simulation.driver import Driver
 from gateway.simulation.invariants import (
@@ -174,6 +175,11 @@ class Watch:
             "since",
             since_ms,
         )
+
+    def given_up(self, process: Process) -> None:
+        """The newest process gives way to consumers, not to anchors of its predecessors."""
+        is_anchor = isinstance(process.found, Occupants) and process.found.anchored is not None
+        require(not is_anchor, Invariant.GIVEN_UP, process.name, "found", process.found)
 
     # -- answers ---------------------------------------------------------------------------------
 

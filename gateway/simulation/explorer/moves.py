@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
 from gateway.simulation.explorer.small_consumers import Consumer
 from gateway.simulation.explorer.small_world import Move, World
+from kafka_codecs.join_group import JoinGroupRequest
 
 _PRICES = {
     **{verb: verb for verb in ("start", "crash", "leave", "switch", "commit", "lose", "fail")},
@@ -54,6 +55,7 @@ def free_moves(world: World) -> list[Move]:
     """The moves that take neither a decision nor a failure."""
     moves = [f"answer {name}" for name in world.pending]
     moves += [f"deliver {name}" for name in world.under_way]
+    moves += [f"arrive {number}" for number in range(len(world.left_behind))]
     moves += [f"store {name}" for name in world.storing()]
     moves += [f"probe {name}" for name in world.probing()]
     for name, consumer in world.consumers.items():
@@ -121,6 +123,9 @@ def _moves_around(world: World) -> Iterator[Move]:
     yield "restart"
     if "Write" in world.pending:
         yield "restart written"
+    asked = world.pending.get("AskCoordinator")
+    if isinstance(asked, AskCoordinator) and isinstance(asked.message, JoinGroupRequest):
+        yield "restart sent"
     if world.cluster.has_stranger:
         yield "withdraw"
     else:

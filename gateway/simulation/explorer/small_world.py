@@ -146,6 +146,8 @@ class World:
     """The machine's effects that have not been carried out."""
     under_way: dict[str, Input] = field(default_factory=dict)
     """Answers to effects that have not arrived."""
+    left_behind: list[Struct] = field(default_factory=list)
+    """Requests of killed processes that the coordinator has not received."""
     acknowledged: dict[int, int] = field(default_factory=dict)
     """The offsets that consumers know to be committed."""
     has_strangers: bool = False
@@ -187,6 +189,7 @@ class World:
         return bool(
             self.pending
             or self.under_way
+            or self.left_behind
             or self.storing()
             or self.probing()
             or any(each.call.answer is not None for each in self.questions.values())
@@ -220,7 +223,7 @@ class World:
         verb, _, what = move.partition(" ")
         if what in self.consumers:
             self._play_of_consumer(verb, what)
-        elif what and verb not in ("land", "restart"):
+        elif what and verb not in ("land", "arrive", "restart"):
             self._carry_out(verb, what)
         else:
             self._play_around(verb, what)
@@ -261,7 +264,9 @@ class World:
             case "wait" | "slow":
                 self._wait()
             case "restart":
-                self._restart(was_written=bool(what))
+                self._restart(what)
+            case "arrive":
+                self.cluster.answer(self.left_behind.pop(int(what)), self.now_ms)
             case "land":
                 ids, offsets = self.cluster.strays.pop(int(what))
                 self._commit_in_cluster("", ids, offsets)
@@ -295,6 +300,7 @@ class World:
                 case Log(error=error):
                     promise(error is None, "the engine fails:", repr(error))
                 case TellNow(GroupTaken()):
+                    promise(self.has_strangers, "the group is given up though nobody else has it")
                     self._void_leases()
                 case Tell() | TellNow():
                     pass
@@ -530,11 +536,16 @@ class World:
                     question.is_confirmed = True
         return answer
 
-    def _restart(self, *, was_written: bool) -> None:
-        """The gateway is killed, and another process begins with its log."""
-        write = self.pending.get("Write")
-        if was_written and isinstance(write, Write):
-            self._write(write.batch.durable)
+    def _restart(self, what: str) -> None:
+        """The gateway is killed, and another process begins with its log. What it has sent to the
+        log was written, or its request to the coordinator will arrive."""
+        match what, self.pending.get("Write"), self.pending.get("AskCoordinator"):
+            case "written", Write(batch), _:
+                self._write(batch.durable)
+            case "sent", _, AskCoordinator(message):
+                self.left_behind.append(message)
+            case _:
+                pass
         for sending in self.sendings.values():
             if isinstance(sending.call.errand, Store):
                 self.cluster.strays.append((sending.call.errand.ids, sending.offsets))

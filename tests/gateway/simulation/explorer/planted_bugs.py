@@ -13,12 +13,17 @@ import pytest
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Commits
 from gateway.hosting.commits import CommitsInFlight
+from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.standing import Found, Occupants
 from gateway.hosting.states import CommitPhase
+from gateway.simulation.coordinator import anchored
 from gateway.simulation.explorer.search import Bounds, Report, explore
 from gateway.simulation.explorer.shape import Shape
+from gateway.simulation.explorer.small_cluster import GROUP
 from gateway.simulation.explorer.small_consumers import Kind
+from gateway.simulation.explorer.small_world import LOG_ID
 from gateway.simulation.explorer.worlds import WORLDS
 from gateway.simulation.run import simulate
 
@@ -72,6 +77,20 @@ def a_client_takes_its_commit_with_it(patch: Patch) -> None:
                 commits._end(commit)
 
     patch.setattr(CommitsInFlight, "abandon", abandon)
+
+
+@shows_in({"remove": 1, "restart": 1}, "is given up though nobody else has it")
+def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
+    """The late request of a killed gateway takes the group from the next one."""
+    real = HostedGroup._looked
+
+    def looked(group: HostedGroup, found: Found, now_ms: int) -> None:
+        was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
+        if was_replaced and isinstance(found, Occupants) and found.anchored is not None:
+            found = anchored(LOG_ID, b"run 1000", group_id=GROUP)
+        real(group, found, now_ms)
+
+    patch.setattr(HostedGroup, "_looked", looked)
 
 
 @shows_in({"switch": 1, "fail": 1, "restart": 1}, "does not know its member")

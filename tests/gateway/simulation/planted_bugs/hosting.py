@@ -16,8 +16,12 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import LOST, Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
+from gateway.hosting.standing import Found, Occupants
 from gateway.simulation import network
+from gateway.simulation.cluster import GROUP
+from gateway.simulation.coordinator import anchored
 from gateway.simulation.invariants import Invariant
+from gateway.simulation.process import LOG_ID
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
@@ -119,6 +123,20 @@ def a_gateway_refuses_commits_without_its_lease(patch: Patch) -> None:
         return api in answers.OF_MEMBERSHIP
 
     patch.setattr(network, "needs_lease", needs_lease)
+
+
+@noticed_by(Invariant.GIVEN_UP)
+def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
+    """The late request of a killed gateway takes the group from the next one."""
+    real = HostedGroup._looked
+
+    def looked(group: HostedGroup, found: Found, now_ms: int) -> None:
+        was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
+        if was_replaced and isinstance(found, Occupants) and found.anchored is not None:
+            found = anchored(LOG_ID, b"run 1000", group_id=GROUP)
+        real(group, found, now_ms)
+
+    patch.setattr(HostedGroup, "_looked", looked)
 
 
 # -- commits in flight -----------------------------------------------------------------------------
