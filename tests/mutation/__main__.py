@@ -1,10 +1,11 @@
-"""Plants small bugs in the engine and the hosting code, and tells which ones no test notices.
+"""Plants small bugs in the engine and the hosting machine, and tells which ones nothing notices.
 
-`python -m tests.mutation [--seed N] [--mutants N] [--minutes M] [--jobs N] [--only PATH]`
+`python -m tests.mutation [--seed N] [--mutants N] [--minutes M] [--jobs N] [--only PATH ...]`
 
 One run of the tests finds out which of them pass, and call which function. Each mutant of a seeded
-sample is then tried, in a copy of the repository, by the tests that call the function it is in,
-until one fails. `gateway/docs/mutation.md` says what became of the survivors.
+sample is then tried, in a copy of the repository, by the tests that call the function it is in, by
+seeds of the simulator and by small worlds of the explorer, until one fails. `harmless.toml` lists
+the survivors that change nothing.
 """
 
 import argparse
@@ -20,19 +21,27 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutation.calls import CALLS
+from tests.mutation.harmless import harmless, key_of
 from tests.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parent.parent.parent
 MUTATED = ("coordinator", "gateway/hosting", "gateway/groups", "gateway/requests")
+PLAYED = ("coordinator", "gateway/hosting")
+"""The engine and the hosting machine, which simulator and explorer play."""
 TESTS = tuple(f"tests/{each}" for each in MUTATED)
-NOT_RUN = ("-m=not kafka and not spark and not long",)
+NOT_RUN = ("-m=not kafka and not spark and not simulation and not long",)
 """The tests that are fast enough to run hundreds of times."""
+WORLDS = ("switch", "anchor", "stray")
+"""Small worlds that are exhausted within seconds."""
+PLAY_S_MAX = 900.0
+"""Time for all seeds, or for a world, on a busy machine. Without a mutant they take a tenth."""
 
 TESTS_S_MAX = 20.0
 """The fastest tests that call a function, up to this time, those of its own file first."""
@@ -40,6 +49,14 @@ START_S_MAX = 30.0
 """Time for an interpreter and its imports on a busy machine. Tests that take three times their
 usual time plus this are in an endless loop."""
 LOOK_INTERVAL_S = 0.1
+
+FATES = BY_TESTS, BY_SEEDS, BY_WORLDS, HARMLESS, SURVIVED = (
+    "noticed by tests",
+    "by the simulator",
+    "by the explorer",
+    "harmless",
+    "survived",
+)
 
 _interrupted = threading.Event()
 
@@ -74,36 +91,40 @@ def main() -> int:
     options = _options()
     signal.signal(signal.SIGINT, lambda *_: _interrupted.set())
     until_s = time.monotonic() + options.minutes * 60
-    mutants = [each for each in _all_mutants() if each.file.startswith(options.only)]
+    only = tuple(options.only)
+    mutants = [each for each in _all_mutants() if each.file.startswith(only)]
     sample = random.Random(options.seed).sample(mutants, min(options.mutants, len(mutants)))
     _say(f"a sample of {len(sample)} of {len(mutants)} mutants, seed {options.seed}")
+    listed = harmless()
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         copies = [_copy(Path(folder, str(number))) for number in range(options.jobs)]
-        coverage = _coverage(copies[0], options.only)
+        coverage = _coverage(copies[0], only)
         free = queue.SimpleQueue[Path]()
         for each in copies:
             free.put(each)
 
-        def survives(mutant: Mutant) -> bool | None:
+        def fate_of(mutant: Mutant) -> str | None:
             """Returns None if the run has ended."""
+            if key_of(mutant) in listed:
+                return HARMLESS
             if _interrupted.is_set() or time.monotonic() > until_s:
                 return None
             copy = free.get()
             try:
-                has_survived = _survives(mutant, coverage, copy)
+                fate = _fate(mutant, coverage, copy, seeds=options.seeds)
             finally:
                 free.put(copy)
             if _interrupted.is_set():
                 return None
-            if has_survived:
+            if fate == SURVIVED:
                 nobody = "" if coverage.tests_of(mutant) else "  (no test calls it)"
                 _say(f"survived: {mutant}{nobody}")
-            return has_survived
+            return fate
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            results = list(pool.map(survives, sample))
-    tried, survivors = len(results) - results.count(None), results.count(True)
-    _say(f"{tried} of {len(sample)} tried, {tried - survivors} noticed, {survivors} survived")
+            fates = Counter(pool.map(fate_of, sample))
+    del fates[None]
+    _say(f"{fates.total()} of {len(sample)} tried: {', '.join(f'{fates[f]} {f}' for f in FATES)}")
     return 128 + signal.SIGINT if _interrupted.is_set() else 0
 
 
@@ -113,7 +134,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mutants", type=int, default=250, help="how many to try")
     parser.add_argument("--minutes", type=float, default=20, help="when to end, tried or not")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", default="", help="mutants of files whose path begins so")
+    parser.add_argument(
+        "--only", nargs="+", default=PLAYED, help="mutants of files whose paths begin so"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=300, help="of the simulator; with 0, only tests are run"
+    )
     return parser.parse_args()
 
 
@@ -136,9 +162,9 @@ def _copy(folder: Path) -> Path:
     return folder
 
 
-def _coverage(copy: Path, only: str) -> Coverage:
+def _coverage(copy: Path, only: Sequence[str]) -> Coverage:
     calls = copy / "calls.json"
-    tests = [each for each in TESTS if f"tests/{only}".startswith(each)] or TESTS
+    tests = [t for t in TESTS if any(f"tests/{each}".startswith(t) for each in only)] or TESTS
     _, output = _pytest(copy, "-p", "tests.mutation.calls", *NOT_RUN, *tests, calls=calls)
     if _interrupted.is_set():
         return Coverage({}, {})
@@ -147,33 +173,58 @@ def _coverage(copy: Path, only: str) -> Coverage:
     return Coverage(**json.loads(calls.read_text()))
 
 
-def _survives(mutant: Mutant, coverage: Coverage, copy: Path) -> bool:
-    tests = coverage.tests_of(mutant)
+def _fate(mutant: Mutant, coverage: Coverage, copy: Path, *, seeds: int) -> str:
+    """Who notices the mutant first."""
+    path = copy / mutant.file
+    source = path.read_bytes()
+    path.write_bytes(mutant.applied_to(source))
+    try:
+        if not _pass(coverage.tests_of(mutant), coverage, copy):
+            return BY_TESTS
+        if seeds and mutant.file.startswith(PLAYED):
+            if not _plays(copy, "simulate", "--seeds", str(seeds)):
+                return BY_SEEDS
+            if not all(_plays(copy, "explore", world) for world in WORLDS):
+                return BY_WORLDS
+        return SURVIVED
+    finally:
+        path.write_bytes(source)
+
+
+def _pass(tests: Sequence[str], coverage: Coverage, copy: Path) -> bool:
     if not tests:
         return True
     chosen = copy / "chosen-tests"
     chosen.write_text("\n".join(tests))
     timeout_s = START_S_MAX + 3 * sum(coverage.lasted_s[test] for test in tests)
-    path = copy / mutant.file
-    source = path.read_bytes()
-    path.write_bytes(mutant.applied_to(source))
     status, _ = _pytest(copy, "-x", *NOT_RUN, f"@{chosen}", timeout_s=timeout_s)
-    path.write_bytes(source)
+    return status == 0
+
+
+def _plays(copy: Path, *arguments: str) -> bool:
+    status, _ = _run(copy, "gateway", *arguments, timeout_s=PLAY_S_MAX)
     return status == 0
 
 
 def _pytest(
     copy: Path, *arguments: str, timeout_s: float = math.inf, calls: Path | None = None
 ) -> tuple[int, str]:
+    options = ("-q", "-p", "no:cacheprovider")
+    return _run(copy, "pytest", *options, *arguments, timeout_s=timeout_s, calls=calls)
+
+
+def _run(
+    copy: Path, module: str, *arguments: str, timeout_s: float, calls: Path | None = None
+) -> tuple[int, str]:
     """Run in a process of its own, without bytecode, because a mutant's would survive it.
 
-    Returns the exit status and the output. Tests are killed when their time is over or the run is
-    interrupted. Ctrl-C does not reach them, or they would seem to have failed.
+    Returns the exit status and the output. The process is killed when its time is over or the run
+    is interrupted. Ctrl-C does not reach it, or it would seem to have failed.
     """
     until_s = time.monotonic() + timeout_s
-    with (copy / "pytest-output").open("w+", errors="replace") as output:
+    with (copy / "output").open("w+", errors="replace") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=copy,
             env={
                 **os.environ,

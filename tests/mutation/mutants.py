@@ -9,6 +9,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 _OPPOSITES: dict[type, type] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
@@ -30,6 +31,8 @@ class Mutant:
 
     file: str
     line: int
+    name: str
+    """The name of its function, or of the file's own level."""
     function: int | None
     """The first line of its function as in code objects, or None outside."""
     start: int
@@ -39,7 +42,7 @@ class Mutant:
     becomes: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.was}  ->  {self.becomes}"
+        return f"{self.file}:{self.line} in {self.name}: {self.was}  ->  {self.becomes}"
 
     def applied_to(self, source: bytes) -> bytes:
         """The source with this bug in it."""
@@ -49,35 +52,43 @@ class Mutant:
 def mutants_of(file: str, source: bytes) -> Iterator[Mutant]:
     """All mutants of one file, in the order of its lines."""
     starts = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
-    for node, new, function in _walk(ast.parse(source), None):
+    for node, new, place in _walk(ast.parse(source), _Place("the module", None)):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
         was = " ".join(source[start:end].decode().split())
-        yield Mutant(file, node.lineno, function, start, end, new.encode(), was, new)
+        yield Mutant(file, node.lineno, *place, start, end, new.encode(), was, new)
 
 
-_Place = ast.expr | ast.stmt
-_Found = tuple[_Place, str, int | None]
+class _Place(NamedTuple):
+    """A function, or what is outside of functions."""
+
+    name: str
+    line: int | None
 
 
-def _walk(node: ast.AST, function: int | None) -> Iterator[_Found]:
+_Node = ast.expr | ast.stmt
+_Found = tuple[_Node, str, _Place]
+
+
+def _walk(node: ast.AST, place: _Place) -> Iterator[_Found]:
     if isinstance(node, _UNTOUCHED) or _is_log(node) or _is_type(node):
         return
     if isinstance(node, _Function):
-        function = min(each.lineno for each in (node, *node.decorator_list))
-    for place, new in _changes(node):
-        yield place, new, function
+        line = min(each.lineno for each in (node, *node.decorator_list))
+        place = _Place(node.name, line)
+    for changed, new in _changes(node):
+        yield changed, new, place
     for name, value in ast.iter_fields(node):
         if name in ("decorator_list", "returns", "annotation", "type_params"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                yield from _walk(child, function)
+                yield from _walk(child, place)
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[_Place, str]]:
+def _changes(node: ast.AST) -> Iterator[tuple[_Node, str]]:
     match node:
         case ast.Compare(ops=[op]) if type(op) in _OPPOSITES:
             yield node, f"({_with(node, ops=[_OPPOSITES[type(op)]()])})"

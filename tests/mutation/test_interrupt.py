@@ -64,7 +64,7 @@ def repository(tmp_path: Path) -> Path:
 def test_ctrl_c_ends_a_run_with_what_it_has_tried(repository: Path, tmp_path: Path) -> None:
     """The mutant under way counts as not tried, and its test ends as well."""
     with subprocess.Popen(
-        [sys.executable, "-c", RUN, "--only=coordinator", "--jobs=2"],
+        [sys.executable, "-c", RUN, "--only=coordinator", "--jobs=2", "--seeds=0"],
         cwd=repository,
         env={**os.environ, "PYTHONPATH": str(MUTATION.parent.parent), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
@@ -75,10 +75,15 @@ def test_ctrl_c_ends_a_run_with_what_it_has_tried(repository: Path, tmp_path: Pa
         assert process.stdout
         assert process.stderr
         assert process.stdout.readline() == "a sample of 2 of 2 mutants, seed 1\n"
-        assert process.stdout.readline() == "survived: coordinator/engine.py:3: 1  ->  2\n"
+        assert (
+            process.stdout.readline() == "survived: coordinator/engine.py:3 in harmless: 1  ->  2\n"
+        )
         (tmp_path / "endless").read_text()  # until the test has begun
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        assert process.stdout.read() == "1 of 2 tried, 0 noticed, 1 survived\n"
+        assert process.stdout.read() == (
+            "1 of 2 tried: 0 noticed by tests, 0 by the simulator, 0 by the explorer, 0 harmless,"
+            " 1 survived\n"
+        )
         assert process.stderr.read() == ""
     assert process.returncode == 128 + signal.SIGINT
     assert list(tmp_path.glob("mutation-*")) == []

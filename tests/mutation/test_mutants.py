@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutation.harmless import harmless, key_of
 from tests.mutation.mutants import mutants_of
 
 
@@ -59,8 +60,8 @@ def test_a_mutant_names_its_place() -> None:
     """It has file and line for people, and the function as in code objects, decorators included."""
     source = "x = 1\n\n@d\ndef f():\n    return 'ä' + g(1)\n"
     first, *_, last = mutants_of("a.py", source.encode())
-    assert (str(first), first.function) == ("a.py:1: 1  ->  2", None)
-    assert (str(last), last.function) == ("a.py:5: 1  ->  2", 3)
+    assert (str(first), first.function) == ("a.py:1 in the module: 1  ->  2", None)
+    assert (str(last), last.function) == ("a.py:5 in f: 1  ->  2", 3)
     assert last.applied_to(source.encode()).decode() == source.replace("g(1)", "g(2)")
 
 
@@ -71,3 +72,16 @@ def test_every_mutant_of_the_engine_is_valid_python() -> None:
         source = path.read_bytes()
         for mutant in mutants_of(path.name, source):
             ast.parse(mutant.applied_to(source))
+
+
+def test_the_code_still_has_every_mutant_listed_as_harmless() -> None:
+    """Otherwise its reason may no longer hold."""
+    root = Path(__file__).parent.parent.parent
+    files = {file for file, *_ in harmless()}
+    found = [m for file in files for m in mutants_of(file, (root / file).read_bytes())]
+    assert harmless().keys() - {key_of(mutant) for mutant in found} == set()
+
+
+def test_every_mutant_listed_as_harmless_has_a_reason() -> None:
+    """A list without reasons would hide missing tests."""
+    assert all(harmless().values())
