@@ -1,12 +1,15 @@
-"""Ctrl-C during an import, where Python itself may swallow it."""
+"""Garbage and Ctrl-C during an import, where Python itself may swallow the latter."""
 
+import gc
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gateway.loading import loading
 from tests.support.spark import need_spark
 
 # Ctrl-C comes during the search for a module of the commands. In a callback of importlib or of a
@@ -49,6 +52,28 @@ def interrupted(
     return subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.fixture
+def _unfrozen() -> Iterator[None]:
+    """What other tests made stays subject to garbage collection."""
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("_unfrozen")
+def test_garbage_is_collected_after_loading_only() -> None:
+    """Even if a module cannot be loaded. What was loaded is exempt from then on."""
+
+    def load() -> None:
+        with loading():
+            assert not gc.isenabled()
+            raise ImportError
+
+    with pytest.raises(ImportError):
+        load()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
 
 
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
