@@ -65,11 +65,17 @@ class Authentication:
             self._session.lose_broker(now_s)
             await self._upstream.is_there()
         elif treatment is not Treatment.ANSWER:
-            self._broker_heard_s = now_s
+            self.check_relayed()
         elif now_s - self._broker_heard_s >= KEEP_ALIVE_S:
             self._broker_heard_s = now_s
             with contextlib.suppress(UpstreamLost):
                 await self._upstream.ask(ApiVersionsRequest(), 0)
+
+    def check_relayed(self) -> None:
+        """As `check`, for a request that goes to the broker at once. Raises NotAuthenticated."""
+        now_s = trio.current_time()
+        self._session.check(now_s)
+        self._broker_heard_s = now_s
 
     async def advance(self, request: Struct, version: int) -> Step:
         """Relay one step of the exchange, and follow it. Raises UpstreamLost, WireError."""

@@ -1,26 +1,14 @@
 """One client connection: reads requests and serves each as the table of treatments says.
 
-The reader here and the pump of the upstream connection are its two tasks.
+The reader here and the pump of the upstream connection are its two tasks. While there is only
+relaying to do, both wait and the poller's task relays.
 """
-
-import struct
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar
 
 import structlog
 import trio
 
-from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, Versions
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path import offer
-from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
-from gateway.data_path.brokers import BrokerRoute, ClientSoftware
-from gateway.data_path.complaints import Complaints
-from gateway.data_path.config import Limits
-from gateway.data_path.conversions import TopicNames, ask_for_metadata
-from gateway.data_path.entries import bytes_of, entries_of
+from gateway.data_path.brokers import BrokerRoute
 from gateway.data_path.errors import (
     BadFrame,
     ListenError,
@@ -29,96 +17,35 @@ from gateway.data_path.errors import (
     UpstreamChanged,
     UpstreamLost,
 )
-from gateway.data_path.fetch_away import nothing_fetched
-from gateway.data_path.fetch_held import held_fetch
-from gateway.data_path.grants import Grants
-from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.not_kafka import what_instead
-from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
-from gateway.data_path.produce_acks import acks_of
-from gateway.data_path.produce_topics import ProduceTopics
-from gateway.data_path.splice import PipePool, StreamEnded
+from gateway.data_path.request_server import (
+    REQUEST_START,
+    SHORTEST_REQUEST,
+    ConnectionContext,
+    RequestServer,
+)
+from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
-from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource
-from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
+from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import (
-    CORRELATION_ID_IN_REQUEST,
     SIZE,
-    Take,
-    UpstreamConnection,
 )
 from gateway.error_groups import first_of
 from gateway.moves import moved
-from gateway.transport.sockets import Transport, close, send_all
-from kafka_codecs import WireError, decode, encode
-from kafka_codecs.api_versions import ApiVersionsRequest
-from kafka_codecs.apis import APIS, ApiKey
-from kafka_codecs.declaration import Struct
-from kafka_codecs.fetch import FetchRequest, FetchResponse
-from kafka_codecs.find_coordinator import FindCoordinatorResponse
-from kafka_codecs.header import (
-    RequestHeader,
-    decode_request_header,
-    decode_response_header,
-    encode_response_header,
-)
-from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from gateway.transport.sockets import Transport, close
+from kafka_codecs import WireError
 
 log = structlog.get_logger()
 
-ASIDE_FROM_BYTES = 64 * 1024
-"""From this size on, decoding or encoding a message takes about ten milliseconds."""
-
-COMMITS_TOGETHER_MAX = 32
-"""Commits of one client that may wait for the broker together."""
-
-SEARCHED_BYTES_MAX = 16 * 1024
-"""Up to this size, searching a Produce request for a name costs less than reading its topics."""
-
 HALF_SENT_LOOK_S = 0.25
 """How often a drain looks for a request that is still incomplete after its time."""
-
-_T = TypeVar("_T")
-_S = TypeVar("_S", bound=Struct)
-Rewrite = Callable[[Struct], Awaitable[Struct]]
-"""Changes a decoded answer before the client gets it."""
 
 _STARTING = {
     ClientState.RESTING: ClientState.FINISHING,
     ClientState.SERVING: ClientState.ABANDONED,
 }
 _READING = frozenset({ClientState.RESTING, ClientState.SERVING, ClientState.DRAINING})
-_REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
-_SHORTEST_REQUEST = _REQUEST_START.size - SIZE.size
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionContext:
-    """Shared by all client connections."""
-
-    limits: Limits
-    group_apis: GroupApis
-    rewrite: Rewrite
-    """Replaces the upstream's addresses with ours, after opening listeners for them."""
-    topic_names: TopicNames
-    recall_metadata: Callable[[MetadataRequest], Awaitable[MetadataResponse | None]]
-    """The remembered answer to a Metadata request while no broker answers."""
-    buffers: BufferPool
-    pipes: PipePool
-    anonymous_grants: Grants
-    """What the cluster has lately allowed clients without credentials."""
-    private_names: PrivateNames = NOTHING_PRIVATE
-    """The topics and transactional ids that clients may not use."""
-    clients_authenticate: bool = False
-    """Whether the brokers want SASL of clients."""
-    complaints: Complaints = field(default_factory=Complaints)
-    aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
-    """The thread that decodes and encodes long messages, so that heartbeats need not wait."""
-
-    def make_source(self, sock: Transport) -> FrameSource:
-        """A source of frames on this socket."""
-        return FrameSource(sock, self.buffers, self.pipes)
 
 
 class ClientConnection:
@@ -136,12 +63,10 @@ class ClientConnection:
         self._client_host = client_host
         self._route = route
         self._shared = context
-        self._source = context.make_source(sock)
+        self._source = FrameSource(sock, context.facilities)
         self._upstream: Upstream
+        self._requests: RequestServer
         self._tasks: trio.Nursery
-        self._authentication: Authentication | None = None
-        self._grants = context.anonymous_grants
-        self._offered: Versions = {}
         self._reading = trio.CancelScope()
         self._state = ClientState.SERVING
         self._begun_s = 0.0  # when the first bytes of the current request arrived
@@ -155,13 +80,15 @@ class ClientConnection:
                     self._sock,
                     tasks=self._tasks,
                     limits=self._shared.limits,
-                    make_source=self._shared.make_source,
+                    facilities=self._shared.facilities,
                 )
-                if self._shared.clients_authenticate:
-                    limits = self._shared.limits
-                    timeout_s = limits.handshake_timeout_s
-                    self._authentication = Authentication(self._upstream, timeout_s=timeout_s)
-                    self._grants = Grants(limits.permission_lifetime_s)
+                self._requests = RequestServer(
+                    self._sock,
+                    self._source,
+                    self._upstream,
+                    client_host=self._client_host,
+                    context=self._shared,
+                )
                 with self._reading:
                     try:
                         await self._read_requests()
@@ -210,8 +137,7 @@ class ClientConnection:
             return
         now_s = trio.current_time()
         waits_s = now_s - since_s
-        is_overdue = self._authentication is not None and self._authentication.is_overdue(now_s)
-        if is_overdue and self._state in _STARTING:
+        if self._state in _STARTING and self._requests.is_overdue(now_s):
             reason = "the client has not authenticated in time"
             self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
             self._stop_reading(_STARTING[self._state])
@@ -248,430 +174,78 @@ class ClientConnection:
         self._move(ClientState.CLOSED)
 
     async def _read_requests(self) -> None:
-        while True:
-            if self._source.ready(SIZE.size):  # after a bad size nothing more may come
-                self._check_size(*self._source.unpack(SIZE))
-            if not self._source.ready(_REQUEST_START.size):
-                if not await self._receive():
-                    return
-                continue
-            await self._serve_request(*self._source.unpack(_REQUEST_START))
+        while await self._relay_up_to_work():
+            await self._requests.serve(*self._source.unpack(REQUEST_START))
             self._begun_s = trio.current_time()
-            if self._state is not ClientState.SERVING:
-                await self._flush()
-                return
+            if self._state is ClientState.DRAINING:
+                break
+        while self._source.has_run or self._source.rest:
+            await self._catch_up()
+            if self._source.rest and not await self._source.fill():
+                raise StreamEnded
 
-    async def _serve_request(
-        self, size: int, api_key: int, version: int, correlation_id: int
-    ) -> None:
-        if api_key == ApiKey.API_VERSIONS:
-            await self._answer_api_versions(size)
-            return
-        if not self._upstream.is_negotiated:
-            await self._negotiate(ClientSoftware())
-        treatment = self._treatment(api_key, version)
-        if self._authentication is not None:
-            if treatment is Treatment.SASL:
-                await self._authenticate(self._authentication, size)
-                return
-            await self._authentication.check(treatment)
-        if api_key == ApiKey.PRODUCE:
-            await self._relay_produce(size, version, correlation_id)
-        elif treatment in {Treatment.RELAY, Treatment.SASL}:  # a port without SASL refuses it
-            await self._relay_guarded(ApiKey(api_key), size, version, correlation_id)
-        elif api_key == ApiKey.METADATA and await self._must_recall():
-            await self._recall_metadata(size)
-        elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
-            await self._convert_metadata(size)
-        elif treatment is Treatment.REWRITE:
-            rewrite = self._shared.rewrite
-            take = partial(self._rewritten, ApiKey(api_key), version, correlation_id, rewrite)
-            await self._relay(size, correlation_id, take)
-        else:
-            await self._answer(ApiKey(api_key), size)
-
-    async def _must_recall(self) -> bool:
-        """Whether memory has to answer Metadata. It has what the gateway may see, so it answers no
-        client that has permissions of its own."""
-        return self._authentication is None and not await self._upstream.is_there()
-
-    async def _authenticate(self, authentication: Authentication, size: int) -> None:
-        """Relay a step of the client's SASL exchange."""
-        if size > TOKEN_BYTES_MAX:
-            raise BadFrame(f"a SASL request of {size} bytes")
-        header, request = await self._hold_request(size)
-        step = await authentication.advance(request, header.api_version)
-        await self._send(header, step.answer)
-        if step.refusal is not None:
-            raise NotAuthenticated(step.refusal)
-        while authentication.expects_raw_tokens:
-            while not self._source.ready(SIZE.size):
-                if not await self._receive():
-                    return
-            (size,) = self._source.unpack(SIZE)
-            if not 0 <= size <= TOKEN_BYTES_MAX:
-                raise BadFrame(f"a SASL token of {size} bytes")
-            token = await authentication.advance_raw(await self._source.hold(size))
-            await send_all(self._sock, SIZE.pack(len(token)) + token)
-
-    def _check_size(self, size: int) -> None:
-        if not _SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
-            raise BadFrame(what_instead(SIZE.pack(size)) or f"a request of {size} bytes")
-
-    async def _receive(self) -> bool:
-        """Receive more bytes. False at the end of the stream, or between requests once draining."""
-        await self._flush()
-        if self._source.empty:
-            if self._state is not ClientState.SERVING:
-                return False
-            self._move(ClientState.RESTING)
-        more = await self._source.fill()
-        if more and self._state is ClientState.RESTING:
-            self._move(ClientState.SERVING)
-            self._begun_s = trio.current_time()
-        if not more and not self._source.empty:
-            raise StreamEnded
-        return more
-
-    async def _flush(self) -> None:
-        await self._source.flush(self._upstream.sock)
-
-    def _treatment(self, api_key: int, version: int) -> Treatment:
-        low, high = self._offered.get(api_key, (0, -1))
-        if not low <= version <= high:
-            raise RequestRefused(api_key, version)
-        return TREATMENTS[ApiKey(api_key)].treatment
-
-    async def _relay(self, size: int, correlation_id: int, take: Take | None = None) -> None:
-        connection = await self._opened_with_room()
-        await self._pass_on(connection, size, connection.expect(correlation_id, take))
-
-    async def _opened_with_room(self) -> UpstreamConnection:
-        connection = await self._upstream.opened()
-        if connection.full:
-            await self._flush()
-            await connection.room()
-        return connection
-
-    async def _relay_produce(self, size: int, version: int, correlation_id: int) -> None:
-        needs_answer = await self._acks(size, version) != 0
-        topics: ProduceTopics | None = None
-        if self._may_produce_to_private(size):
-            mask_of = self._shared.private_names.mask_of
-            entries_max = self._shared.limits.max_request_entries
-            topics = ProduceTopics(version, mask_of, entries_max=entries_max)
-        take: Take | None = None
-        if topics or version >= PRODUCE_ADDRESSES_SINCE:
-            change = partial(self._restore_produce_answer, topics)
-            take = partial(self._rewritten, ApiKey.PRODUCE, version, correlation_id, change)
-        if needs_answer:
-            connection = await self._opened_with_room()
-            upstream_id = connection.expect(correlation_id, take)
-        else:
-            connection = await self._upstream.opened()
-            upstream_id = connection.unanswered_id()
-        if topics:
-            await self._pass_on_masked(connection, size, upstream_id, topics)
-        else:
-            await self._pass_on(connection, size, upstream_id)
-
-    def _may_produce_to_private(self, size: int) -> bool:
-        """Whether the request may name a private topic. Only a short request that is completely
-        here can be searched; any other must be read."""
-        private, frame_bytes = self._shared.private_names, SIZE.size + size
-        if not private or size > SEARCHED_BYTES_MAX or not self._source.ready(frame_bytes):
-            return bool(private)
-        return private.may_be_in(bytes(self._source.head()[:frame_bytes]))
-
-    async def _restore_produce_answer(self, topics: ProduceTopics | None, answer: Struct) -> Struct:
-        if topics and topics.masked:
-            answer = await self._refused(answer)
-        return await self._shared.rewrite(answer)
-
-    async def _relay_untouched(self, api_key: int, size: int, correlation_id: int) -> None:
-        try:
-            await self._upstream.opened()
-        except UpstreamError:
-            if api_key != ApiKey.FETCH:
-                raise
-            header, request = await self._hold_request(size)
-            assert isinstance(request, FetchRequest)
-            await self._send(header, nothing_fetched(request))
-        else:
-            await self._relay(size, correlation_id)
-
-    async def _relay_guarded(
-        self, key: ApiKey, size: int, version: int, correlation_id: int
-    ) -> None:
-        """Relay a request. If it names something private, hide the name and restore it as
-        refused."""
-        private = self._shared.private_names
-        if not private or not TREATMENTS[key].guarded or not await self._may_name_private(size):
-            await self._relay_untouched(key, size, correlation_id)
-            return
-        frame = await self._hold_frame(size)
-        hidden = private.hide(frame, compact=key.is_flexible(version))
-        if hidden and key is ApiKey.FETCH:
-            await self._fetch_without_private(hidden.frame)
-            return
-        take: Take | None = None
-        if hidden:
-            frame = hidden.frame
-
-            async def refuse(answer: Struct) -> Struct:
-                return await self._refused(answer, whole=hidden.whole)
-
-            take = partial(self._rewritten, key, version, correlation_id, refuse)
-        connection = await self._opened_with_room()
-        await connection.send_held(frame, connection.expect(correlation_id, take))
-
-    async def _may_name_private(self, size: int) -> bool:
-        """Whether the request names something private. A request longer than the buffer must be
-        held."""
-        frame_bytes = SIZE.size + size
-        if frame_bytes > BUFFER_BYTES:
-            return True
-        while not self._source.ready(frame_bytes):
-            await self._receive()
-        return self._shared.private_names.may_be_in(bytes(self._source.head()[:frame_bytes]))
-
-    async def _fetch_without_private(self, frame: bytes) -> None:
-        """Fetch the other topics outside of any session, because a session names a topic only
-        once."""
-        header, offset = decode_request_header(frame)
-        entries_max = self._shared.limits.max_request_entries
-        version, body = header.api_version, frame[offset:]
-        request = _read_request(ApiKey.FETCH, version, body, entries_max)
-        assert isinstance(request, FetchRequest)
-        if request.session_epoch > 0:
-            await self._send(header, nothing_fetched(request))
-            return
-        answer: FetchResponse = await self._upstream.ask(held_fetch(request), version)
-        await self._send(header, await self._refused(answer))
-
-    async def _pass_on(
-        self, connection: UpstreamConnection, size: int, upstream_correlation_id: int
-    ) -> None:
-        self._source.patch(CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
-        await self._source.pass_on(size, connection.sock)
-
-    async def _pass_on_masked(
-        self,
-        connection: UpstreamConnection,
-        size: int,
-        upstream_correlation_id: int,
-        topics: ProduceTopics,
-    ) -> None:
-        source, left = self._source, SIZE.size + size
-        source.patch(CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
-        while left and not topics.is_done:
-            here = source.head()[:left]
-            done = topics.advance(here)
-            if done > left or (not done and len(here) in {left, BUFFER_BYTES}):
-                raise BadFrame("a Produce request with unreadable topics")
-            if done:
-                await source.pass_bytes(done, connection.sock)
-                left -= done
-                continue
-            await source.flush(connection.sock)
+    async def _relay_up_to_work(self) -> bool:
+        """Relay requests, until the next one has to be served otherwise. False after the last."""
+        source = self._source
+        while self._state is not ClientState.DRAINING:
+            if self._relay_requests():
+                if not await self._arrivals():
+                    return False
+            elif source.has_run or source.rest:
+                await self._catch_up()
+            else:
+                return True
+        # Of the requests that have arrived, only one that is incomplete is still served.
+        while not source.empty and not source.rest:
+            if source.ready(REQUEST_START.size):
+                return True
             if not await source.fill():
                 raise StreamEnded
-        await source.pass_bytes(left, connection.sock)
+        return False
 
-    async def _acks(self, size: int, version: int) -> int:
-        frame_bytes = SIZE.size + size
-        while True:
-            head = self._source.head()[:frame_bytes]
-            acks = acks_of(head, version)
-            if acks is not None:
-                return acks
-            if len(head) in {frame_bytes, BUFFER_BYTES}:
-                raise BadFrame("a Produce request without acks")
-            await self._receive()
-
-    async def _rewritten(
-        self, key: ApiKey, version: int, correlation_id: int, rewrite: Rewrite, answer: bytes
-    ) -> bytes:
-        _, offset = decode_response_header(key, version, answer)
-        body = answer[offset:]
-        # librdkafka's mock cluster ends its Metadata answers with one byte too many.
-        read = partial(decode, APIS[key].response, body, version, trailing_ok=True)
-        message = await self._in_thread_if_large(read, len(body))
-        rewritten = await rewrite(message)
-        write = partial(_framed, key, version, correlation_id, rewritten)
-        return await self._in_thread_if_large(write, len(body))
-
-    async def _in_thread_if_large(self, work: Callable[[], _T], size: int) -> _T:
-        """Do the work here, or in a thread if its size would delay other connections."""
-        if size < ASIDE_FROM_BYTES:
-            return work()
-        return await trio.to_thread.run_sync(work, limiter=self._shared.aside)
-
-    async def _refused(self, answer: _S, *, whole: bool = False) -> _S:
-        """An answer to a request in which a private name was hidden, with that name refused."""
-        refuse = partial(self._shared.private_names.refused, answer, whole=whole)
-        return await self._in_thread_if_large(refuse, bytes_of(answer, ASIDE_FROM_BYTES))
-
-    async def _convert_metadata(self, size: int) -> None:
-        """Ask the upstream in a version that it supports, and answer in the client's version."""
-        header, request = await self._hold_request(size)
-        assert isinstance(request, MetadataRequest)
-        await self._ask_for_metadata(header, request)
-
-    async def _recall_metadata(self, size: int) -> None:
-        """Answer from memory if no broker can. Otherwise wait for the client's own broker."""
-        header, request = await self._hold_request(size)
-        assert isinstance(request, MetadataRequest)
-        answer = await self._shared.recall_metadata(request)
-        if answer is not None:
-            await self._send(header, await self._shared.rewrite(answer))
-        else:
-            await self._upstream.opened()
-            await self._ask_for_metadata(header, request)
-
-    async def _ask_for_metadata(self, header: RequestHeader, request: MetadataRequest) -> None:
-        names, version = self._shared.topic_names, header.api_version
-        answer = await ask_for_metadata(request, self._upstream, version, names)
-        await self._send(header, await self._shared.rewrite(answer))
-
-    async def _answer(self, key: ApiKey, size: int) -> None:
-        header, body = await self._hold(size)
-        hidden = None
-        if TREATMENTS[key].guarded:
-            compact = key.is_flexible(header.api_version)
-            hidden = self._shared.private_names.hide(body, compact=compact)
-        message = await self._decoded(header, hidden.frame if hidden else body)
-        request = self._group_request(header, message)
-        if key is ApiKey.OFFSET_COMMIT:
-            await self._answer_commits(request)
-            return
-        response = self._shared.group_apis.answer(request)
-        if not isinstance(response, Struct):
-            response = await response
-        if isinstance(response, FindCoordinatorResponse):
-            response = await self._shared.rewrite(response)
-        if hidden:
-            response = await self._refused(response)
-        frame = await self._frame(request.header, response)
-        await self._upstream.idle()
-        last_word = self._shared.group_apis.last_word(request, response)
-        if last_word is not response:
-            frame = await self._frame(request.header, last_word)
-        await send_all(self._sock, frame)
-
-    async def _answer_commits(self, first: GroupRequest) -> None:
-        """Answer a commit and the commits right behind it that have arrived, with one round trip
-        instead of one for each: the member's next heartbeat waits behind all of them."""
-        requests = [first]
-        while (size := self._next_commit(first.header.api_version)) is not None:
-            if len(requests) == COMMITS_TOGETHER_MAX:
+    def _relay_requests(self) -> bool:
+        """Relay the requests that are here. False if one needs more than that, or the broker takes
+        no more for now."""
+        source, upstream = self._source, self._upstream.connection
+        if source.has_run and not source.rest:
+            self._begun_s = trio.current_time()  # the end of one is the beginning of the next
+        while not source.rest and source.ready(SIZE.size):
+            self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
+            if not source.ready(REQUEST_START.size):
                 break
-            requests.append(self._group_request(*await self._hold_request(size)))
-        responses = await self._shared.group_apis.answer_commits(requests)
-        frames = [
-            await self._frame(request.header, response)
-            for request, response in zip(requests, responses, strict=True)
-        ]
-        await self._upstream.idle()
-        await send_all(self._sock, b"".join(frames))
+            if upstream is None or not self._requests.relay(
+                upstream, *source.unpack(REQUEST_START)
+            ):
+                return False
+            self._begun_s = trio.current_time()
+        return not source.rest_is_long and (upstream is None or source.send_run(upstream.sock))
 
-    def _next_commit(self, version: int) -> int | None:
-        """The size of the next request if it is a complete commit of this version."""
-        if not self._source.ready(_REQUEST_START.size):
-            return None
-        size, api_key, its_version, _ = self._source.unpack(_REQUEST_START)
-        is_alike = (api_key, its_version) == (ApiKey.OFFSET_COMMIT, version)
-        is_here = size >= _SHORTEST_REQUEST and self._source.ready(SIZE.size + size)
-        return size if is_alike and is_here else None
+    async def _arrivals(self) -> bool:
+        """Wait for what cannot be relayed at once. False at the end of the stream."""
+        if self._source.empty:
+            self._move(ClientState.RESTING)
+        if await self._source.arrivals(self._relay_arrivals):
+            return True
+        if not self._source.empty:
+            raise StreamEnded
+        return False
 
-    def _group_request(self, header: RequestHeader, message: Struct) -> GroupRequest:
-        return GroupRequest(
-            header=header,
-            message=message,
-            client_host=self._client_host,
-            upstream=self._upstream,
-            node_id=self._upstream.node_id,
-            grants=self._grants,
-        )
+    def _relay_arrivals(self) -> bool:
+        if self._state is ClientState.DRAINING:
+            return False
+        if self._state is ClientState.RESTING:
+            self._move(ClientState.SERVING)
+            self._begun_s = trio.current_time()
+        is_done = self._relay_requests()
+        if is_done and self._source.empty:
+            self._move(ClientState.RESTING)
+        return is_done
 
-    async def _hold_request(self, size: int) -> tuple[RequestHeader, Struct]:
-        header, body = await self._hold(size)
-        return header, await self._decoded(header, body)
+    async def _catch_up(self) -> None:
+        upstream = self._upstream.connection
+        assert upstream is not None, "a request was relayed"
+        await self._source.catch_up(upstream.sock)
 
-    async def _decoded(self, header: RequestHeader, body: bytes) -> Struct:
-        self._upstream.client_id = header.client_id
-        entries_max = self._shared.limits.max_request_entries
-        key = ApiKey(header.api_key)
-        read = partial(_read_request, key, header.api_version, body, entries_max)
-        return await self._in_thread_if_large(read, len(body))
-
-    async def _answer_api_versions(self, size: int) -> None:
-        header, body = await self._hold(size)
-        if header.api_version not in APIS[ApiKey.API_VERSIONS].versions:
-            await self._send(header, offer.too_new_answer(), version=0)
-            return
-        request = decode(ApiVersionsRequest, body, header.api_version, trailing_ok=True)
-        if not offer.well_formed(request, header.api_version):
-            await self._send(header, offer.refused_answer())
-            return
-        if not self._upstream.is_negotiated:
-            await self._negotiate(
-                ClientSoftware(
-                    client_id=header.client_id,
-                    name=request.client_software_name or SOFTWARE_NAME,
-                    version=request.client_software_version or SOFTWARE_VERSION,
-                )
-            )
-        spoken = self._upstream.spoken
-        answer = offer.api_versions_answer(self._offered, spoken, header.api_version)
-        await self._send(header, answer)
-
-    async def _negotiate(self, software: ClientSoftware) -> None:
-        await self._upstream.negotiate(software)
-        self._offered = offer.offered_versions(self._upstream.versions)
-
-    async def _hold(self, size: int) -> tuple[RequestHeader, bytes]:
-        frame = await self._hold_frame(size)
-        header, offset = decode_request_header(frame)
-        return header, frame[offset:]
-
-    async def _hold_frame(self, size: int) -> bytes:
-        await self._flush()
-        if size > self._shared.limits.max_held_request_bytes:
-            raise BadFrame(f"a request of {size} bytes, above the limit for its api")
-        return await self._source.hold(size)
-
-    async def _send(
-        self, header: RequestHeader, response: Struct, version: int | None = None
-    ) -> None:
-        """Answer the client, after every earlier answer has been sent."""
-        frame = await self._frame(header, response, version)
-        await self._upstream.idle()
-        await send_all(self._sock, frame)
-
-    async def _frame(
-        self, header: RequestHeader, response: Struct, version: int | None = None
-    ) -> bytes:
-        if version is None:
-            version = header.api_version
-        key = ApiKey(header.api_key)
-        write = partial(_framed, key, version, header.correlation_id, response)
-        try:
-            return await self._in_thread_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
-        except WireError as error:  # the gateway made this answer, so the bug is here
-            raise ValueError(f"invalid answer to {key.name} version {version}") from error
-
-
-def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> Struct:
-    request = APIS[key].request
-    assert request is not None
-    message = decode(request, body, version, trailing_ok=True)
-    # Every entry takes at least one byte.
-    if len(body) > entries_max and entries_of(message) > entries_max:
-        raise BadFrame(f"a {key.name} request with more than {entries_max} entries")
-    return message
-
-
-def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:
-    answer = encode_response_header(key, version, correlation_id) + encode(response, version)
-    return SIZE.pack(len(answer)) + answer
+    def _check_size(self, size: int) -> None:
+        if not SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:
+            raise BadFrame(what_instead(SIZE.pack(size)) or f"a request of {size} bytes")

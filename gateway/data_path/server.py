@@ -14,14 +14,15 @@ from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
-from gateway.data_path.connection import ClientConnection, ConnectionContext
+from gateway.data_path.connection import ClientConnection
 from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
+from gateway.data_path.poller import Poller
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
-from gateway.data_path.splice import PipePool
-from gateway.data_path.stream import BufferPool
+from gateway.data_path.request_server import ConnectionContext
+from gateway.data_path.stream import Facilities
 from gateway.events.event import Tell
 from gateway.events.gateway_events import DrainFinished, DrainStarted
 from gateway.events.log_lines import write_to_log
@@ -54,7 +55,7 @@ async def serve(
     running already. Raises ListenError if a port is not available at the start. Cancellation closes
     all connections at once.
     """
-    pipes = PipePool()
+    facilities = Facilities()
     context = ConnectionContext(
         limits=config.limits,
         group_apis=group_apis,
@@ -64,12 +65,11 @@ async def serve(
         private_names=private_names,
         clients_authenticate=config.clients_authenticate,
         anonymous_grants=Grants(config.limits.permission_lifetime_s, OF_THE_ANONYMOUS_MAX),
-        buffers=BufferPool(),
-        pipes=pipes,
+        facilities=facilities,
     )
     clients = _Clients(context, config.tls)
     failure: ListenError | None = None
-    async with trio.open_nursery() as connections:
+    async with polling(facilities.poller), trio.open_nursery() as connections:
         async with accepting_quietly() as accepting:
             try:
                 listeners = Listeners(
@@ -100,10 +100,19 @@ async def serve(
             connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
             tell(DrainStarted(connections=clients.count))
             clients.drain()
-    pipes.close()
+    facilities.close()
     if failure:
         raise failure
     tell(DrainFinished(in_time=not connections.cancel_scope.cancelled_caught))
+
+
+@asynccontextmanager
+async def polling(poller: Poller) -> AsyncIterator[None]:
+    """Run the poller until all connections have ended."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(poller.run)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager

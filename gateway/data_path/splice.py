@@ -1,4 +1,4 @@
-"""Moves bytes between sockets inside the kernel. The only Linux-only module.
+"""Moves bytes between sockets inside the kernel, which only Linux can.
 
 A pool lends pipes. Without one, because all are lent or on another system, the caller copies.
 """

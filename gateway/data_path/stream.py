@@ -9,10 +9,14 @@ most connections are idle most of the time.
 
 import socket
 import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 import trio
 
+from gateway.data_path.poller import HANG_UP, Poller
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
 from gateway.transport.sockets import Transport, send_all
 
@@ -25,54 +29,121 @@ SPARE_BUFFERS = 32
 SPLICE_FROM_BYTES = 64 * 1024
 """From this many remaining bytes on, splicing costs less CPU than copying. TLS is always copied."""
 
-TURNS_BEFORE_YIELD = 16
-"""Receives in a row before other tasks run."""
+RECEIVES_PER_TURN = 16
+"""Receives in a row before others run."""
 
 SIZE_BYTES = 4
 _INT32 = struct.Struct(">i")
+_NOTHING = memoryview(b"")
+
+Consume = Callable[[], bool]
+"""Relays what has arrived, as far as that is possible at once. False if it leaves something to the
+task of the connection."""
 
 
 class BufferPool:
     """Buffers that sources take while they have bytes to look at."""
 
     def __init__(self) -> None:
-        self.spare: list[bytearray] = []
+        self.spare: list[memoryview] = []
         """The unused buffers."""
 
-    def take(self) -> bytearray:
-        return self.spare.pop() if self.spare else bytearray(BUFFER_BYTES)
+    def take(self) -> memoryview:
+        return self.spare.pop() if self.spare else memoryview(bytearray(BUFFER_BYTES))
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: memoryview) -> None:
         if len(self.spare) < SPARE_BUFFERS:
             self.spare.append(buffer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facilities:
+    """What the sources of all connections share."""
+
+    poller: Poller = field(default_factory=Poller)
+    buffers: BufferPool = field(default_factory=BufferPool)
+    pipes: PipePool = field(default_factory=PipePool)
+
+    def close(self) -> None:
+        """Close, after all sources."""
+        self.pipes.close()
+        self.poller.close()
+
+
+class _Found(Enum):
+    """What a turn of receiving ended with."""
+
+    NOTHING = auto()
+    """No more bytes: wait."""
+    MORE = auto()
+    """The limit of a turn. More bytes may have arrived."""
+    WORK = auto()
+    """Bytes that the task has to look at."""
+    END = auto()
+    """The end of the stream."""
 
 
 class FrameSource:
     """The frames that arrive at one socket, most of which are relayed to one other socket.
 
     The caller looks at the head of the next frame (`ready`, `unpack`), may change it in place
-    (`patch`), and then relays the frame (`pass_on`) or takes it out (`hold`, `drop`). Complete
-    relayed frames wait as one *run* in the buffer until `flush`; the caller flushes before `fill`,
-    `hold` and `drop`.
+    (`patch`), and then relays the frame (`relay`) or takes it out (`hold`, `drop`). Relayed bytes
+    wait as one *run* in the buffer until they are sent; the caller sends them before `fill`, `hold`
+    and `drop`. If a relayed frame is incomplete, its *rest* joins the run as it arrives.
+
+    A task that has nothing to do waits in `arrivals`, where the poller's task relays for it.
     """
 
-    def __init__(self, sock: Transport, buffers: BufferPool, pipes: PipePool) -> None:
+    __slots__ = (
+        "_consume",
+        "_drained",
+        "_end",
+        "_facilities",
+        "_hung_up",
+        "_kept",
+        "_receives",
+        "_run",
+        "_sock",
+        "_start",
+        "_view",
+        "_waiting",
+        "_woken_by",
+        "rest",
+        "waits_since_s",
+    )
+
+    def __init__(self, sock: Transport, facilities: Facilities) -> None:
         self._sock = sock
-        self._buffers = buffers
-        self._pipes = pipes
-        self._buffer: bytearray | None = None
-        self._view = memoryview(b"")
+        self._facilities = facilities
+        self._view = _NOTHING  # a buffer, or empty while none is held
         self._kept = b""  # unread bytes while no buffer is held
         self._run = self._start = self._end = 0  # run: [_run, _start); unread: [_start, _end)
         self._drained = False  # the last receive was short, so another would find nothing
-        self._turns = 0
+        self._hung_up = False  # the end of the stream has arrived behind the bytes
+        self._receives = 0
+        self._consume: Consume
+        self._waiting: trio.lowlevel.Task | None = None  # in `arrivals`
+        self._woken_by: _Found | Exception
+        self.rest = 0
+        """The missing bytes of a frame whose beginning has been relayed."""
         self.waits_since_s: float | None = None
         """Since when the source has been waiting for bytes, None if it is not."""
+        facilities.poller.watch(sock, self._on_ready)
 
     @property
     def empty(self) -> bool:
-        """Whether no byte of the next frame has arrived."""
-        return self._end == self._start and not self._kept
+        """Whether no byte of the next frame has arrived, and none of this one is missing."""
+        return self._end == self._start and not self._kept and not self.rest
+
+    @property
+    def has_run(self) -> bool:
+        """Whether relayed bytes wait to be sent."""
+        return self._run < self._start
+
+    @property
+    def rest_is_long(self) -> bool:
+        """Whether `catch_up` relays the rest more cheaply than `arrivals`."""
+        return self.rest >= SPLICE_FROM_BYTES and isinstance(self._sock, socket.socket)
 
     def ready(self, count: int) -> bool:
         """Whether the first `count` bytes of the next frame have arrived."""
@@ -90,26 +161,61 @@ class FrameSource:
         """Overwrite the int32 at this offset in the next frame."""
         _INT32.pack_into(self._view, self._start + offset, value)
 
+    def relay(self, size: int) -> None:
+        """Let the next frame join the run: what is here now, and the rest as it arrives."""
+        self.relay_bytes(SIZE_BYTES + size)
+
+    def relay_bytes(self, count: int) -> None:
+        """As `relay`, for the first bytes of the next frame. The caller relays the others."""
+        missing = count - (self._end - self._start)
+        if missing <= 0:
+            self._start = self._end + missing
+        else:
+            self._start = self._end
+            self.rest = missing
+
+    def send_run(self, sink: Transport) -> bool:
+        """Send as much of the run as `sink` takes at once. Returns whether that was all."""
+        while self._run < self._start:
+            try:
+                self._run += sink.send(self._view[self._run : self._start])
+            except BlockingIOError:
+                return False
+        return True
+
+    def take_out(self, size: int) -> bytes:
+        """The whole next frame without its size. It must be `ready`, and the run sent."""
+        start = self._start + SIZE_BYTES
+        self._run = self._start = start + size
+        return bytes(self._view[start : self._start])
+
+    async def arrivals(self, consume: Consume) -> bool:
+        """Let `consume` relay what arrives, until it leaves something to this task. False at the
+        end of the stream.
+
+        `consume` runs in the poller's task, after each receive. Its errors are raised here.
+        """
+        self._consume = consume
+        while True:
+            found = self._receive_and_consume()
+            if found is _Found.NOTHING:
+                return await self._next_work()
+            if found is _Found.MORE or self._receives >= RECEIVES_PER_TURN:
+                self._receives = 0
+                await trio.lowlevel.checkpoint()
+            if found is not _Found.MORE:
+                return found is _Found.WORK
+
     async def fill(self) -> bool:
-        """Receive more bytes. False at the end of the stream. The run must have been flushed."""
+        """Receive more bytes. False at the end of the stream. The run must have been sent."""
         if self._drained:
             await self._wait()
-        while True:
-            self._make_room()
-            room = len(self._view) - self._end
-            try:
-                count = self._sock.recv_into(self._view[self._end :])
-            except BlockingIOError:
-                await self._wait()
-                continue
-            self._end += count
-            self._drained = count < room
-            if count == 0:
-                self._give_back()
-            self._turns += 1
-            if self._turns % TURNS_BEFORE_YIELD == 0:
-                await trio.lowlevel.checkpoint()
-            return count > 0
+        while (count := self._receive()) is None:
+            await self._wait()
+        if self._receives >= RECEIVES_PER_TURN:
+            self._receives = 0
+            await trio.lowlevel.checkpoint()
+        return count > 0
 
     async def flush(self, sink: Transport | None) -> None:
         """Send the run. `sink` may be None only if the run is empty."""
@@ -119,42 +225,27 @@ class FrameSource:
         await send_all(sink, self._view[self._run : self._start])
         self._run = self._start
 
-    async def pass_on(self, size: int, sink: Transport) -> None:
-        """Relay the next frame to `sink` without holding it whole.
+    async def catch_up(self, sink: Transport) -> None:
+        """Send the run, and the rest of the frame if that is long, without holding it whole.
 
         Raises StreamEnded if the source ends within the frame; the sink then has a partial frame.
         """
-        await self.pass_bytes(SIZE_BYTES + size, sink)
-
-    async def pass_bytes(self, count: int, sink: Transport) -> None:
-        """Relay `count` bytes of the next frame to `sink`. The caller relays the rest afterwards.
-
-        Raises StreamEnded as `pass_on` does.
-        """
-        missing = count - (self._end - self._start)
-        if missing <= 0:
-            self._start = self._end + missing
-            return
-        self._start = self._end
         await self.flush(sink)
+        if not self.rest_is_long:
+            return
         if (
-            missing >= SPLICE_FROM_BYTES
-            and isinstance(self._sock, socket.socket)
+            isinstance(self._sock, socket.socket)
             and isinstance(sink, socket.socket)
-            and (pipe := self._pipes.take())
+            and (pipe := self._facilities.pipes.take())
         ):
             self._give_back()
             self._drained = False
-            with self._pipes.lend(pipe):
-                await splice_exactly(self._sock, sink, missing, pipe, wait=self._wait)
-            return
-        while missing > 0:
+            with self._facilities.pipes.lend(pipe):
+                await splice_exactly(self._sock, sink, self.rest, pipe, wait=self._wait)
+            self.rest = 0
+        while self.rest:
             await self._fill_or_fail()
-            here = min(missing, self._end - self._start)
-            self._start += here
-            missing -= here
-            if missing:
-                await self.flush(sink)
+            await self.flush(sink)
 
     async def hold(self, size: int) -> bytes:
         """The whole next frame without its size. The caller has checked `size` against a limit.
@@ -170,12 +261,82 @@ class FrameSource:
         await self._take(SIZE_BYTES + size, None)
 
     def close(self) -> None:
-        """Give the buffer back. The caller closes the socket."""
+        """Give the buffer back. The caller then closes the socket."""
+        self._facilities.poller.forget(self._sock)
         self._start = self._end = self._run = 0
         self._give_back()
 
+    def _on_ready(self, events: int) -> None:
+        self._drained = False
+        if events & HANG_UP:
+            self._hung_up = True
+        if self._waiting is None:
+            return  # the task will look itself
+        try:
+            found = self._receive_and_consume()
+        except Exception as error:  # raised in the task
+            self._wake(error)
+            return
+        if found is _Found.NOTHING:
+            self.waits_since_s = trio.current_time()
+        elif found is _Found.MORE:
+            self._facilities.poller.again(self._sock)
+        else:
+            self._wake(found)
+
+    def _receive_and_consume(self) -> _Found:
+        for _ in range(RECEIVES_PER_TURN):
+            if self._drained or (count := self._receive()) is None:
+                self._give_back()
+                return _Found.NOTHING
+            if count == 0:
+                return _Found.END
+            if not self._consume():
+                return _Found.WORK
+        return _Found.MORE
+
+    async def _next_work(self) -> bool:
+        self._waiting = trio.lowlevel.current_task()
+        self.waits_since_s = trio.current_time()
+        self._receives = 0
+
+        def abort(_: Any) -> trio.lowlevel.Abort:
+            self._waiting = self.waits_since_s = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if isinstance(self._woken_by, Exception):
+            raise self._woken_by
+        return self._woken_by is _Found.WORK
+
+    def _wake(self, why: _Found | Exception) -> None:
+        assert self._waiting is not None
+        self._woken_by = why
+        trio.lowlevel.reschedule(self._waiting)
+        self._waiting = self.waits_since_s = None
+
+    def _receive(self) -> int | None:
+        """Receive once. The number of bytes, 0 at the end of the stream, None if none is here."""
+        self._make_room()
+        room = BUFFER_BYTES - self._end
+        try:
+            count = self._sock.recv_into(self._view[self._end :])
+        except BlockingIOError:
+            self._drained = True
+            return None
+        self._receives += 1
+        self._end += count
+        if self.rest:
+            joining = min(self.rest, count)
+            self._start += joining
+            self.rest -= joining
+        self._drained = count < room and not self._hung_up
+        if count == 0:
+            self._give_back()
+        return count
+
     async def _take(self, count: int, into: bytearray | None) -> None:
-        assert self._run == self._start, "a run waits for its flush"
+        assert self._run == self._start, "a run waits to be sent"
         while True:
             here = min(count, self._end - self._start)
             if into is not None:
@@ -190,6 +351,7 @@ class FrameSource:
     async def _wait(self) -> None:
         self._give_back()
         self.waits_since_s = trio.current_time()
+        self._receives = 0
         try:
             await trio.lowlevel.wait_readable(self._sock)
         finally:
@@ -200,24 +362,22 @@ class FrameSource:
             raise StreamEnded
 
     def _make_room(self) -> None:
-        assert self._run == self._start, "a run waits for its flush"
-        if self._buffer is None:
-            self._buffer = self._buffers.take()
-            self._view = memoryview(self._buffer)
-            self._end = len(self._kept)
-            self._view[: self._end] = self._kept
-            self._kept = b""
+        assert self._run == self._start, "a run waits to be sent"
+        if not self._view:
+            self._view = self._facilities.buffers.take()
+            rest, self._kept = self._kept, b""
         elif self._start:
             rest = bytes(self._view[self._start : self._end])
-            self._end = len(rest)
-            self._view[: self._end] = rest
+        else:
+            return
+        self._end = len(rest)
+        self._view[: self._end] = rest
         self._run = self._start = 0
 
     def _give_back(self) -> None:
-        if self._buffer is None:
+        if not self._view:
             return
         self._kept = bytes(self._view[self._start : self._end])
         self._run = self._start = self._end = 0
-        self._view = memoryview(b"")
-        self._buffers.give_back(self._buffer)
-        self._buffer = None
+        self._facilities.buffers.give_back(self._view)
+        self._view = _NOTHING

@@ -4,7 +4,7 @@ If the broker goes away while it owes the client an answer, the client's connect
 Otherwise the client stays connected, and the broker is reconnected when it is next needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import trio
@@ -17,7 +17,7 @@ from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
-from gateway.data_path.stream import FrameSource
+from gateway.data_path.stream import Facilities
 from gateway.data_path.upstream_connection import UpstreamConnection
 from gateway.transport.sockets import Transport
 from kafka_codecs.api_versions import ApiVersionsResponse
@@ -57,7 +57,7 @@ class Upstream:
         *,
         tasks: trio.Nursery,
         limits: Limits,
-        make_source: Callable[[Transport], FrameSource],
+        facilities: Facilities,
     ) -> None:
         """A task in `tasks` sends the broker's answers to `client`."""
         self.node_id = -1
@@ -71,7 +71,7 @@ class Upstream:
         self._client = client
         self._tasks = tasks
         self._limits = limits
-        self._make_source = make_source
+        self._facilities = facilities
         self.software = ClientSoftware()
         """The client's software name and version."""
         self.is_bound = False
@@ -95,9 +95,9 @@ class Upstream:
         return self._connection is None or self._connection.is_idle
 
     @property
-    def sock(self) -> Transport | None:
-        """The socket of the current connection, if any."""
-        return self._connection.sock if self._connection else None
+    def connection(self) -> UpstreamConnection | None:
+        """The latest connection, if any. It may have ended."""
+        return self._connection
 
     async def negotiate(self, software: ClientSoftware) -> None:
         """Learn the broker's versions, from the broker or, while it is away, from memory.
@@ -209,7 +209,7 @@ class Upstream:
             opened.close()
             raise UpstreamChanged
         self._learn(opened.spoken)
-        return UpstreamConnection(opened, limits=self._limits, make_source=self._make_source)
+        return UpstreamConnection(opened, limits=self._limits, facilities=self._facilities)
 
     def _learn(self, spoken: ApiVersionsResponse) -> None:
         self.spoken = spoken

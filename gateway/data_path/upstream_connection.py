@@ -23,7 +23,7 @@ from gateway.cluster.broker_connection import (
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
-from gateway.data_path.stream import FrameSource
+from gateway.data_path.stream import Facilities, FrameSource
 from gateway.moves import moved
 from gateway.transport.sockets import Transport, close, send_all
 from kafka_codecs import decode, encode
@@ -101,14 +101,14 @@ class UpstreamConnection:
         connection: BrokerConnection,
         *,
         limits: Limits,
-        make_source: Callable[[Transport], FrameSource],
+        facilities: Facilities,
     ) -> None:
         self.versions: Versions = connection.versions
         """The broker's versions by api key."""
         self.sock = connection.detach()
         self.state = UpstreamState.OPEN
         self._limits = limits
-        self._source = make_source(self.sock)
+        self._source = FrameSource(self.sock, facilities)
         self._expected: deque[_Expected | Asked] = deque()
         self._unsent = 0  # answers dispatched, but not yet flushed to the client
         self._asked = 0  # the number of `Asked` in `_expected`
@@ -120,9 +120,9 @@ class UpstreamConnection:
     # For the reader of the client's requests.
 
     @property
-    def full(self) -> bool:
-        """Whether the limit of expected answers is reached."""
-        return len(self._expected) >= self._limits.max_pipelined
+    def has_room(self) -> bool:
+        """Whether another request can be sent at once."""
+        return self.state is UpstreamState.OPEN and not self._is_full
 
     def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
         """Expect an answer to the next request sent. Returns the correlation id to send it with."""
@@ -150,9 +150,13 @@ class UpstreamConnection:
         await self._send_whole(frame)
 
     async def room(self) -> None:
-        """Wait until not `full`."""
-        while self.full:
+        """Wait until the number of expected answers is below its limit."""
+        while self._is_full:
             await self._changed.park()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._expected) >= self._limits.max_pipelined
 
     @property
     def is_idle(self) -> bool:
@@ -213,15 +217,18 @@ class UpstreamConnection:
         Raises UpstreamLost if the broker closed, BadFrame if it sent an invalid frame, and OSError
         if a peer is gone. Tasks that wait in `ask` get UpstreamLost.
         """
-        opened = UpstreamState.OPEN  # every frame looks at it, and a local is fast
+        source, relay = self._source, partial(self._relay_answers, client)
         try:
-            while True:
-                while self._source.ready(_ANSWER_START.size) and self.state is opened:
-                    size, upstream_id = self._source.unpack(_ANSWER_START)
-                    await self._dispatch(size, upstream_id, client)
-                await self._flush(client)
-                if self.state is not opened or not await self._source.fill():
-                    raise UpstreamLost
+            while self.state is UpstreamState.OPEN:
+                if relay():
+                    if not await source.arrivals(relay):
+                        break
+                elif source.has_run or source.rest:
+                    await source.catch_up(client)
+                    self._note_sent()
+                else:
+                    await self._take_answer(client, *source.unpack(_ANSWER_START))
+            raise UpstreamLost
         finally:
             self._end()
 
@@ -238,11 +245,36 @@ class UpstreamConnection:
         close(self.sock)
         self._move(UpstreamState.CLOSED)
 
-    async def _dispatch(self, size: int, upstream_id: int, client: Transport) -> None:
+    def _relay_answers(self, client: Transport) -> bool:
+        """Deal with the answers that are here. False if one has to be awaited, or the client takes
+        no more for now."""
+        source = self._source
+        while not source.rest and source.ready(_ANSWER_START.size):
+            size, upstream_id = source.unpack(_ANSWER_START)
+            if self.state is not UpstreamState.OPEN or not self._relay_answer(size, upstream_id):
+                return False
+        if source.rest_is_long or not source.send_run(client):
+            return False
+        self._note_sent()
+        return True
+
+    def _relay_answer(self, size: int, upstream_id: int) -> bool:
+        expected = self._expected[0] if self._expected else None
+        if not isinstance(expected, _Expected) or expected.take is not None:
+            return False
+        if expected.upstream_correlation_id != upstream_id or size < _SHORTEST_ANSWER:
+            return False
+        self._expected.popleft()
+        self._unsent += 1
+        self._source.patch(CORRELATION_ID_IN_ANSWER, expected.client_correlation_id)
+        self._source.relay(size)
+        return True
+
+    async def _take_answer(self, client: Transport, size: int, upstream_id: int) -> None:
+        """Take out an answer that is not simply relayed."""
         if size < _SHORTEST_ANSWER:
             raise BadFrame(f"the broker sent a frame of {size} bytes")
         if upstream_id < 0:
-            await self._flush(client)
             await self._source.drop(size)
             return
         if not self._expected or self._expected[0].upstream_correlation_id != upstream_id:
@@ -250,20 +282,16 @@ class UpstreamConnection:
         expected = self._expected.popleft()
         if isinstance(expected, Asked):
             self._asked -= 1
-            await self._flush(client)
             frame = None
             try:
                 frame = await self._hold(size)
             finally:
                 expected.arrive(frame)
             return
+        assert expected.take is not None
         self._unsent += 1
-        if expected.take is None:
-            self._source.patch(CORRELATION_ID_IN_ANSWER, expected.client_correlation_id)
-            await self._source.pass_on(size, client)
-        else:
-            await self._source.flush(client)
-            await send_all(client, await expected.take(await self._hold(size)))
+        await send_all(client, await expected.take(await self._hold(size)))
+        self._note_sent()
 
     async def _hold(self, size: int) -> bytes:
         if size > self._limits.max_held_answer_bytes:
@@ -272,10 +300,11 @@ class UpstreamConnection:
             )
         return await self._source.hold(size)
 
-    async def _flush(self, client: Transport) -> None:
-        await self._source.flush(client)
-        self._unsent = 0
-        self._changed.unpark_all()
+    def _note_sent(self) -> None:
+        """The client has all answers that were taken, except for the rest of the last."""
+        self._unsent = 1 if self._source.rest else 0
+        if self._changed:
+            self._changed.unpark_all()
 
     async def _send_whole(self, frame: bytes | bytearray) -> None:
         try:

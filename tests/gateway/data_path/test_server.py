@@ -11,7 +11,6 @@ from trio.testing import MockClock
 
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
-from gateway.data_path.connection import ClientConnection
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.server import serve
 from gateway.data_path.upstream import Upstream
@@ -225,24 +224,56 @@ async def test_a_drain_leaves_requests_behind_the_present_one_unread() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_drain_may_begin_while_requests_go_to_the_broker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The connection then waits for no further request."""
-    flush = ClientConnection._flush
+async def test_a_drain_may_begin_while_the_broker_takes_no_more_requests() -> None:
+    """The request that is under way arrives whole and is answered. The connection then waits for
+    none of those behind it."""
+    late = LateBroker()
+    late.broker.handlers[ApiKey.PRODUCE] = answer_size
+    produce = request_frame(ApiKey.PRODUCE, 8, 2, produce_body(8, -1, bytes(50_000)))
+    sent = 0
+    async with running_fake_broker(late.broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        limits = Limits(linger_timeout_s=0.5)
+        address, ended = await _serve(nursery, late.broker, stop, limits)
 
-    async def flush_and_drain(connection: ClientConnection) -> None:
-        await flush(connection)
-        connection.drain()
+        async def flood(client: Wire) -> None:
+            nonlocal sent
+            try:
+                while True:
+                    await client.send(produce)
+                    sent += 1
+            except trio.BrokenResourceError:
+                pass  # the drain has ended
 
-    monkeypatch.setattr(ClientConnection, "_flush", flush_and_drain)
-    broker = FakeBroker()
-    async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         with capture_logs() as lines:
-            async with connected(gateway.address) as client:
+            async with connected(address) as client:
+                await client.send(FETCH)
+                await late.asked.wait()
+                nursery.start_soon(flood, client)
+                before = -1
+                while before != sent:
+                    before = sent
+                    await trio.testing.wait_all_tasks_blocked(0.1)
+                stop.set()
+                await trio.testing.wait_all_tasks_blocked(QUIET_S)
+                late.release.set()
+                assert struct.unpack(">i", await client.frame()) == (1,)
+                assert struct.unpack_from(">i", await client.frame()) == (2,)
                 with trio.fail_after(5):
-                    assert await client.at_end()
-        assert "connection_failed" not in [line["event"] for line in lines]
+                    while not await _ended(client):
+                        pass
+                    await ended.wait()
+        events = {line["event"] for line in lines}
+        assert not events & {"connection_failed", "bad_frame_received"}
+        nursery.cancel_scope.cancel()
+
+
+async def _ended(client: Wire) -> bool:
+    try:
+        await client.frame()
+    except (EOFError, trio.BrokenResourceError):
+        return True
+    return False
 
 
 @pytest.mark.parametrize("behind_another", [False, True])

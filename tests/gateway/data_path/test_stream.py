@@ -1,17 +1,26 @@
 """Frames are received, relayed, held and dropped over real sockets."""
 
+import itertools
 import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 import trio
 import trio.testing
 
+from gateway.data_path.server import polling
 from gateway.data_path.splice import PipePool, StreamEnded
-from gateway.data_path.stream import BUFFER_BYTES, BufferPool, FrameSource
+from gateway.data_path.stream import (
+    BUFFER_BYTES,
+    RECEIVES_PER_TURN,
+    BufferPool,
+    Facilities,
+    FrameSource,
+)
 from gateway.transport.sockets import send_all
 from tests.support.wire import framed
 
@@ -29,14 +38,20 @@ class Ends:
     receiver: trio.SocketStream
     buffers: BufferPool
 
+    def consume(self) -> bool:
+        """Relay what is here."""
+        while not self.source.rest and self.source.ready(START.size):
+            self.source.relay(self.source.unpack(START)[0])
+        return not self.source.rest_is_long and self.source.send_run(self.sink)
+
     async def relay(self) -> None:
         """Relay every frame until the sender ends."""
         while True:
-            while self.source.ready(START.size):
-                size, _ = self.source.unpack(START)
-                await self.source.pass_on(size, self.sink)
-            await self.source.flush(self.sink)
-            if not await self.source.fill():
+            if not self.consume():
+                await self.source.catch_up(self.sink)
+            elif not await self.source.arrivals(self.consume):
+                if not self.source.empty:
+                    raise StreamEnded
                 self.sink.shutdown(socket.SHUT_WR)
                 return
 
@@ -56,10 +71,12 @@ async def connected_ends(pipes: PipePool) -> AsyncIterator[Ends]:
     """Two TCP connections with a source and a sink between them."""
     sender, incoming = await _pair()
     receiver, sink = await _pair()
-    buffers = BufferPool()
+    facilities = Facilities(pipes=pipes)
+    source = FrameSource(incoming, facilities)
     with incoming, sink:
-        async with sender, receiver:
-            yield Ends(sender, FrameSource(incoming, buffers, pipes), sink, receiver, buffers)
+        async with sender, receiver, polling(facilities.poller):
+            yield Ends(sender, source, sink, receiver, facilities.buffers)
+    facilities.poller.close()
 
 
 PIPES = pytest.mark.parametrize("pipes", [PipePool(), COPYING], ids=["splice", "copy"])
@@ -178,7 +195,10 @@ async def test_held_and_dropped_frames_keep_the_stream_in_sync() -> None:
                     assert await ends.source.fill()
                 assert ends.source.unpack(START)[0] == size
                 if place % 3 == 0:
-                    await ends.source.pass_on(size, ends.sink)
+                    ends.source.relay(size)
+                    while ends.source.rest or ends.source.has_run:
+                        await ends.source.catch_up(ends.sink)
+                        assert not ends.source.rest or await ends.source.fill()
                 elif place % 3 == 1:
                     await ends.source.flush(ends.sink)
                     assert await ends.source.hold(size) == frames[place][4:]
@@ -198,8 +218,8 @@ async def test_a_patch_changes_one_field_of_the_next_frame() -> None:
         assert await ends.source.fill()
         for value in (10, 30):
             ends.source.patch(4, value)
-            await ends.source.pass_on(8, ends.sink)
-        await ends.source.flush(ends.sink)
+            ends.source.relay(8)
+        assert ends.source.send_run(ends.sink)
         assert await ends.receiver.receive_some() == struct.pack(">iiiiii", 8, 10, 2, 8, 30, 4)
 
 
@@ -228,3 +248,139 @@ async def test_send_all_waits_for_a_full_socket() -> None:
             while len(received) < len(data):
                 received += await stream.receive_some()
             assert bytes(received) == data
+
+
+async def test_frames_are_relayed_while_the_task_waits() -> None:
+    """It wakes for none of them."""
+    async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
+        woken = trio.Event()
+
+        async def wait() -> None:
+            await ends.source.arrivals(ends.consume)
+            woken.set()
+
+        nursery.start_soon(wait)
+        for size in (4, 100, 40_000):
+            frame = framed(bytes(size))
+            await ends.sender.send_all(frame[:7])
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            await ends.sender.send_all(frame[7:])
+            assert await _exactly(ends.receiver, len(frame)) == frame
+        assert not woken.is_set()
+        assert ends.source.waits_since_s is not None
+        nursery.cancel_scope.cancel()
+
+
+async def _exactly(stream: trio.SocketStream, count: int) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        received += await stream.receive_some(count - len(received))
+    return bytes(received)
+
+
+async def test_the_end_right_behind_bytes_wakes_the_task() -> None:
+    """A short receive would otherwise mean that nothing more is here."""
+    for _ in range(20):
+        async with connected_ends(COPYING) as ends:
+            await ends.sender.send_all(framed(b"1234"))
+            await ends.sender.send_eof()
+            with trio.fail_after(5):
+                assert not await ends.source.arrivals(ends.consume)
+            assert await _exactly(ends.receiver, 8) == framed(b"1234")
+
+
+async def test_bytes_that_came_while_the_task_worked_are_not_missed() -> None:
+    """Their edge has passed."""
+    async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
+        await ends.sender.send_all(framed(b"1234"))
+        assert await ends.source.fill()
+        await ends.sender.send_all(framed(b"5678"))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        ends.consume()
+        nursery.start_soon(ends.source.arrivals, ends.consume)
+        with trio.fail_after(5):
+            assert await _exactly(ends.receiver, 16) == framed(b"1234") + framed(b"5678")
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_error_while_relaying_is_raised_in_the_task() -> None:
+    """The poller goes on for others."""
+
+    def fail() -> bool:
+        raise BrokenPipeError("the sink is gone")
+
+    async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
+
+        async def wait() -> None:
+            with pytest.raises(BrokenPipeError):
+                await ends.source.arrivals(fail)
+            assert ends.consume()
+            await ends.source.arrivals(ends.consume)
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        await ends.sender.send_all(framed(b"1234"))
+        with trio.fail_after(5):
+            assert await _exactly(ends.receiver, 8) == framed(b"1234")
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_cancelled_wait_keeps_what_has_arrived() -> None:
+    """The source can be used on, and what comes after the cancellation is not lost."""
+    async with connected_ends(COPYING) as ends:
+        await ends.sender.send_all(framed(b"1234")[:6])
+        with trio.move_on_after(0.05) as given_up:
+            await ends.source.arrivals(ends.consume)
+        assert given_up.cancelled_caught
+        assert ends.source.waits_since_s is None
+        assert not ends.source.empty
+        await ends.sender.send_all(framed(b"1234")[6:])
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        with trio.move_on_after(0.05):
+            await ends.source.arrivals(ends.consume)
+        assert await _exactly(ends.receiver, 8) == framed(b"1234")
+
+
+async def test_a_source_that_never_runs_dry_lets_others_run() -> None:
+    """Neither the poller's task nor its own holds the processor for long."""
+    sock = Endless()
+    ours, theirs = socket.socketpair()
+    facilities = Facilities(pipes=COPYING)
+    with ours, theirs:
+        sock.fd = ours.fileno()
+        ours.setblocking(False)
+        source = FrameSource(cast("socket.socket", sock), facilities)
+
+        def discard() -> bool:
+            source.relay_bytes(len(source.head()))
+            return source.send_run(cast("socket.socket", sock))
+
+        async with polling(facilities.poller), trio.open_nursery() as nursery:
+            nursery.start_soon(source.arrivals, discard)
+            theirs.send(b"x")
+            receives = []
+            for _ in range(20):
+                await trio.lowlevel.checkpoint()
+                receives.append(sock.receives)
+            nursery.cancel_scope.cancel()
+        steps = [b - a for a, b in itertools.pairwise([0, *receives])]
+        assert 0 < max(steps) <= 2 * RECEIVES_PER_TURN
+        source.close()
+    facilities.close()
+
+
+class Endless:
+    """A socket that has always more bytes, and takes everything."""
+
+    fd = -1
+    receives = 0
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def recv_into(self, view: memoryview) -> int:
+        self.receives += 1
+        return len(view)
+
+    def send(self, data: memoryview) -> int:
+        return len(data)

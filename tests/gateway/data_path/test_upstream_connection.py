@@ -9,8 +9,7 @@ import trio.testing
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamLost
-from gateway.data_path.splice import PipePool
-from gateway.data_path.stream import BufferPool, FrameSource
+from gateway.data_path.stream import Facilities
 from gateway.data_path.upstream_connection import UpstreamConnection
 from kafka_codecs import WireError, decode
 from kafka_codecs.apis import ApiKey
@@ -45,17 +44,18 @@ class Asking:
 
     async def start(self, nursery: trio.Nursery) -> UpstreamConnection:
         """Open the upstream. Answers for the client are dropped."""
-        pipes = PipePool(max_pipes=0)
+        facilities = Facilities()
         upstream = UpstreamConnection(
             await BrokerConnection.open(*self.broker.address),
             limits=self._limits,
-            make_source=lambda sock: FrameSource(sock, BufferPool(), pipes),
+            facilities=facilities,
         )
 
         async def pump() -> None:
             with pytest.raises(UpstreamLost):
                 await upstream.pump(upstream.sock)
 
+        nursery.start_soon(facilities.poller.run)
         nursery.start_soon(pump)
         return upstream
 

@@ -1,0 +1,144 @@
+"""One task handles what arrives at many sockets."""
+
+import itertools
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import trio.testing
+
+from gateway.data_path.poller import EVENTS_PER_TURN, HANG_UP, Poller
+
+
+@pytest.fixture
+async def poller(nursery: trio.Nursery) -> AsyncIterator[Poller]:
+    """A running poller."""
+    made = Poller()
+    nursery.start_soon(made.run)
+    yield made
+    nursery.cancel_scope.cancel()
+    await trio.lowlevel.cancel_shielded_checkpoint()
+    made.close()
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected sockets; the first does not block."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    return ours, theirs
+
+
+async def settled() -> None:
+    await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_each_arrival_is_told_once(poller: Poller) -> None:
+    """Bytes that stay unread are not told again; more bytes are."""
+    ours, theirs = pair()
+    told: list[int] = []
+    with ours, theirs:
+        poller.watch(ours, told.append)
+        for count in (1, 2):
+            theirs.send(b"x")
+            await settled()
+            assert len(told) == count
+        assert not told[-1] & HANG_UP
+        poller.forget(ours)
+
+
+async def test_bytes_from_before_are_told(poller: Poller) -> None:
+    ours, theirs = pair()
+    told: list[int] = []
+    with ours, theirs:
+        theirs.send(b"x")
+        await settled()
+        poller.watch(ours, told.append)
+        await settled()
+        assert len(told) == 1
+        poller.forget(ours)
+
+
+async def test_the_end_behind_bytes_is_told(poller: Poller) -> None:
+    """Both may be one event, and no other would follow."""
+    ours, theirs = pair()
+    told: list[int] = []
+    with ours, theirs:
+        theirs.send(b"x")
+        theirs.close()
+        poller.watch(ours, told.append)
+        await settled()
+        assert told[-1] & HANG_UP
+        poller.forget(ours)
+
+
+async def test_a_forgotten_socket_is_not_told(poller: Poller) -> None:
+    """Not even within the turn in which another handler forgets it. Forgetting twice is harmless,
+    and the socket may be watched again."""
+    pairs = [pair(), pair()]
+    told: list[int] = []
+
+    def on_ready(_: int) -> None:
+        told.append(1)
+        for ours, _theirs in pairs:
+            poller.forget(ours)
+
+    for ours, _ in pairs:
+        poller.watch(ours, on_ready)
+    for _, theirs in pairs:
+        theirs.send(b"x")
+    await settled()
+    assert len(told) == 1
+    poller.watch(pairs[0][0], on_ready)
+    await settled()
+    assert len(told) == 2
+    for both in pairs:
+        for each in both:
+            each.close()
+
+
+async def test_a_handler_with_more_to_do_comes_after_the_others(poller: Poller) -> None:
+    """And other tasks run in between."""
+    busy, other = pair(), pair()
+    order: list[str] = []
+
+    def on_busy(_: int) -> None:
+        order.append("busy")
+        if order.count("busy") < 3:
+            poller.again(busy[0])
+            if order.count("busy") == 1:
+                other[1].send(b"x")
+
+    poller.watch(busy[0], on_busy)
+    poller.watch(other[0], lambda _: order.append("other"))
+    busy[1].send(b"x")
+    await settled()
+    assert order == ["busy", "other", "busy", "busy"]
+    for each in (*busy, *other):
+        if each in (busy[0], other[0]):
+            poller.forget(each)
+        each.close()
+
+
+async def test_a_turn_is_limited(poller: Poller) -> None:
+    """Other tasks run however many sockets are ready."""
+    pairs = [pair() for _ in range(2 * EVENTS_PER_TURN + 1)]
+    told = 0
+
+    def on_ready(_: int) -> None:
+        nonlocal told
+        told += 1
+
+    for ours, theirs in pairs:
+        poller.watch(ours, on_ready)
+        theirs.send(b"x")
+    steps = []
+    while told < len(pairs):
+        await trio.lowlevel.checkpoint()
+        steps.append(told)
+    # Trio may run one of two tasks twice before the other.
+    assert max(b - a for a, b in itertools.pairwise([0, *steps])) <= 2 * EVENTS_PER_TURN
+    for both in pairs:
+        poller.forget(both[0])
+        for each in both:
+            each.close()

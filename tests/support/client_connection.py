@@ -1,0 +1,73 @@
+"""A client connection in front of a fake broker."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+import trio.testing
+
+from gateway.data_path.config import Limits
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.support.data_path import RunningGateway, running_gateway
+from tests.support.fake_broker import (
+    FakeBroker,
+    Handler,
+    answer_bytes,
+    answer_size,
+    running_fake_broker,
+)
+from tests.support.wire import Wire, connected
+
+HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A client's connection to a gateway in front of a fake broker."""
+
+    broker: FakeBroker
+    gateway: RunningGateway
+    client: Wire
+
+
+@asynccontextmanager
+async def ground(
+    *, group_apis: GroupApis | None = None, limits: Limits | None = None
+) -> AsyncIterator[Ground]:
+    """A broker that answers Fetch and Produce with the size of the received body."""
+    broker = FakeBroker(handlers={ApiKey.FETCH: answer_size, ApiKey.PRODUCE: answer_size})
+    async with running_fake_broker(broker):
+        async with running_gateway([broker.address], group_apis=group_apis, limits=limits) as gate:
+            async with connected(gate.address) as client:
+                yield Ground(broker, gate, client)
+
+
+class Parked(GroupApis):
+    """Group APIs that answer a heartbeat when the test allows it."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+        self.go_on = trio.Event()
+        self.requests: list[GroupRequest] = []
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        """Wait, then answer with an error code that identifies the request."""
+        self.requests.append(request)
+        self.asked.set()
+        await self.go_on.wait()
+        return HeartbeatResponse(error_code=len(self.requests))
+
+
+def answer_after(release: trio.Event) -> Handler:
+    """Returns no answer for any request."""
+
+    async def answer_late(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await release.wait()
+        await answer_bytes(wire, header, b"")
+
+    return answer_late
