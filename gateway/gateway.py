@@ -28,6 +28,7 @@ from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.forgetting import Forgetting
 from gateway.groups.group_driver import Services
 from gateway.groups.groups import Groups
+from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.group import HostingRules
 from gateway.hosting.identity import Gateway
@@ -37,6 +38,7 @@ from gateway.hosting.standing import StandingRules
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.group_service import GroupService
+from gateway.requests.regex_questions import RegexQuestions
 from gateway.state_log.log import StateLog
 
 log = structlog.get_logger()
@@ -127,6 +129,8 @@ async def run_gateway(
                     clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
                 ),
             )
+            regexes = RegexPermissions(config.data_path.limits.permission_lifetime_s)
+            resolver = RegexResolver(cluster, regexes.described)
             services = Services(
                 clock=clock,
                 cluster=cluster,
@@ -134,7 +138,7 @@ async def run_gateway(
                 state_log=state_log,
                 journal=journal,
                 offsets=offsets,
-                resolver=RegexResolver(cluster),
+                resolver=resolver,
                 aside=Aside(),
                 coordinator_of=coordinators.node_of,
                 ask_coordinator=connections.ask,
@@ -145,6 +149,7 @@ async def run_gateway(
                 hosted_groups,
                 coordinators,
                 topic_names=cluster.names_now,
+                regexes=RegexQuestions(regexes, resolver),
                 offsets=offsets,
                 shows_members=config.shows_members,
                 tell=journal.tell,

@@ -1,10 +1,10 @@
 """Matches the regular expressions of groups against all topic names of the cluster.
 
 Matching may take seconds, so it runs in a thread while the group goes on. The names are those that
-the gateway itself may see; DESCRIBE permissions of the subscribing principal are not checked.
+both the gateway and the group's members may describe.
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 import trio
@@ -23,31 +23,50 @@ MATCHED_TOPICS_MAX = TOPICS_MAX
 REPORTED_MAX = 10_000
 """Regular expressions remembered as reported for matching too many topics."""
 
+Described = Callable[[str, Collection[str]], Awaitable[frozenset[str]]]
+
 
 class RegexResolver:
     """Serves all groups."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, described: Described) -> None:
+        """`described`: those of the topics that members of a group may describe."""
         self._cluster = cluster
+        self._described = described
         self._reported: dict[tuple[str, str], None] = {}
         self._limiter = trio.CapacityLimiter(RESOLUTIONS_AT_ONCE_MAX)
+        self._limiter_of_questions = trio.CapacityLimiter(1)
 
     async def resolve(self, group_id: str, regexes: Collection[str]) -> RegexesResolved:
         """The topics that each expression matches now. Their metadata is loaded into the cluster's
         image."""
         try:
-            names = (await self._cluster.names.get()).values()
-            version = self._cluster.names.version
-            matched, too_broad = await trio.to_thread.run_sync(
-                _match, regexes, tuple(names), abandon_on_cancel=True, limiter=self._limiter
-            )
+            version, matched, too_broad = await self._matched(regexes, self._limiter)
+            every = frozenset().union(*matched.values())
+            described = await self._described(group_id, every)
+            matched = {regex: topics & described for regex, topics in matched.items()}
             for regex, topics in too_broad.items():
                 self._report_too_broad(group_id, regex, topics)
-            await self._cluster.topics_for(frozenset().union(*matched.values()))
+            await self._cluster.topics_for(described)
         except UpstreamError as error:
             log.warning("regexes_unresolved", group_id=group_id, reason=str(error))
             return RegexesResolved(topics=None)
         return RegexesResolved(topics=matched, version=version)
+
+    async def topics_of(self, regexes: Collection[str]) -> frozenset[str]:
+        """The topics that the expressions match, described or not. Raises UpstreamError."""
+        _version, matched, _too_broad = await self._matched(regexes, self._limiter_of_questions)
+        return frozenset().union(*matched.values())
+
+    async def _matched(
+        self, regexes: Collection[str], limiter: trio.CapacityLimiter
+    ) -> tuple[int, dict[str, frozenset[str]], dict[str, int]]:
+        names = (await self._cluster.names.get()).values()
+        version = self._cluster.names.version
+        matched, too_broad = await trio.to_thread.run_sync(
+            _match, regexes, tuple(names), abandon_on_cancel=True, limiter=limiter
+        )
+        return version, matched, too_broad
 
     def _report_too_broad(self, group_id: str, regex: str, topics: int) -> None:
         """Log an expression once, however often it is matched."""

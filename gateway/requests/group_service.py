@@ -31,6 +31,7 @@ from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
 from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.requests.refusals import GroupMessage, api_of, refusal, refused
+from gateway.requests.regex_questions import RegexQuestions
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -61,6 +62,7 @@ class GroupService:
         coordinators: Coordinators,
         *,
         topic_names: TopicNames,
+        regexes: RegexQuestions,
         offsets: OffsetReporter,
         shows_members: bool,
         tell: Tell = write_to_log,
@@ -70,6 +72,7 @@ class GroupService:
         self._groups = groups
         self._coordinators = coordinators
         self._topic_names = topic_names
+        self._regexes = regexes
         self._members = MemberApis(groups, coordinators)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups)
@@ -87,12 +90,15 @@ class GroupService:
         after a bug in the gateway; either closes the connection.
         """
         message = request.message
-        if isinstance(message, MemberMessage) and is_known_to_be_allowed(request, message):
+        if isinstance(message, MemberMessage) and self._has_no_question(request, message):
             answer = self._members.answer(request, message)
             if isinstance(answer, Struct):
                 return self._noted(request, answer)
             return self._later(request, answer)
         return self._later(request, self._checked(request))
+
+    def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
+        return is_known_to_be_allowed(request, message) and not self._regexes.has_one(message)
 
     async def _checked(self, request: GroupRequest) -> Struct:
         """The answer, after the cluster has been asked what the client may do."""
@@ -100,6 +106,7 @@ class GroupService:
             return refused[0]
         message = request.message
         if isinstance(message, MemberMessage):
+            await self._regexes.ask(request, message)
             answer = self._members.answer(request, message)
             return answer if isinstance(answer, Struct) else await answer
         return await self._answer(request)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from uuid import uuid4
 
@@ -300,3 +300,45 @@ async def test_a_right_that_is_taken_away_ends_a_membership(
                 await trio.sleep(0.1)
                 code = (await beat()).error_code
     assert code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+async def test_a_regular_expression_matches_what_the_member_may_describe(
+    secure_kafka: SecureKafka,
+) -> None:
+    """The gateway may describe every topic."""
+    user, group = f"matcher-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
+    await secure_kafka.cluster.make_topic("hidden")
+    await trio.to_thread.run_sync(secure_kafka.add_users, {user: PASSWORD})
+    allow = [
+        Rule(user, ResourceType.GROUP, "*", AclOperation.READ),
+        Rule(user, ResourceType.TOPIC, TOPIC, AclOperation.READ),
+    ]
+    await trio.to_thread.run_sync(secure_kafka.rule, allow)
+    who = access(secure_kafka, user, PASSWORD)
+    join = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=f"{uuid4()}",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_regex=".*",
+        topic_partitions=(),
+    )
+    with trio.fail_after(LIMIT_S):
+        async with (
+            gateway_before(secure_kafka) as address,
+            await BrokerConnection.open(*address, access=who) as connection,
+        ):
+            answer: ConsumerGroupHeartbeatResponse = await connection.ask(join, 1)
+            while answer.assignment is None or not answer.assignment.topic_partitions:
+                assert answer.error_code == 0
+                await trio.sleep(0.1)
+                beat = replace(
+                    join,
+                    member_epoch=answer.member_epoch,
+                    rebalance_timeout_ms=-1,
+                    subscribed_topic_regex=None,
+                    topic_partitions=None,
+                )
+                answer = await connection.ask(beat, 1)
+            (given,) = answer.assignment.topic_partitions
+            assert given.topic_id == await GroupClient(connection, group).topic_id(TOPIC)

@@ -223,6 +223,11 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
     )
 
 
+async def every_topic(_group_id: str, names: Collection[str]) -> frozenset[str]:
+    """Members may describe all topics."""
+    return frozenset(names)
+
+
 def make_groups(
     nursery: trio.Nursery,
     config: GroupConfig,
@@ -253,7 +258,7 @@ def make_groups(
         state_log=log,
         journal=journal,
         offsets=OffsetReporter(journal.tell, clock.now_ms),
-        resolver=RegexResolver(cluster),
+        resolver=RegexResolver(cluster, every_topic),
         aside=Aside(),
         coordinator_of=cluster.coordinator_of,
         ask_coordinator=cluster.ask,

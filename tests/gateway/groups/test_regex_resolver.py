@@ -7,14 +7,14 @@ from coordinator.interface.events import RegexesResolved
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import regex_resolver
 from gateway.groups.regex_resolver import RegexResolver
-from tests.support.hosted_groups import ScriptedCluster
+from tests.support.hosted_groups import ScriptedCluster, every_topic
 
 
 async def test_matches_have_the_version_of_the_names() -> None:
     """Internal topics match like any other. Matched topics are looked up before the group gets the
     result."""
     cluster = ScriptedCluster(foo=3, bar=1, __consumer_offsets=50)
-    resolved = await RegexResolver(cluster).resolve("g", {"f.*", "__.*", "none"})
+    resolved = await RegexResolver(cluster, every_topic).resolve("g", {"f.*", "__.*", "none"})
     assert resolved == RegexesResolved(
         topics={
             "f.*": frozenset({"foo"}),
@@ -32,7 +32,7 @@ async def test_a_silent_cluster_fails_the_resolution() -> None:
     cluster = ScriptedCluster(foo=3)
     cluster.failure = UpstreamError("nobody listens")
     with capture_logs() as lines:
-        assert (await RegexResolver(cluster).resolve("g", {"f.*"})).topics is None
+        assert (await RegexResolver(cluster, every_topic).resolve("g", {"f.*"})).topics is None
     (line,) = lines
     assert (line["event"], line["group_id"], line["reason"]) == (
         "regexes_unresolved",
@@ -47,7 +47,7 @@ async def test_the_broadest_regexes_beyond_the_limit_match_nothing(
     """The log reports it once, and the others match as usual."""
     monkeypatch.setattr(regex_resolver, "MATCHED_TOPICS_MAX", 2)
     cluster = ScriptedCluster(foo=3, far=1, bar=1)
-    resolver = RegexResolver(cluster)
+    resolver = RegexResolver(cluster, every_topic)
     with capture_logs() as lines:
         for _ in range(3):
             resolved = await resolver.resolve("g", {"f.*", ".*r", ".*"})

@@ -1,0 +1,83 @@
+"""Which topics the regular expressions of groups may match: those that a member may describe.
+
+The cluster knows, and tells it on a member's own connection. As in Kafka, what it tells one member
+counts for the group. A resolution that needs to know more waits for the group's next heartbeat.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import trio
+
+ASK_AGAIN_S = 10.0
+"""The shortest time between two questions for one group while the cluster does not answer."""
+GROUPS_MAX = 10_000
+"""Groups that are remembered. For others the cluster is asked again."""
+
+
+@dataclass(slots=True)
+class _Group:
+    told: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    """When the cluster was asked about a topic, and whether it may be described."""
+    wanted: frozenset[str] = frozenset()
+    """The topics that a resolution waits for."""
+    asked_s: float = -math.inf
+    changed: trio.Event = field(default_factory=trio.Event)
+
+
+class RegexPermissions:
+    """Serves all groups."""
+
+    def __init__(self, lifetime_s: float) -> None:
+        """The cluster is asked again `lifetime_s` after it has answered."""
+        self._lifetime_s = lifetime_s
+        self._groups: dict[str, _Group] = {}
+
+    async def described(self, group_id: str, names: Collection[str]) -> frozenset[str]:
+        """Those of the topics that the group may match. Waits for a heartbeat of the group if the
+        cluster has not been asked about all of them lately."""
+        group = self._group(group_id)
+        try:
+            while unknown := self.unknown(group_id, names):
+                group.wanted, group.changed = unknown, trio.Event()
+                await group.changed.wait()
+        finally:
+            group.wanted = frozenset()
+        return frozenset(name for name in names if group.told[name][1])
+
+    def is_waiting(self, group_id: str) -> bool:
+        """Whether a resolution waits for a heartbeat of the group."""
+        group = self._groups.get(group_id)
+        return group is not None and bool(group.wanted)
+
+    def wanted(self, group_id: str) -> frozenset[str]:
+        """The topics to ask about on the connection of this heartbeat, which is then expected to
+        `note` the answer."""
+        group, now_s = self._group(group_id), trio.current_time()
+        if not group.wanted or now_s - group.asked_s < ASK_AGAIN_S:
+            return frozenset()
+        group.asked_s = now_s
+        return group.wanted
+
+    def unknown(self, group_id: str, names: Collection[str]) -> frozenset[str]:
+        """Those of the topics that the cluster has not been asked about lately."""
+        told, since_s = self._group(group_id).told, trio.current_time() - self._lifetime_s
+        return frozenset(name for name in names if name not in told or told[name][0] <= since_s)
+
+    def note(self, group_id: str, asked: Collection[str], refused: Collection[str]) -> None:
+        """The cluster has answered: a member may describe all but the refused topics."""
+        group, now_s = self._group(group_id), trio.current_time()
+        group.told |= {name: (now_s, name not in refused) for name in asked}
+        group.asked_s = -math.inf
+        group.changed.set()
+
+    def _group(self, group_id: str) -> _Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = _Group()
+            if len(self._groups) > GROUPS_MAX:
+                oldest = next((each for each, of in self._groups.items() if not of.wanted), None)
+                if oldest not in (None, group_id):
+                    del self._groups[oldest]
+        return group

@@ -1,0 +1,55 @@
+"""What the resolution of regular expressions waits for."""
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.groups.regex_permissions import ASK_AGAIN_S, RegexPermissions
+
+LIFETIME_S = 60.0
+G = "orders"
+
+
+async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nursery) -> None:
+    """Other groups have their own members."""
+    permissions = RegexPermissions(LIFETIME_S)
+    got: list[frozenset[str]] = []
+
+    async def resolve() -> None:
+        got.append(await permissions.described(G, {"foo", "bar"}))
+
+    assert not permissions.is_waiting(G)
+    nursery.start_soon(resolve)
+    await wait_all_tasks_blocked()
+    assert permissions.is_waiting(G)
+    assert not permissions.is_waiting("other")
+    assert permissions.wanted(G) == {"foo", "bar"}
+    permissions.note("other", {"foo", "bar"}, ())
+    await wait_all_tasks_blocked()
+    assert got == []
+    permissions.note(G, {"foo", "bar"}, {"bar"})
+    await wait_all_tasks_blocked()
+    assert got == [frozenset({"foo"})]
+    assert not permissions.is_waiting(G)
+
+
+async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> None:
+    """Refusals too: the resolution is repeated anyway."""
+    permissions = RegexPermissions(LIFETIME_S)
+    permissions.note(G, {"foo", "bar"}, {"bar"})
+    assert await permissions.described(G, {"foo", "bar"}) == {"foo"}
+    await trio.sleep(LIFETIME_S)
+    assert permissions.unknown(G, {"foo", "bar"}) == {"foo", "bar"}
+
+
+async def test_one_heartbeat_at_a_time_asks(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """A broker that does not answer delays no other heartbeat for a while."""
+    permissions = RegexPermissions(LIFETIME_S)
+    nursery.start_soon(permissions.described, G, {"foo"})
+    await wait_all_tasks_blocked()
+    assert permissions.wanted(G) == {"foo"}
+    assert permissions.wanted(G) == frozenset()
+    await trio.sleep(ASK_AGAIN_S)
+    assert permissions.wanted(G) == {"foo"}
+    nursery.cancel_scope.cancel()

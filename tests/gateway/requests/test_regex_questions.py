@@ -1,0 +1,30 @@
+"""The topics of regular expressions are those that members may describe."""
+
+from uuid import UUID
+
+import trio
+
+from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
+
+
+async def test_a_regular_expression_matches_what_the_member_may_describe() -> None:
+    """Of the other topics it learns neither ids nor partitions."""
+    broker = GuardedBroker(hidden_topics=frozenset({"secret"}))
+    broker.other_topics = {"secret": UUID(int=2)}
+    broker.topic_id = UUID(int=1)
+    async with stage_of(broker) as stage:
+        joined = await native_join(stage, regex=".*")
+        assert joined.error_code == 0
+        assert joined.member_id is not None
+        given: set[UUID] = set()
+        epoch = joined.member_epoch
+        while not given:
+            beat = await stage.client.native(joined.member_id, epoch)
+            assert beat.error_code == 0
+            epoch = beat.member_epoch
+            if beat.assignment is not None:
+                given = {each.topic_id for each in beat.assignment.topic_partitions}
+            await trio.sleep(0.02)
+        (member,) = (await stage.client.described_as_consumer_group(0)).members
+        for shown in (member.assignment, member.target_assignment):
+            assert {each.topic_name for each in shown.topic_partitions} == {"numbers"}
