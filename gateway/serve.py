@@ -3,17 +3,21 @@
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from dataclasses import asdict
 from functools import partial
 
 import structlog
 import trio
 
 from gateway.cluster.access import Access
-from gateway.cluster.broker_connection import Address
+from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.cluster import Cluster
+from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.librdkafka import client_config
+from gateway.cluster.own_permissions import missing_permissions, other_writers
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
@@ -166,6 +170,30 @@ async def _check_start(
         nursery.cancel_scope.cancel()
 
 
+async def _check_permissions(
+    settings: Settings, access: Access, own_topics: Collection[str]
+) -> None:
+    """Log what the cluster does not allow the gateway, and who else may write its topics. A broker
+    that does not tell ends no start."""
+    transactional_ids = _private_transactional_ids(settings)
+    with suppress(UpstreamError):
+        for host, port in settings.upstream:
+            with suppress(UpstreamError):
+                async with await BrokerConnection.open(host, port, access=access) as connection:
+                    if is_embedded(connection.versions):
+                        return
+                    found = await missing_permissions(connection, own_topics, transactional_ids)
+                    for each in found:
+                        log.warning("permission_missing", **asdict(each))
+                    break
+        own = None if access.credentials is None else f"User:{access.credentials.username}"
+        config = client_config(settings.upstream, "groupferry-start", access)
+        for topic in own_topics:
+            writers = await trio.to_thread.run_sync(other_writers, config, topic, own)
+            if writers:
+                log.warning("own_topic_open", topic=topic, principals=sorted(writers))
+
+
 @asynccontextmanager
 async def _events_topic(settings: Settings, access: Access) -> AsyncIterator[EventsTopic | None]:
     if settings.events_topic is None:
@@ -203,6 +231,7 @@ async def _run_settings(
         own_topics = _private_topics(settings)
         if own_topics:
             await _check_start(settings.upstream, security.own, data_path)
+        await _check_permissions(settings, security.own, own_topics)
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
         config = GatewayConfig(
             upstream=settings.upstream,

@@ -1,0 +1,110 @@
+"""Finds out at the start which permissions the gateway itself lacks. Changes nothing."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.describe_groups import DescribeGroupsRequest
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.find_coordinator import CoordinatorType, FindCoordinatorRequest
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.metadata import (
+    AUTHORIZED_OPERATIONS_OMITTED,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseTopic,
+)
+
+ANY_NAME = "groupferry-permission-check"
+"""A name that no ACL is about, unless it is about all names."""
+TIMEOUT_S = 10.0
+
+_OF_OWN_TOPICS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
+"""The bits in Metadata of the operations on topics of our own."""
+_CREATE = 5
+_MAY_WRITE = frozenset({AclOperation.WRITE, AclOperation.ALL})
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A permission that the gateway does not have."""
+
+    operation: str
+    resource: str
+    effect: str
+
+
+async def missing_permissions(
+    connection: BrokerConnection, topics: Collection[str], transactional_ids: Collection[str]
+) -> list[Missing]:
+    """What the gateway lacks for hosting groups and for its own topics. Raises UpstreamError."""
+    asked = MetadataRequest(
+        topics=tuple(MetadataRequestTopic(name=each) for each in (ANY_NAME, *topics)),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    missing: list[Missing] = []
+    for topic in (await connection.ask(asked, 8)).topics:
+        if topic.name == ANY_NAME:
+            if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                effect = "members get partitions only of topics that ACLs for the gateway name"
+                missing.append(Missing("DESCRIBE", "all topics", effect))
+        else:
+            effect = "the gateway cannot keep its state or events there"
+            lacking = _lacking(topic)
+            missing += (Missing(each, f"topic {topic.name}", effect) for each in lacking)
+    beat = HeartbeatRequest(group_id=ANY_NAME, generation_id=-1, member_id=ANY_NAME)
+    effect = "only groups that ACLs for the gateway name can be hosted"
+    if (await connection.ask(beat, 0)).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        missing.append(Missing("READ", "all groups", effect))
+    described = await connection.ask(DescribeGroupsRequest(groups=(ANY_NAME,)), 0)
+    if described.groups[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        missing.append(Missing("DESCRIBE", "all groups", effect))
+    for transactional_id in transactional_ids:
+        finding = FindCoordinatorRequest(key=transactional_id, key_type=CoordinatorType.TRANSACTION)
+        code = (await connection.ask(finding, 1)).error_code
+        if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            effect = "the gateway cannot write its state topic"
+            missing.append(Missing("WRITE", f"transactional id {transactional_id}", effect))
+    return missing
+
+
+def _lacking(topic: MetadataResponseTopic) -> Iterator[str]:
+    operations = topic.topic_authorized_operations
+    if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        yield from _OF_OWN_TOPICS
+    elif operations != AUTHORIZED_OPERATIONS_OMITTED:
+        yield from (name for name, bit in _OF_OWN_TOPICS.items() if not operations >> bit & 1)
+        is_unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if is_unknown and not operations >> _CREATE & 1:
+            yield "CREATE"
+
+
+def other_writers(
+    config: Mapping[str, Any], topic: str, own_principal: str | None
+) -> frozenset[str]:
+    """The principals besides our own that ACLs allow to write to the topic, as far as the cluster
+    tells: only those with DESCRIBE on the cluster may see ACLs. Blocks."""
+    anybody: Any = None
+    wanted = AclBindingFilter(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.MATCH,
+        anybody,
+        anybody,
+        AclOperation.ANY,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient(dict(config))  # kept until it has answered
+    try:
+        found = admin.describe_acls(wanted).result(TIMEOUT_S)
+    except KafkaException:
+        return frozenset()
+    writers = {each.principal for each in found if each.operation in _MAY_WRITE}
+    return frozenset(writers - {own_principal})
