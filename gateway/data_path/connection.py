@@ -207,16 +207,18 @@ class ClientConnection:
         """Relay the requests that are here. False if one needs more than that, or the broker takes
         no more for now."""
         source, upstream = self._source, self._upstream.connection
-        if source.has_run and not source.rest:
-            self._begun_s = trio.current_time()  # the end of one is the beginning of the next
-        while not source.rest and source.ready(SIZE.size):
-            self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
-            if not source.ready(REQUEST_START.size):
-                break
+        has_ended = source.has_run and not source.rest  # a request of which a part was here before
+        while not source.rest and source.ready(REQUEST_START.size):
+            size, api_key, version, correlation_id = source.unpack(REQUEST_START)
+            self._check_size(size)
             if upstream is None or not self._requests.relay(
-                upstream, *source.unpack(REQUEST_START)
+                upstream, size, api_key, version, correlation_id
             ):
                 return False
+            has_ended = True
+        if not source.rest and source.ready(SIZE.size):
+            self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
+        if has_ended and not source.empty:
             self._begun_s = trio.current_time()
         return not source.rest_is_long and (upstream is None or source.send_run(upstream.sock))
 
@@ -233,12 +235,12 @@ class ClientConnection:
     def _relay_arrivals(self) -> bool:
         if self._state is ClientState.DRAINING:
             return False
-        if self._state is ClientState.RESTING:
-            self._move(ClientState.SERVING)
-            self._begun_s = trio.current_time()
+        has_rested = self._state is ClientState.RESTING
+        if has_rested:
+            self._begun_s = self._shared.facilities.poller.turn_s
         is_done = self._relay_requests()
-        if is_done and self._source.empty:
-            self._move(ClientState.RESTING)
+        if (is_done and self._source.empty) is not has_rested:
+            self._move(ClientState.SERVING if has_rested else ClientState.RESTING)
         return is_done
 
     async def _catch_up(self) -> None:

@@ -278,7 +278,7 @@ class FrameSource:
             self._wake(error)
             return
         if found is _Found.NOTHING:
-            self.waits_since_s = trio.current_time()
+            self.waits_since_s = self._facilities.poller.turn_s
         elif found is _Found.MORE:
             self._facilities.poller.again(self._sock)
         else:
@@ -377,7 +377,8 @@ class FrameSource:
     def _give_back(self) -> None:
         if not self._view:
             return
-        self._kept = bytes(self._view[self._start : self._end])
+        if self._start < self._end:
+            self._kept = bytes(self._view[self._start : self._end])
         self._run = self._start = self._end = 0
         self._facilities.buffers.give_back(self._view)
         self._view = _NOTHING

@@ -9,9 +9,8 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
@@ -43,8 +42,7 @@ Take = Callable[[bytes], Awaitable[bytes]]
 """Turns a held upstream answer (without its size) into a frame for the client."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Expected:
+class _Expected(NamedTuple):
     """An expected answer for the client, passed on unchanged or through `take`."""
 
     upstream_correlation_id: int
@@ -122,18 +120,13 @@ class UpstreamConnection:
     @property
     def has_room(self) -> bool:
         """Whether another request can be sent at once."""
-        return self.state is UpstreamState.OPEN and not self._is_full
+        is_open = self.state is UpstreamState.OPEN
+        return is_open and len(self._expected) < self._limits.max_pipelined
 
     def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
         """Expect an answer to the next request sent. Returns the correlation id to send it with."""
         upstream_id = self._take_id()
-        self._expected.append(
-            _Expected(
-                upstream_correlation_id=upstream_id,
-                client_correlation_id=client_correlation_id,
-                take=take,
-            )
-        )
+        self._expected.append(_Expected(upstream_id, client_correlation_id, take))
         return upstream_id
 
     def unanswered_id(self) -> int:
@@ -151,12 +144,8 @@ class UpstreamConnection:
 
     async def room(self) -> None:
         """Wait until the number of expected answers is below its limit."""
-        while self._is_full:
+        while len(self._expected) >= self._limits.max_pipelined:
             await self._changed.park()
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._expected) >= self._limits.max_pipelined
 
     @property
     def is_idle(self) -> bool:
