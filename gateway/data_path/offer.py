@@ -2,6 +2,8 @@
 versions. Pure functions."""
 
 import re
+from dataclasses import dataclass
+from functools import lru_cache
 
 from gateway.cluster.broker_connection import Versions
 from gateway.data_path.treatments import (
@@ -10,6 +12,7 @@ from gateway.data_path.treatments import (
     TOPIC_IDS_SINCE,
     TREATMENTS,
     Treated,
+    Treatment,
 )
 from kafka_codecs.api_versions import (
     ApiVersion,
@@ -26,6 +29,41 @@ _GROUP_VERSION = "group.version"
 _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_FEATURES_FROM_0 = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+OFFERS_MAX = 64
+"""Offers kept for later connections. Brokers of one version speak the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a broker speaks, and what its clients are therefore offered. Thousands of connections
+    share it."""
+
+    spoken: ApiVersionsResponse
+    """The broker's ApiVersions answer."""
+    versions: Versions
+    """The versions in that answer, by api key."""
+    offered: Versions
+    """The versions that a client may use."""
+    relayed: Versions
+    """Those of them in which requests are relayed."""
+
+
+@lru_cache(maxsize=OFFERS_MAX)
+def offer_of(spoken: ApiVersionsResponse) -> Offer:
+    """The offer to the clients of a broker."""
+    versions = {api.api_key: (api.min_version, api.max_version) for api in spoken.api_keys}
+    offered = offered_versions(versions)
+    relayed = {
+        key: versions
+        for key, versions in offered.items()
+        if key == ApiKey.PRODUCE or TREATMENTS[ApiKey(key)].treatment is Treatment.RELAY
+    }
+    return Offer(spoken, versions, offered, relayed)
+
+
+NOTHING_OFFERED = Offer(ApiVersionsResponse(), {}, {}, {})
+"""Until the broker has been asked."""
 
 
 def offered_versions(upstream: Versions) -> Versions:

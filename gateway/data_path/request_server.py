@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import trio
 
-from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION, Versions
+from gateway.cluster.broker_connection import SOFTWARE_NAME, SOFTWARE_VERSION
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
 from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
@@ -106,8 +106,6 @@ class RequestServer:
         "_authentication",
         "_client_host",
         "_grants",
-        "_offered",
-        "_relayed",
         "_shared",
         "_sock",
         "_source",
@@ -128,9 +126,6 @@ class RequestServer:
         self._upstream = upstream
         self._client_host = client_host
         self._shared = context
-        self._offered: Versions = {}
-        self._relayed: Versions = {}
-        """The versions among them in which requests are relayed."""
         self._authentication: Authentication | None = None
         self._grants = context.anonymous_grants
         if context.clients_authenticate:
@@ -151,7 +146,7 @@ class RequestServer:
         correlation_id: int,
     ) -> bool:
         """Relay the next request if that can be done at once. Otherwise `serve` it."""
-        low, high = self._relayed.get(api_key, _NO_VERSION)
+        low, high = self._upstream.offer.relayed.get(api_key, _NO_VERSION)
         if not low <= version <= high or not upstream.has_room:
             return False
         if self._may_name_private(api_key, size):
@@ -177,7 +172,7 @@ class RequestServer:
             await self._answer_api_versions(size)
             return
         if not self._upstream.is_negotiated:
-            await self._negotiate(ClientSoftware())
+            await self._upstream.negotiate(ClientSoftware())
         treatment = self._treatment(api_key, version)
         if self._authentication is not None:
             if treatment is Treatment.SASL:
@@ -224,7 +219,7 @@ class RequestServer:
             await send_all(self._sock, SIZE.pack(len(token)) + token)
 
     def _treatment(self, api_key: int, version: int) -> Treatment:
-        low, high = self._offered.get(api_key, (0, -1))
+        low, high = self._upstream.offer.offered.get(api_key, _NO_VERSION)
         if not low <= version <= high:
             raise RequestRefused(api_key, version)
         return TREATMENTS[ApiKey(api_key)].treatment
@@ -513,25 +508,16 @@ class RequestServer:
             await self._send(header, offer.refused_answer())
             return
         if not self._upstream.is_negotiated:
-            await self._negotiate(
+            await self._upstream.negotiate(
                 ClientSoftware(
                     client_id=header.client_id,
                     name=request.client_software_name or SOFTWARE_NAME,
                     version=request.client_software_version or SOFTWARE_VERSION,
                 )
             )
-        spoken = self._upstream.spoken
-        answer = offer.api_versions_answer(self._offered, spoken, header.api_version)
+        known = self._upstream.offer
+        answer = offer.api_versions_answer(known.offered, known.spoken, header.api_version)
         await self._send(header, answer)
-
-    async def _negotiate(self, software: ClientSoftware) -> None:
-        await self._upstream.negotiate(software)
-        self._offered = offer.offered_versions(self._upstream.versions)
-        self._relayed = {
-            key: versions
-            for key, versions in self._offered.items()
-            if key == ApiKey.PRODUCE or TREATMENTS[ApiKey(key)].treatment is Treatment.RELAY
-        }
 
     async def _hold(self, size: int) -> tuple[RequestHeader, bytes]:
         frame = await self._hold_frame(size)

@@ -174,8 +174,9 @@ class _Clients:
         self._count += 1
         self._per_address[client_host] += 1
         try:
-            with structlog.contextvars.bound_contextvars(connection_id=f"c{next(self._ids)}"):
-                await self._serve(sock, client_host, route)
+            # For good: the connection has this task, and its context, for itself.
+            structlog.contextvars.bind_contextvars(connection_id=f"c{next(self._ids)}")
+            await self._serve(sock, client_host, route)
         finally:
             self._count -= 1
             self._per_address[client_host] -= 1
@@ -184,14 +185,13 @@ class _Clients:
 
     async def _serve(self, sock: socket.socket, client_host: str, route: BrokerRoute) -> None:
         transport: Transport = sock
-        named: dict[str, str] = {}
         if self._tls is not None:
             secured = await self._handshake(sock, client_host, self._tls.current)
             if secured is None:
                 return
             transport = secured
             if secured.subject is not None:
-                named["tls_subject"] = secured.subject
+                structlog.contextvars.bind_contextvars(tls_subject=secured.subject)
         connection = ClientConnection(
             transport,
             client_host=client_host,
@@ -200,8 +200,7 @@ class _Clients:
         )
         self._connections.add(connection)
         try:
-            with structlog.contextvars.bound_contextvars(**named):
-                await connection.serve()
+            await connection.serve()
         finally:
             self._connections.discard(connection)
 

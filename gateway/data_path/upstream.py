@@ -15,12 +15,12 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
+from gateway.data_path.offer import NOTHING_OFFERED, offer_of
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import Facilities
 from gateway.data_path.upstream_connection import UpstreamConnection
 from gateway.transport.sockets import Transport
-from kafka_codecs.api_versions import ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 
@@ -61,10 +61,8 @@ class Upstream:
     ) -> None:
         """A task in `tasks` sends the broker's answers to `client`."""
         self.node_id = -1
-        self.spoken = ApiVersionsResponse()
-        """The broker's ApiVersions answer."""
-        self.versions: Versions = {}
-        """The versions in that answer, by api key."""
+        self.offer = NOTHING_OFFERED
+        """What the broker speaks."""
         self.client_id: str | None = None
         """The client id for our requests: that of the client's latest group request."""
         self._route = route
@@ -80,9 +78,14 @@ class Upstream:
         self._connection: UpstreamConnection | None = None
 
     @property
+    def versions(self) -> Versions:
+        """The broker's versions, by api key; none before they are known."""
+        return self.offer.versions
+
+    @property
     def is_negotiated(self) -> bool:
         """Whether the broker's versions are known."""
-        return bool(self.versions)
+        return self.offer is not NOTHING_OFFERED
 
     @property
     def is_open(self) -> bool:
@@ -112,7 +115,7 @@ class Upstream:
             if known is None:
                 raise
             self.node_id, spoken = known
-            self._learn(spoken)
+            self.offer = offer_of(spoken)
 
     async def is_there(self) -> bool:
         """Whether there is a connection, or one could be opened."""
@@ -205,15 +208,14 @@ class Upstream:
 
     async def _open(self) -> UpstreamConnection:
         self.node_id, opened = await self._route.connect(self.software)
-        if self.is_bound or (self.is_negotiated and opened.spoken.api_keys != self.spoken.api_keys):
+        offer = offer_of(opened.spoken)
+        if self.is_bound or (self.is_negotiated and offer.versions != self.versions):
             opened.close()
             raise UpstreamChanged
-        self._learn(opened.spoken)
-        return UpstreamConnection(opened, limits=self._limits, facilities=self._facilities)
-
-    def _learn(self, spoken: ApiVersionsResponse) -> None:
-        self.spoken = spoken
-        self.versions = {api.api_key: (api.min_version, api.max_version) for api in spoken.api_keys}
+        self.offer = offer
+        return UpstreamConnection(
+            opened.detach(), offer.versions, limits=self._limits, facilities=self._facilities
+        )
 
     async def _pump(self, connection: UpstreamConnection) -> None:
         try:

@@ -7,7 +7,6 @@ is.
 import contextlib
 import socket
 import struct
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ import trio
 
 from gateway.cluster.broker_connection import (
     DECODED_AT_ONCE_BYTES_MAX,
-    BrokerConnection,
     Versions,
 )
 from gateway.data_path.config import Limits
@@ -96,18 +94,19 @@ class UpstreamConnection:
 
     def __init__(
         self,
-        connection: BrokerConnection,
+        sock: Transport,
+        versions: Versions,
         *,
         limits: Limits,
         facilities: Facilities,
     ) -> None:
-        self.versions: Versions = connection.versions
+        self.versions = versions
         """The broker's versions by api key."""
-        self.sock = connection.detach()
+        self.sock = sock
         self.state = UpstreamState.OPEN
         self._limits = limits
         self._source = FrameSource(self.sock, facilities)
-        self._expected: deque[_Expected | Asked] = deque()
+        self._expected: list[_Expected | Asked] = []  # few, and an empty deque is 600 bytes
         self._unsent = 0  # answers dispatched, but not yet flushed to the client
         self._asked = 0  # the number of `Asked` in `_expected`
         self._changed = trio.lowlevel.ParkingLot()
@@ -253,7 +252,7 @@ class UpstreamConnection:
             return False
         if expected.upstream_correlation_id != upstream_id or size < _SHORTEST_ANSWER:
             return False
-        self._expected.popleft()
+        del self._expected[0]
         self._unsent += 1
         self._source.patch(CORRELATION_ID_IN_ANSWER, expected.client_correlation_id)
         self._source.relay(size)
@@ -268,7 +267,7 @@ class UpstreamConnection:
             return
         if not self._expected or self._expected[0].upstream_correlation_id != upstream_id:
             raise BadFrame(f"the broker sent answer {upstream_id} out of turn")
-        expected = self._expected.popleft()
+        expected = self._expected.pop(0)
         if isinstance(expected, Asked):
             self._asked -= 1
             frame = None

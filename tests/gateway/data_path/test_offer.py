@@ -4,6 +4,7 @@ import pytest
 
 from gateway.data_path import offer
 from kafka_codecs.api_versions import (
+    ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
@@ -135,3 +136,25 @@ def test_software_names_follow_kip_511(name: str, version: str, good: bool) -> N
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
     assert offer.well_formed(request, 3) is good
     assert offer.well_formed(request, 2)
+
+
+def test_connections_to_brokers_that_speak_the_same_share_one_offer() -> None:
+    """Each has decoded an answer of its own."""
+    spoken = {**KAFKA_4, ApiKey.FETCH: (4, 13), ApiKey.METADATA: (0, 12), ApiKey.HEARTBEAT: (0, 4)}
+    first, second = (
+        offer.offer_of(
+            ApiVersionsResponse(
+                api_keys=tuple(
+                    ApiVersion(api_key=key, min_version=low, max_version=high)
+                    for key, (low, high) in spoken.items()
+                )
+            )
+        )
+        for _ in range(2)
+    )
+    assert first is second
+    assert first.versions == spoken
+    assert first.offered == offer.offered_versions(spoken)
+    assert ApiKey.FETCH in first.relayed
+    assert ApiKey.PRODUCE in first.relayed
+    assert not first.relayed.keys() & {ApiKey.METADATA, ApiKey.HEARTBEAT}

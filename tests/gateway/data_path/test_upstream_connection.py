@@ -45,8 +45,10 @@ class Asking:
     async def start(self, nursery: trio.Nursery) -> UpstreamConnection:
         """Open the upstream. Answers for the client are dropped."""
         facilities = Facilities()
+        opened = await BrokerConnection.open(*self.broker.address)
         upstream = UpstreamConnection(
-            await BrokerConnection.open(*self.broker.address),
+            opened.detach(),
+            opened.versions,
             limits=self._limits,
             facilities=facilities,
         )

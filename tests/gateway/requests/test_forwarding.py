@@ -1,10 +1,14 @@
 """Requests that the cluster answers, and the version in which they are forwarded to it."""
 
+from dataclasses import replace
+
 import pytest
 
+from gateway.cluster.broker_connection import Versions
 from gateway.data_path.config import PERMISSION_LIFETIME_S
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.offer import NOTHING_OFFERED
 from gateway.data_path.upstream import Upstream
 from gateway.requests.forwarding import ask_cluster, forward, highest_version
 from kafka_codecs.apis import ApiKey
@@ -20,7 +24,8 @@ class Recorder(Upstream):
     """An upstream that records its requests."""
 
     def __init__(self, **versions: tuple[int, int]) -> None:
-        self.versions = {ApiKey[name.upper()]: span for name, span in versions.items()}
+        spoken: Versions = {ApiKey[name.upper()]: span for name, span in versions.items()}
+        self.offer = replace(NOTHING_OFFERED, versions=spoken)
         self.asked: list[tuple[Struct, int]] = []
 
     async def ask(self, message: Struct, version: int) -> HeartbeatResponse:
