@@ -85,7 +85,12 @@ class Table(Mapping[K, V], Generic[K, V]):
         kept = (key for key in self._borrowed if key not in hidden)
         return chain(kept, (key for key in self._own if not self._shows(key)))
 
+    def __bool__(self) -> bool:
+        return bool(self._own) or len(self) > 0
+
     def __len__(self) -> int:
+        if not self._borrowed:
+            return len(self._own)
         gone = len(self._hidden or ()) + self._replaced_count
         return len(self._borrowed) - gone + len(self._own)
 

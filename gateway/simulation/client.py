@@ -72,11 +72,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClientContext:
-    """The surroundings of a client. The client calls `owning` when it begins to own a partition."""
+    """The surroundings of a client. The client calls `claims_moved` when it begins or ends to own
+    partitions."""
 
     world: World
     network: Network
-    owning: Callable[[], None]
+    claims_moved: Callable[[], None]
     known_ids: Callable[[], list[str]]
     """The member ids of all clients. A misbehaving client uses those of others."""
     lies: set[bytes]
@@ -156,6 +157,7 @@ class Client(ABC):
         self.world.tell(self.name, f"dies: {why}")
         self.is_dead = True
         self.claims.clear()
+        self.context.claims_moved()
         self._backlog.clear()
         self._line.cut()
 
@@ -232,7 +234,7 @@ class Client(ABC):
             self.claims[partition] = Claim(self.member_id, granted_ms, is_lie)
         if added:
             self.world.tell(self.name, ("owns", *self.claims))
-            self.context.owning()
+            self.context.claims_moved()
             self._fetch({partition: self.claims[partition] for partition in added})
 
     def revoke(self, partitions: Iterable[Partition], done: Callable[[], None]) -> None:
@@ -268,6 +270,7 @@ class Client(ABC):
             for partition in going:
                 self.claims.pop(partition, None)
             self.world.tell(self.name, ("keeps", *self.claims))
+            self.context.claims_moved()
             done()
 
         length_ms = self.world.between(0, self.spec.callback_ms)

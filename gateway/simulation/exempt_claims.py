@@ -71,13 +71,15 @@ class ExemptClaims:
     # -- observations ----------------------------------------------------------------------------
 
     def after_step(self, step: Step) -> None:
-        """Record removed members, absent static members, and lies."""
+        """Record removed members, absent static members, and lies, after a step that changed the
+        group."""
         group = self._state().group
         gone = removed_members(step).keys() | self._left_behind(step)
         for member_id in gone:
             self._removed_ms[member_id] = self._world.now_ms
         for client in self._clients:
-            self._world.counts["removed owners"] += client.member_id in gone and bool(client.claims)
+            if client.member_id in gone and client.claims:
+                self._world.counts["removed owners"] += 1
             if not client.is_honest:
                 self._liars.update(client.member_ids)
         self._note_lies(step)

@@ -5,22 +5,37 @@ more than one state.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from enum import StrEnum
 from itertools import chain
+from typing import NamedTuple, TypeVar
 
+from coordinator.copy_on_write.count_table import CountTable
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.state import GroupState
+from coordinator.group.state import GroupState, Record
+from coordinator.group.target_owners import Owners
 from coordinator.interface.events import STATIC_LEAVE_EPOCH
-from coordinator.interface.records import MemberState
+from coordinator.interface.records import (
+    CurrentAssignment,
+    MemberMetadata,
+    MemberState,
+    RegularExpression,
+    TargetAssignmentMember,
+)
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
     ClassicPhase,
+    CommitEnded,
+    CommitStarted,
+    DeadlineCleared,
     DeadlineKey,
     DeadlineKind,
+    DeadlineSet,
     MemberPhase,
 )
+
+K = TypeVar("K")
 
 
 class Invariant(StrEnum):
@@ -82,17 +97,41 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
         case ClassicGroup() as group:
             _check_classic_group(group)
         case ConsumerGroup() as group:
+            _require_rows_of_members(group)
             check_holders(group)
+            check_targets(group)
             check_epochs(group)
-            _check_consumer_tables(group)
+            _check_member_tables(group)
+            _require_all(_standings(group) | _target_tables(group))
         case None:
             pass
     check_deadlines(state, time_ends_commits=time_ends_commits)
 
 
+def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
+    """The same, but of a consumer group only the tables that these records have changed; without
+    the timers."""
+    match state.group:
+        case ClassicGroup() as group:
+            _check_classic_group(group)
+        case ConsumerGroup() as group:
+            kinds = {type(record) for record in records}
+            _require_rows_of_members(group)
+            check_epochs(group)
+            if CurrentAssignment in kinds:
+                check_holders(group)
+                _require_all(_standings(group))
+            if not kinds.isdisjoint((TargetAssignmentMember, MemberMetadata)):
+                check_targets(group)
+                _require_all(_target_tables(group))
+            if not kinds.isdisjoint((MemberMetadata, RegularExpression)):
+                _check_member_tables(group)
+        case None:
+            pass
+
+
 def check_holders(group: ConsumerGroup) -> None:
-    """Invariant 1: each partition has one holder, assigned or pending revocation, and one target
-    owner."""
+    """Invariant 1: each partition has one holder, assigned or pending revocation."""
     held = [
         (partition, member_id)
         for member_id, current in group.assignments.items()
@@ -101,7 +140,11 @@ def check_holders(group: ConsumerGroup) -> None:
     held_by = dict(held)
     if len(held_by) != len(held):
         raise BrokenInvariantError(Invariant.SINGLE_HOLDER, _duplicates(p for p, _ in held))
-    require(dict(group.holders) == held_by, Invariant.INDEXES, "holders:", group.holders)
+    require(dict(group.holders.items()) == held_by, Invariant.INDEXES, "holders:", group.holders)
+
+
+def check_targets(group: ConsumerGroup) -> None:
+    """Invariant 1: each partition has one target owner."""
     targeted = [partition for target in group.targets.values() for partition in target]
     if len(set(targeted)) != len(targeted):
         detail = f"in two targets: {_duplicates(targeted)}"
@@ -168,7 +211,7 @@ def _check_classic_group(group: ClassicGroup) -> None:
         ),
         "an empty group has no members": phase is not ClassicPhase.EMPTY or not group.members,
         "a generation has members": not is_distributed or bool(group.members),
-        "offers are counted": dict(group.offers)
+        "offers are counted": _counts(group.offers)
         == Counter(name for m in group.members.values() for name in dict(m.protocols)),
         "all members offer the protocol": not is_distributed
         or all(group.core.protocol in dict(m.protocols) for m in group.members.values()),
@@ -176,7 +219,16 @@ def _check_classic_group(group: ClassicGroup) -> None:
     _require_all(rules)
 
 
-def _check_consumer_tables(group: ConsumerGroup) -> None:
+def _require_rows_of_members(group: ConsumerGroup) -> None:
+    rules = {
+        "each member has an assignment": group.assignments.keys() == group.members.keys(),
+        "only members have targets": group.targets.keys() <= group.members.keys(),
+    }
+    _require_all(rules)
+
+
+def _check_member_tables(group: ConsumerGroup) -> None:
+    """The tables that follow from the members and their regular expressions."""
     _check_instances(group)
     members = group.members.values()
     subscribed = chain(
@@ -184,45 +236,46 @@ def _check_consumer_tables(group: ConsumerGroup) -> None:
         (name for resolved in group.regexes.values() for name in resolved.topics),
     )
     regexes = Counter(member.topic_regex for member in members if member.topic_regex)
-    classic = {member_id for member_id, member in group.members.items() if member.is_classic}
+    classic = {member.member_id: member.classic for member in members if member.classic}
+    votes = Counter(member.server_assignor for member in members if member.server_assignor)
+    offers = Counter(name for each in classic.values() for name in dict(each.protocols))
     rules = {
-        "each member has an assignment": group.assignments.keys() == group.members.keys(),
-        "only members have targets": group.targets.keys() <= group.members.keys(),
-        "subscribers are counted": dict(group.subscribers) == Counter(subscribed),
-        "regular expressions are counted": dict(group.regex_subscribers) == regexes,
+        "subscribers are counted": _counts(group.subscribers) == Counter(subscribed),
+        "regular expressions are counted": _counts(group.regex_subscribers) == regexes,
         "each regular expression has a subscriber": group.regexes.keys() <= regexes.keys(),
-        "exactly the classic members have a phase": group.phases.keys() == classic,
+        "exactly the classic members have a phase": group.phases.keys() == classic.keys(),
+        "subscriptions are counted": _counts(group.subscriptions)
+        == Counter(member.subscription for member in members),
+        "votes for assignors are counted": _counts(group.assignor_votes) == votes,
+        "offers are counted": _counts(group.classic_offers) == offers,
+        "native members are counted": group.native_count == len(members) - len(classic),
     }
     _require_all(rules)
-    _require_all(_target_tables(group) | _count_tables(group))
+
+
+def _standings(group: ConsumerGroup) -> dict[str, bool]:
+    standings = Counter(
+        (current.state, current.member_epoch) for current in group.assignments.values()
+    )
+    return {"standings are counted": _counts(group.standings) == standings}
+
+
+def _counts(table: CountTable[K]) -> dict[K, int]:
+    return dict(table.items())
 
 
 def _target_tables(group: ConsumerGroup) -> dict[str, bool]:
     """`target_owners` and `loads` index the target."""
-    owners = {p: member_id for member_id, target in group.targets.items() for p in target}
+    owners = Owners()
+    for member_id, target in group.targets.items():
+        owners.give(target, member_id)
+    members_by_load: dict[int, set[str]] = {}
+    for member_id in group.members:
+        members_by_load.setdefault(len(group.target_of(member_id)), set()).add(member_id)
     return {
-        "target owners are indexed": {p: group.target_owners[p] for p in owners} == owners,
-        "no other partition has an owner": set(group.target_owners.beyond({})) == owners.keys(),
+        "target owners are indexed": owners == group.target_owners,
         "loads are indexed": len(group.loads) == len(group.members)
-        and all(id_ in group.loads.at(len(group.target_of(id_))) for id_ in group.members),
-    }
-
-
-def _count_tables(group: ConsumerGroup) -> dict[str, bool]:
-    members = group.members.values()
-    classic = [member.classic for member in members if member.classic is not None]
-    votes = Counter(member.server_assignor for member in members if member.server_assignor)
-    offers = Counter(name for each in classic for name in dict(each.protocols))
-    standings = Counter(
-        (current.state, current.member_epoch) for current in group.assignments.values()
-    )
-    return {
-        "subscriptions are counted": dict(group.subscriptions)
-        == Counter(member.subscription for member in members),
-        "votes for assignors are counted": dict(group.assignor_votes) == votes,
-        "offers are counted": dict(group.classic_offers) == offers,
-        "standings are counted": dict(group.standings) == standings,
-        "native members are counted": group.native_count == len(members) - len(classic),
+        and all({*group.loads.at(n)} == ids for n, ids in members_by_load.items()),
     }
 
 
@@ -237,72 +290,109 @@ def _check_instances(group: ClassicGroup | ConsumerGroup) -> None:
         for member_id, member in group.members.items()
         if member.instance_id is not None
     }
-    require(dict(group.instances) == expected, Invariant.INDEXES, "instances:", group.instances)
+    require(
+        dict(group.instances.items()) == expected, Invariant.INDEXES, "instances:", group.instances
+    )
 
 
-def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> None:
-    """Exactly the timers that the state requires are running."""
-    running = set(state.deadlines)
-    expected = {
+class Timers(NamedTuple):
+    """The deadlines that a group needs, and those that it may have besides."""
+
+    required: Set[DeadlineKey]
+    allowed: Set[DeadlineKey]
+
+
+def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> Timers:
+    """Exactly the timers that the state requires are running. Returns those of the group."""
+    required, allowed = timers = timers_of(state.group)
+    running = state.deadlines.keys()
+    commits = {
         DeadlineKey(DeadlineKind.LOST_COMMIT, str(token))
         for token, commit in state.commits.items()
         if commit.answer_lost and time_ends_commits
     }
-    match state.group:
-        case ClassicGroup() as group:
-            expected |= _deadlines_of_classic_group(group, running)
-        case ConsumerGroup() as group:
-            expected |= _deadlines_of_consumer_group(group, running)
-        case None:
-            pass
-    if running != expected:
+    superfluous = running - required - allowed - commits
+    missing = (required | commits) - running
+    if superfluous or missing:
         raise BrokenInvariantError(
-            Invariant.TIMERS,
-            f"superfluous: {sorted(running - expected)}, missing: {sorted(expected - running)}",
+            Invariant.TIMERS, f"superfluous: {sorted(superfluous)}, missing: {sorted(missing)}"
         )
+    return timers
 
 
-def _deadlines_of_classic_group(group: ClassicGroup, running: set[DeadlineKey]) -> set[DeadlineKey]:
-    expected = {DeadlineKey(DeadlineKind.PENDING_ID, id_) for id_ in group.pending_ids}
+def check_changed_deadlines(
+    state: GroupState, records: Iterable[Record], timers: Timers, *, time_ends_commits: bool
+) -> None:
+    """The same after these records, which did not change the group that has these timers."""
+    for record in records:
+        match record:
+            case DeadlineSet(key) | DeadlineCleared(key):
+                is_required, is_allowed = key in timers.required, key in timers.allowed
+            case CommitStarted(token) | CommitEnded(token):
+                key = DeadlineKey(DeadlineKind.LOST_COMMIT, str(token))
+                is_required = is_allowed = False
+            case _:
+                continue
+        if key.kind is DeadlineKind.LOST_COMMIT:
+            commit = state.commits.get(int(key.owner))
+            is_required = time_ends_commits and commit is not None and commit.answer_lost
+        is_running = key in state.deadlines
+        if is_running != is_required and not (is_running and is_allowed):
+            is_wrong = "superfluous" if is_running else "missing"
+            raise BrokenInvariantError(Invariant.TIMERS, f"{is_wrong}: {key}")
+
+
+def timers_of(group: ClassicGroup | ConsumerGroup | None) -> Timers:
+    """The timers that the group needs, whatever is beside it."""
+    match group:
+        case ClassicGroup():
+            return _timers_of_classic_group(group)
+        case ConsumerGroup():
+            return _timers_of_consumer_group(group)
+        case None:
+            return Timers(frozenset(), frozenset())
+
+
+def _timers_of_classic_group(group: ClassicGroup) -> Timers:
+    required = {DeadlineKey(DeadlineKind.PENDING_ID, id_) for id_ in group.pending_ids}
+    allowed: set[DeadlineKey] = set()
     for member_id in group.members:
         if member_id not in group.joins and member_id not in group.syncs:
-            expected.add(DeadlineKey(DeadlineKind.SESSION, member_id))
+            required.add(DeadlineKey(DeadlineKind.SESSION, member_id))
         if member_id in group.joins and group.joins[member_id].is_new:
-            expected.add(DeadlineKey(DeadlineKind.NEW_MEMBER_JOIN, member_id))
+            required.add(DeadlineKey(DeadlineKind.NEW_MEMBER_JOIN, member_id))
     match group.phase:
         case ClassicPhase.PREPARING_REBALANCE if group.core.initial_delay:
-            expected.add(DeadlineKey(DeadlineKind.INITIAL_REBALANCE_DELAY))
+            required.add(DeadlineKey(DeadlineKind.INITIAL_REBALANCE_DELAY))
         case ClassicPhase.PREPARING_REBALANCE:
             # It has expired if the phase waits only for a commit in flight.
-            expected |= running & {DeadlineKey(DeadlineKind.JOIN_PHASE)}
+            allowed.add(DeadlineKey(DeadlineKind.JOIN_PHASE))
         case ClassicPhase.COMPLETING_REBALANCE:
-            expected.add(DeadlineKey(DeadlineKind.SYNC_PHASE))
+            required.add(DeadlineKey(DeadlineKind.SYNC_PHASE))
         case ClassicPhase.STABLE:
             if group.unsynced:
-                expected |= running & {DeadlineKey(DeadlineKind.SYNC_PHASE)}
+                allowed.add(DeadlineKey(DeadlineKind.SYNC_PHASE))
         case ClassicPhase.EMPTY:
             pass
-    return expected
+    return Timers(required, allowed)
 
 
-def _deadlines_of_consumer_group(
-    group: ConsumerGroup, running: set[DeadlineKey]
-) -> set[DeadlineKey]:
-    expected = {DeadlineKey(DeadlineKind.SESSION, member_id) for member_id in group.members}
+def _timers_of_consumer_group(group: ConsumerGroup) -> Timers:
+    required = {DeadlineKey(DeadlineKind.SESSION, member_id) for member_id in group.members}
+    allowed: set[DeadlineKey] = set()
     for member_id, phase in group.phases.items():
         if phase is MemberPhase.PREPARE_REBALANCE:
-            expected.add(DeadlineKey(DeadlineKind.JOIN, member_id))
+            required.add(DeadlineKey(DeadlineKind.JOIN, member_id))
         if phase is MemberPhase.COMPLETING_REBALANCE:
-            expected.add(DeadlineKey(DeadlineKind.SYNC, member_id))
+            required.add(DeadlineKey(DeadlineKind.SYNC, member_id))
     for member_id, current in group.assignments.items():
-        revocation = {DeadlineKey(DeadlineKind.REVOCATION, member_id)}
         if current.state is MemberState.UNREVOKED_PARTITIONS:
             is_away = current.member_epoch == STATIC_LEAVE_EPOCH
-            expected |= running & revocation if is_away else revocation
+            (allowed if is_away else required).add(DeadlineKey(DeadlineKind.REVOCATION, member_id))
         if current.state is MemberState.UNRELEASED_PARTITIONS:
             # A member that rejoined keeps its earlier revocation deadline.
-            expected |= running & revocation
+            allowed.add(DeadlineKey(DeadlineKind.REVOCATION, member_id))
     if group.is_left_to_classic_members:
         # The first event after a restart arms it, if the group has something to do.
-        expected |= running & {DeadlineKey(DeadlineKind.TARGET_DUE)}
-    return expected
+        allowed.add(DeadlineKey(DeadlineKind.TARGET_DUE))
+    return Timers(required, allowed)

@@ -53,14 +53,14 @@ def _durable_group(group: ClassicGroup | ConsumerGroup | None) -> object:
                 "target_timestamp_ms": group.target_timestamp_ms,
                 "metadata_hash": group.metadata_hash,
                 "assignor": group.assignor,
-                "members": dict(group.members),
-                "targets": dict(group.targets),
-                "assignments": dict(group.assignments),
-                "holders": dict(group.holders),
-                "instances": dict(group.instances),
-                "subscribers": dict(group.subscribers),
-                "regexes": dict(group.regexes),
-                "regex_subscribers": dict(group.regex_subscribers),
+                "members": dict(group.members.items()),
+                "targets": dict(group.targets.items()),
+                "assignments": dict(group.assignments.items()),
+                "holders": dict(group.holders.items()),
+                "instances": dict(group.instances.items()),
+                "subscribers": dict(group.subscribers.items()),
+                "regexes": dict(group.regexes.items()),
+                "regex_subscribers": dict(group.regex_subscribers.items()),
             }
 
 

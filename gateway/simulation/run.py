@@ -87,7 +87,7 @@ class Run:
         self.context = ClientContext(
             world=world,
             network=self.network,
-            owning=self.owners.check,
+            claims_moved=self.owners.check,
             known_ids=lambda: [client.member_id for client in self.clients],
             lies=lies,
         )

@@ -28,6 +28,8 @@ class SimulatedLog:
         self.slow_rate = 0.0
         self._world = world
         self._writer = 0
+        self._compacted = 0
+        """How many batches fewer there are since they were compacted."""
 
     def take(self) -> int:
         """Fence all earlier writers. Returns the number of the new one."""
@@ -65,6 +67,20 @@ class SimulatedLog:
         """Whether a read fails now."""
         return bool(self.failure_rate) and self._world.chance(self.failure_rate)
 
+    @property
+    def stored(self) -> int:
+        """How many batches were ever stored."""
+        return self._compacted + len(self.batches)
+
+    def since(self, stored: int) -> Sequence[Batch] | None:
+        """The batches after the first so many; None if some of them were compacted."""
+        first = stored - self._compacted
+        return self.batches[first:] if first > 0 or not self._compacted else None
+
+    def until(self, stored: int) -> Sequence[Batch]:
+        """The first so many batches, as far as they were not compacted into one."""
+        return self.batches[: stored - self._compacted]
+
     def records(self) -> Sequence[DurableRecord]:
         """All records, in the order of writing."""
         return [record for batch in self.batches for record in batch]
@@ -74,3 +90,4 @@ class SimulatedLog:
         cut = self._world.between(0, len(self.batches))
         compact = tuple(compacted(record for batch in self.batches[:cut] for record in batch))
         self.batches[:cut] = [compact] if compact else []
+        self._compacted += cut - bool(compact)

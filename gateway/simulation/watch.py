@@ -35,10 +35,13 @@ from gateway.simulation.cluster import GROUP
 from gateway.simulation.driver import Driver
 from gateway.simulation.invariants import (
     Invariant,
+    check_changed_deadlines,
+    check_changed_group,
     check_deadlines,
     check_group,
     check_target,
     require,
+    timers_of,
 )
 from gateway.simulation.network import Network
 from gateway.simulation.probes import (
@@ -63,6 +66,7 @@ from kafka_codecs.error_codes import ErrorCode
 
 INTRUDER_NOTICED_MS = 8_000
 """An interval of the anchor's heartbeat, a look, and a write, each of them slow."""
+NO_OVERRIDES: Mapping[str, int] = {}
 SAMPLE = 32
 """The number of steps between expensive checks."""
 
@@ -81,6 +85,11 @@ class Watch:
         self._decisions = 0
         self._snapshot = ""
         self._probed: object = None
+        self._quiet: dict[str, Topics] = {}
+        """The settled members whose rejoin would change nothing, with these topics."""
+        self._timers = timers_of(None)
+        self._configs = (driver.config, NO_OVERRIDES, driver.config)
+        """The broker's config, the group's overrides, and the config in force."""
         self._unanswered: set[Token] = set()
         self._held: dict[Partition, str] | None = None
         self._committing: dict[Token, dict[Partition, str]] = {}
@@ -109,45 +118,75 @@ class Watch:
         self._world.counts["events"] += 1
         for record in step.records:
             self._world.tell("engine", record)
-        config = in_force(process.config, state.config_overrides)
-        time_ends_commits = config.lost_commit_hold_ms is not None
-        if all(isinstance(record, RecordBesideTheGroup) for record in step.records):
-            check_deadlines(state, time_ends_commits=time_ends_commits)
-        else:
-            check_group(state, time_ends_commits=time_ends_commits)
-            if isinstance(state.group, ConsumerGroup):
-                check_target(state.group, topics)
+        config = self._config_in_force(process)
+        has_moved = not all(isinstance(record, RecordBesideTheGroup) for record in step.records)
+        self._check_state(step, topics, has_moved=has_moved)
         self._check_taken(event)
         self._check_intruder(process)
         self._check_answers(event, step)
         self.intervals.after_step(state, event, step, config, decided_ms)
-        self.epochs.after_step(state, step, config)
+        if has_moved:
+            self.epochs.after_step(state, step, config)
         self._check_replies(event, step, topics)
         self._check_verdict(event, step)
-        self.silence.after_step(state, event, step, config, decided_ms - process.ahead_ms)
+        self.silence.after_step(
+            state, event, step, config, decided_ms - process.ahead_ms, has_moved=has_moved
+        )
         self._check_replay(step)
         self._check_commits(process)
-        self._check_grants(step)
-        self.owners.after_step(step)
-        self._probe(event, step, process.config, topics, decided_ms)
-        if any(isinstance(record, TargetAssignmentMetadata) for record in step.records):
+        self._check_grants(step, has_moved=has_moved)
+        if has_moved:
+            self.owners.after_step(step)
+            self._quiet.clear()
+        self._probe(event, step, process.config, topics, decided_ms, has_moved=has_moved)
+        if has_moved and any(isinstance(each, TargetAssignmentMetadata) for each in step.records):
             self._network.target_moved()
 
     def loaded(self, process: Process) -> None:
         """Start from the loaded state, as the engine does."""
         state = self._driver.engine.state
-        config = in_force(process.config, state.config_overrides)
+        config = self._config_in_force(process)
         check_group(state, time_ends_commits=config.lost_commit_hold_ms is not None)
-        self._read = len(self._driver.log.batches)
-        self._replayed = GroupState(GROUP)
-        for record in self._driver.log.records():
-            self._replayed.apply(record)
+        self._timers = timers_of(state.group)
+        self._quiet.clear()
+        log = self._driver.log
+        batches = log.since(self._read)
+        if batches is None:
+            self._replayed, batches = GroupState(GROUP), log.batches
+        for batch in batches:
+            for record in batch:
+                self._replayed.apply(record)
+        self._read = log.stored
         self._unanswered.clear()
         self._held = holders(state)
         self.epochs.after_load(state)
         self.intervals.after_load(state)
         self.silence.after_load(state, config, self._world.now_ms)
         self.owners.after_load()
+
+    def _config_in_force(self, process: Process) -> GroupConfig:
+        broker, overrides = process.config, self._driver.engine.state.config_overrides
+        if self._configs[0] is not broker or self._configs[1] is not overrides:
+            self._configs = broker, overrides, in_force(broker, overrides)
+            self._quiet.clear()
+        return self._configs[2]
+
+    def _check_state(self, step: Step, topics: Topics, *, has_moved: bool) -> None:
+        """Check the state, as far as the step has changed it."""
+        state = self._driver.engine.state
+        time_ends_commits = self._configs[2].lost_commit_hold_ms is not None
+        if self._steps % SAMPLE == 0:
+            check_group(state, time_ends_commits=time_ends_commits)
+            self._timers = timers_of(state.group)
+        elif has_moved:
+            check_changed_group(state, step.records)
+            self._timers = check_deadlines(state, time_ends_commits=time_ends_commits)
+        else:
+            check_changed_deadlines(
+                state, step.records, self._timers, time_ends_commits=time_ends_commits
+            )
+        if has_moved and isinstance(state.group, ConsumerGroup):
+            check_target(state.group, topics)
 
     def _check_taken(self, event: Event) -> None:
         """After `GroupLost` no member remains: the other coordinator grants all partitions."""
@@ -163,7 +202,7 @@ class Watch:
             self._driver.log,
             self._driver.engine.state.group,
         )
-        if not cluster.has_intruder or group is None or cluster.failure_rate or log.failure_rate:
+        if group is None or cluster.failure_rate or log.failure_rate or not cluster.has_intruder:
             return
         since_ms = max(cluster.intruded_ms, process.awake_since_ms)
         late_ms = self._world.now_ms - since_ms - INTRUDER_NOTICED_MS
@@ -242,9 +281,9 @@ class Watch:
     def _check_replay(self, step: Step) -> None:
         """Invariant 8: the log restores the group; at some steps, also compacted. Nothing takes
         effect before the log has it."""
-        batches = self._driver.log.batches
+        log = self._driver.log
         if step.durable:
-            is_stored = self._read < len(batches) and batches[self._read] == step.durable
+            is_stored = step.durable in (log.since(self._read) or ())[:1]
             require(is_stored, Invariant.LOGGED, "the log lacks", step.durable)
             self._read += 1
             for record in step.durable:
@@ -255,7 +294,7 @@ class Watch:
         check_same(self._replayed, expected)
         if self._steps % SAMPLE == 0:
             state = GroupState(GROUP)
-            for record in compacted(record for b in batches[: self._read] for record in b):
+            for record in compacted(record for b in log.until(self._read) for record in b):
                 state.apply(record)
             check_same(state, expected)
 
@@ -283,10 +322,14 @@ class Watch:
         ]
         require(not forgotten, Invariant.OFFSETS, "forgotten commits in flight:", forgotten)
 
-    def _check_grants(self, step: Step) -> None:
+    def _check_grants(self, step: Step, *, has_moved: bool) -> None:
         """Invariant 10: no member gets a partition while its owner's commit is in flight."""
         state, before = self._driver.engine.state, self._held
-        self._held = now = holders(state)
+        if has_moved:
+            self._held = holders(state)
+        now = self._held
+        if not (state.commits or self._committing):
+            return
         for token in [token for token in self._committing if token not in state.commits]:
             del self._committing[token]
         for token in state.commits.keys() - self._committing.keys():
@@ -314,15 +357,26 @@ class Watch:
     # -- probes ----------------------------------------------------------------------------------
 
     def _probe(
-        self, event: Event, step: Step, config: GroupConfig, topics: Topics, now_ms: int
+        self,
+        event: Event,
+        step: Step,
+        config: GroupConfig,
+        topics: Topics,
+        now_ms: int,
+        *,
+        has_moved: bool,
     ) -> None:
+        """Probe what the step has changed, and heartbeats. The heartbeats of a settled member need
+        only one probe until the group moves."""
         state = self._driver.engine.state
         how: tuple[Any, ...] = (config, topics, now_ms)
         match state.group:
             case ConsumerGroup() if isinstance(event, HeartbeatReceived):
                 replies: Mapping[int, Reply] = dict(step.replies)
                 if replies[event.token].error == ErrorCode.NONE:
-                    check_rejoin_changes_nothing(state, event.member_id, *how)
+                    self._probe_rejoin(event.member_id, *how)
+            case _ if not has_moved:
+                pass
             case ConsumerGroup() as group:
                 moved = {r.member_id for r in step.records if isinstance(r, CurrentAssignment)}
                 for member_id in sorted(moved & group.phases.keys()):
@@ -334,10 +388,21 @@ class Watch:
             case _:
                 pass
 
+    def _probe_rejoin(
+        self, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
+    ) -> None:
+        state = self._driver.engine.state
+        if self._quiet.get(member_id) is topics:
+            return
+        check_rejoin_changes_nothing(state, member_id, config, topics, now_ms)
+        assert isinstance(state.group, ConsumerGroup)
+        if state.group.is_settled(member_id):
+            self._quiet[member_id] = topics
+
 
 def holders(state: GroupState) -> dict[Partition, str] | None:
     """The holder of each partition; None unless the group is a consumer group."""
-    return dict(state.group.holders) if isinstance(state.group, ConsumerGroup) else None
+    return dict(state.group.holders.items()) if isinstance(state.group, ConsumerGroup) else None
 
 
 def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceived) -> bool:

@@ -1,6 +1,6 @@
 """Checks epochs, sessions and the migration policy from step to step (invariants 2, 6 and 9)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from types import NoneType
 
@@ -23,6 +23,7 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     CurrentAssignment,
     GroupEpoch,
+    Member,
     MemberMetadata,
     MemberState,
     RemovalCause,
@@ -33,7 +34,7 @@ from coordinator.interface.volatile_records import (
     MemberPhase,
     SyncReleased,
 )
-from gateway.simulation.invariants import Invariant, require
+from gateway.simulation.invariants import BrokenInvariantError, Invariant, require
 from kafka_codecs.error_codes import ErrorCode
 
 TIMER_LAG_MS = 100
@@ -68,7 +69,7 @@ class Facts:
                         id_: current.member_epoch for id_, current in group.assignments.items()
                     },
                     has_native=group.has_native_members,
-                    has_classic=any(member.is_classic for member in group.members.values()),
+                    has_classic=bool(group.phases),
                 )
             case None:
                 return cls()
@@ -195,38 +196,51 @@ class SilenceWatch:
         """The longest delay with which the driver handles a deadline."""
         self._heard: dict[str, _Heard] = {}
         self._overdue: dict[tuple[str, object], tuple[int, int]] = {}
+        self._duties: dict[tuple[str, object], int] = {}
         self._facts = Facts()
+        self._config: GroupConfig | None = None
 
     def after_step(
-        self, state: GroupState, event: Event, step: Step, config: GroupConfig, now_ms: int
+        self,
+        state: GroupState,
+        event: Event,
+        step: Step,
+        config: GroupConfig,
+        now_ms: int,
+        *,
+        has_moved: bool = True,
     ) -> None:
-        self._check_not_too_early(step, now_ms)
-        before, now = self._facts, Facts.of(state)
-        self._facts = now
-        spoke = set(before.waiting | now.waiting)
-        if before.kind is not now.kind:
-            spoke |= now.member_epochs.keys()
-        spoke |= self._who_spoke(event, step)
-        # A leader's SyncGroup is parked and released within one step.
-        spoke |= {
-            record.member_id
-            for record in step.records
-            if isinstance(record, JoinReleased | SyncReleased)
-        }
-        self._note(state, spoke, config, now_ms)
-        for member_id, heard in self._heard.items():
-            require(
-                now_ms - heard.at_ms <= heard.longest_ms + self.lag_ms,
-                Invariant.SILENCE,
-                member_id,
-                "has been silent for",
-                now_ms - heard.at_ms,
-                "ms and is still a member",
-            )
-        self._check_duties(state, event, step, now_ms)
+        """`has_moved`: whether a record of the step changed the group itself."""
+        spoke = self._who_spoke(event, step)
+        heard = {*self._facts.waiting, *spoke}
+        if has_moved:
+            self._check_not_too_early(step, now_ms)
+            before, self._facts = self._facts, Facts.of(state)
+            self._duties = _duties(state)
+            heard |= self._facts.waiting
+            if before.kind is not self._facts.kind:
+                heard |= self._facts.member_epochs.keys()
+            # A leader's SyncGroup is parked and released within one step.
+            heard |= {
+                record.member_id
+                for record in step.records
+                if isinstance(record, JoinReleased | SyncReleased)
+            }
+        if has_moved or config is not self._config:
+            self._config = config
+            self._note(state, heard, config, now_ms)
+        else:
+            for member_id in heard & self._heard.keys():
+                self._heard[member_id].at_ms = now_ms
+        for member_id, last in self._heard.items():
+            if now_ms - last.at_ms > last.longest_ms + self.lag_ms:
+                why = f"{member_id} has been silent for {now_ms - last.at_ms} ms"
+                raise BrokenInvariantError(Invariant.SILENCE, f"{why} and is still a member")
+        self._check_duties(state, spoke, step, now_ms)
 
     def after_load(self, state: GroupState, config: GroupConfig, now_ms: int) -> None:
-        self._facts = Facts.of(state)
+        self._facts, self._config = Facts.of(state), config
+        self._duties = _duties(state)
         self._heard.clear()
         self._overdue.clear()
         self._note(state, set(self._facts.member_epochs), config, now_ms)
@@ -279,32 +293,26 @@ class SilenceWatch:
                 heard.session_ms = min(heard.session_ms, session_ms)
                 heard.longest_ms = max(heard.longest_ms, longest_ms)
 
-    def _check_duties(self, state: GroupState, event: Event, step: Step, now_ms: int) -> None:
+    def _check_duties(self, state: GroupState, spoke: Set[str], step: Step, now_ms: int) -> None:
         """A member revokes, rejoins and syncs within its rebalance timeout."""
-        duties = _duties(state)
+        if not (self._duties or self._overdue):
+            return
         classic = state.group.phases if isinstance(state.group, ConsumerGroup) else {}
-        for duty in [each for each in self._overdue if each not in duties]:
+        for duty in [each for each in self._overdue if each not in self._duties]:
             del self._overdue[duty]
         restarted = {
             (record.member_id, MemberState.UNREVOKED_PARTITIONS)
             for record in step.records
             # A rejoin does not extend the time of a classic member.
             if isinstance(record, CurrentAssignment) and record.member_id not in classic
-        } | {(id_, MemberPhase.COMPLETING_REBALANCE) for id_ in self._who_spoke(event, step)}
-        for duty, timeout_ms in duties.items():
+        } | {(id_, MemberPhase.COMPLETING_REBALANCE) for id_ in spoke}
+        for duty, timeout_ms in self._duties.items():
             if duty not in self._overdue or duty in restarted:
                 self._overdue[duty] = (now_ms, timeout_ms)
             since_ms, limit_ms = self._overdue[duty]
-            require(
-                now_ms - since_ms <= limit_ms + self.lag_ms,
-                Invariant.SILENCE,
-                duty,
-                "for",
-                now_ms - since_ms,
-                "ms of",
-                limit_ms,
-                "ms",
-            )
+            if now_ms - since_ms > limit_ms + self.lag_ms:
+                why = f"{duty} for {now_ms - since_ms} ms of {limit_ms} ms"
+                raise BrokenInvariantError(Invariant.SILENCE, why)
 
 
 def _limits(state: GroupState, config: GroupConfig) -> dict[str, tuple[int, int]]:
@@ -313,14 +321,10 @@ def _limits(state: GroupState, config: GroupConfig) -> dict[str, tuple[int, int]
     if group is None:
         return {}
     limits = {}
+    native_ms = config.consumer_session_timeout_ms
     for member_id, member in group.members.items():
-        if isinstance(group, ClassicGroup):
-            session_ms = group.members[member_id].session_timeout_ms
-        else:
-            classic = group.members[member_id].classic
-            session_ms = (
-                classic.session_timeout_ms if classic else config.consumer_session_timeout_ms
-            )
+        classic = member.classic if isinstance(member, Member) else member
+        session_ms = classic.session_timeout_ms if classic is not None else native_ms
         limits[member_id] = (session_ms, max(session_ms, member.rebalance_timeout_ms))
     return limits
 

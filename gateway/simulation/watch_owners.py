@@ -40,6 +40,7 @@ class OwnerWatch:
         self._looked_at_ms = world.now_ms
 
     def after_step(self, step: Step) -> None:
+        """After a step that changed the group. Between such steps, clients call `check`."""
         self._exempt_claims.after_step(step)
         self._costs.after_step(step)
         self.check()
