@@ -135,6 +135,7 @@ class Watch:
         self._check_replay(step)
         self._check_commits(process)
         self._check_grants(step, has_moved=has_moved)
+        self.owners.pass_time()
         if has_moved:
             self.owners.after_step(step)
             self._quiet.clear()

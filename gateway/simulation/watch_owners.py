@@ -77,7 +77,8 @@ class OwnerWatch:
                     raise BrokenInvariantError(Invariant.SINGLE_OWNER, both)
                 owners[partition] = client
         self._costs.owned(owners)
-        self._count_stale(sum(partition in owners for partition in stale))
+        self.pass_time()
+        self._shared = sum(partition in owners for partition in stale)
 
     def _check_rack(self, client: Client) -> None:
         """The group has the client's rack, which assignors may use (KIP-881)."""
@@ -122,10 +123,11 @@ class OwnerWatch:
         they still read the deleted topic."""
         return partition.topic_id not in self._cluster.topics.by_id
 
-    def _count_stale(self, shared: int) -> None:
+    def pass_time(self) -> None:
+        """Count the time in which removed clients claim what others own."""
         now_ms = self._world.now_ms
         self._world.counts["stale ms"] += self._shared * (now_ms - self._looked_at_ms)
-        self._shared, self._looked_at_ms = shared, now_ms
+        self._looked_at_ms = now_ms
 
     def told_nothing_new(self, member_id: str, assigned: Set[Partition]) -> None:
         """Check a heartbeat's answer that omits the assignment."""
