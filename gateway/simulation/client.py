@@ -319,26 +319,33 @@ class Client(ABC):
         def again() -> None:
             self.commit(partitions, done, *args, tries=tries + 1)
 
+        request = OffsetCommitReceived(
+            token=self.token(),
+            version=9,
+            member_id=self.member_id,
+            instance_id=self.spec.instance_id,
+            epoch=self.stated_epoch(),
+            partitions=frozenset(positions),
+        )
+        self.send_commit(request, positions, again, lambda: done(*args))
+
+    def send_commit(
+        self,
+        request: OffsetCommitReceived,
+        positions: dict[Partition, int],
+        again: Callable[[], None],
+        done: Callable[[], None],
+    ) -> None:
+        """Send a commit. `again` is called if it may be worth another try, otherwise `done`."""
+
         def heard(answer: Answer) -> None:
             if answer.reply.error in RETRIABLE:
                 self.later(RETRY_MS, again)
             else:
                 # Heartbeats tell the client the consequences of a refusal.
-                done(*args)
+                done()
 
-        self.ask(
-            OffsetCommitReceived(
-                token=self.token(),
-                version=9,
-                member_id=self.member_id,
-                instance_id=self.spec.instance_id,
-                epoch=self.stated_epoch(),
-                partitions=frozenset(positions),
-            ),
-            heard,
-            again,
-            positions,
-        )
+        self.ask(request, heard, again, positions)
 
     def _fetch(self, claims: dict[Partition, Claim]) -> None:
         """Fetch the committed offsets of the partitions that the client still owns."""

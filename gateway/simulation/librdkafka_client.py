@@ -2,14 +2,17 @@
 
 Its heartbeats are full until the first assignment, and after it lost its coordinator. Otherwise
 they are short. After COORDINATOR_LOAD_IN_PROGRESS the client repeats the same heartbeat, and it
-abandons a heartbeat that is not answered within the heartbeat interval.
+abandons a heartbeat that is not answered within the heartbeat interval. It repeats a failed commit
+as it was, with the same offsets and epoch.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.events import ConsumerHeartbeatReceived, OffsetCommitReceived
 from coordinator.interface.replies import ConsumerHeartbeatReply
-from gateway.simulation.client import RETRY_MS, ClientContext, Spec
+from coordinator.interface.topics import Partition
+from gateway.simulation.client import RETRY_MS, Client, ClientContext, Spec
 from gateway.simulation.driver import Answer
 from gateway.simulation.native_client import NativeClient
 from kafka_codecs.error_codes import ErrorCode
@@ -23,6 +26,7 @@ class LibrdkafkaClient(NativeClient):
     def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
         super().__init__(context, name, spec)
         self._had_assignment = False
+        self._commits = 0
 
     def beat(self) -> None:
         if self._awaits_beat or self._is_fenced_off or self.is_closing:
@@ -78,6 +82,27 @@ class LibrdkafkaClient(NativeClient):
             # librdkafka states owned partitions even while a callback runs.
             return replace(request, owned=self.stated_owned())
         return request
+
+    def send_commit(
+        self,
+        request: OffsetCommitReceived,
+        positions: dict[Partition, int],
+        again: Callable[[], None],
+        done: Callable[[], None],
+    ) -> None:
+        """Repeat the commit as it was, unless a newer one has been sent."""
+        self._commits += 1
+        newest = self._commits
+
+        def repeat() -> None:
+            if newest == self._commits:
+                self._commits += 1
+                same = replace(request, token=self.token())
+                Client.send_commit(self, same, positions, again, done)
+            else:
+                done()
+
+        super().send_commit(request, positions, repeat, done)
 
     def reconcile(self) -> None:
         self._had_assignment |= self._target is not None and self.claims.keys() != self._target

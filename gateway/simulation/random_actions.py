@@ -17,6 +17,7 @@ from coordinator.interface.events import (
     Request,
 )
 from coordinator.interface.topics import Partition
+from gateway.simulation.careless import Careless, CarelessClassic, CarelessNative
 from gateway.simulation.classic_client import ClassicClient
 from gateway.simulation.client import Client, ClientContext, Spec
 from gateway.simulation.cluster import Positions
@@ -27,6 +28,8 @@ from gateway.simulation.native_client import NativeClient
 from gateway.simulation.network import ADMIN, Ask, Line
 from gateway.simulation.plan import CLIENTS_MAX, TOPIC_NAMES, Plan, draw_spec, draw_topics
 
+NATIVE: tuple[type[Client], ...] = (NativeClient, LibrdkafkaClient, CarelessNative)
+CLASSIC: tuple[type[Client], ...] = (ClassicClient, ClassicClient, CarelessClassic)
 FROZEN_MS_MAX = 12_000
 DOWN_MS_MAX = 1_500
 RESTART_MS_MAX = 3_000
@@ -125,16 +128,17 @@ class RandomActions:
 
     # -- clients ---------------------------------------------------------------------------------
 
-    def start(self, spec: Spec, *, is_native: bool) -> Client:
-        """Start a client of one of the two protocols."""
-        if not is_native:
-            return self._start(ClassicClient, spec)
-        return self._start(self._world.dice.choice([NativeClient, LibrdkafkaClient]), spec)
+    def start(self, spec: Spec, *, is_native: bool, before: Client | None = None) -> Client:
+        """Start a client of one of the two protocols, perhaps in place of one `before`."""
+        kinds = NATIVE if is_native else CLASSIC
+        return self._start(self._world.dice.choice(kinds), spec, before)
 
-    def _start(self, kind: type[Client], spec: Spec) -> Client:
+    def _start(self, kind: type[Client], spec: Spec, before: Client | None = None) -> Client:
         self._clients[:] = [client for client in self._clients if not client.is_dead]
         self._names += 1
         client = kind(self._context, f"{kind.kind[0]}{self._names}", spec)
+        if before is not None and isinstance(client, Careless):
+            client.come_back_as(before)
         self._clients.append(client)
         self._world.tell(client.name, spec)
         client.start()
@@ -204,7 +208,7 @@ class RandomActions:
             if not client.is_dead:
                 self._world.after(RESTART_MS_MAX, again)
             else:
-                self.start(client.spec, is_native=self._wants_native())
+                self.start(client.spec, is_native=self._wants_native(), before=client)
 
         self._world.after(self._world.between(1, RESTART_MS_MAX), again)
 

@@ -25,6 +25,7 @@ def test_a_sweep_without_violations_prints_its_counts(
     told = capsys.readouterr()
     assert told.out.startswith("Nothing broke in 3 seeds, 7 to 9.\n")
     assert " requests" in told.out
+    assert told.out.endswith(" seeds per second of processor time\n")
 
 
 def test_a_failing_seed_is_printed_with_its_replay_command(monkeypatch: pytest.MonkeyPatch) -> None:
