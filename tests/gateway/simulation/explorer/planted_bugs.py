@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gateway.hosting import group
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Commits
 from gateway.hosting.commits import CommitsInFlight
@@ -115,6 +116,18 @@ def a_leave_of_the_anchor_ends_no_stray(patch: Patch) -> None:
         anchor._strays = strays
 
     patch.setattr(Anchor, "_left", left)
+
+
+@shows_in({"switch": 1, "slow": 2}, "two")
+def a_removed_member_gets_its_withheld_grant(patch: Patch) -> None:
+    """A member that was removed while its answer waited for the anchor still gets the answer."""
+    patch.setattr(group, "BY_MEMBERS", frozenset())
+
+
+@shows_in({"leave": 1, "commit": 1, "slow": 1, "fail": 1}, "no way leads", consumers=("native",))
+def a_failed_leave_of_the_anchor_forgets_strays(patch: Patch) -> None:
+    """A commit whose answer is lost never ends if the anchor's LeaveGroup fails meanwhile."""
+    patch.setattr(Anchor, "_leave_failed", lambda anchor, *_: anchor._cease())
 
 
 BUGS = [each for each in vars().copy().values() if isinstance(each, Bug)]
