@@ -39,7 +39,7 @@ from gateway.data_path.upstream_connection import (
     Take,
     UpstreamConnection,
 )
-from gateway.transport.sockets import Transport, send_all
+from gateway.transport.sockets import TlsSocket, Transport, send_all
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
@@ -109,6 +109,7 @@ class RequestServer:
         "_shared",
         "_sock",
         "_source",
+        "_tls_subject",
         "_upstream",
     )
 
@@ -125,6 +126,7 @@ class RequestServer:
         self._source = source
         self._upstream = upstream
         self._client_host = client_host
+        self._tls_subject = sock.subject if isinstance(sock, TlsSocket) else None
         self._shared = context
         self._authentication: Authentication | None = None
         self._grants = context.anonymous_grants
@@ -485,6 +487,7 @@ class RequestServer:
             upstream=self._upstream,
             node_id=self._upstream.node_id,
             grants=self._grants,
+            tls_subject=self._tls_subject,
         )
 
     async def _hold_request(self, size: int) -> tuple[RequestHeader, Struct]:

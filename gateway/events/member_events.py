@@ -33,6 +33,8 @@ class ClientSeen(GatewayEvent):
     assignors: tuple[str, ...]
     """The assignors that the client supports, preferred first; of a native member the requested
     one."""
+    tls_subject: str | None = None
+    """The subject of the certificate that the client showed to the gateway; null without one."""
 
 
 class MemberJoined(GatewayEvent):

@@ -95,15 +95,20 @@ class GroupService:
             if isinstance(answer, Struct):
                 return self._noted(request, answer)
             return self._later(request, answer)
-        return self._later(request, self._checked(request))
+        return self._checked(request)
 
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
         return is_known_to_be_allowed(request, message) and not self._regexes.has_one(message)
 
     async def _checked(self, request: GroupRequest) -> Struct:
         """The answer, after the cluster has been asked what the client may do."""
-        if refused := await self._refused((request,)):
-            return refused[0]
+        try:
+            refused = await self._refused((request,))
+        except UpstreamLost:
+            return await self._answer_alone(request)
+        return refused[0] if refused else await self._later(request, self._allowed(request))
+
+    async def _allowed(self, request: GroupRequest) -> Struct:
         message = request.message
         if isinstance(message, MemberMessage):
             await self._regexes.ask(request, message)
@@ -134,10 +139,11 @@ class GroupService:
         """The answers to OffsetCommits that arrived together. If all belong to one group, the
         cluster gets them without a wait in between."""
         if len({cast(OffsetCommitRequest, each.message).group_id for each in requests}) > 1:
-            return [await self._later(each, self._checked(each)) for each in requests]
+            return [await self._checked(each) for each in requests]
         try:
-            refused = await self._refused(requests)
-            answers = refused or await self._commits.answer(requests)
+            if refused := await self._refused(requests):
+                return refused
+            answers = await self._commits.answer(requests)
         except UpstreamLost:
             answers = [None] * len(requests)
         return [

@@ -12,11 +12,14 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.transport.certificates import CertificateFiles, for_clients
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support.authority import Authority
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
-from tests.support.wire import connected, framed
+from tests.support.wire import Wire, connected, framed
 
 HOST = "gateway.example"
 VERSIONS = framed(b"\0\x12\0\0\0\0\0\x07\xff\xff")
@@ -31,7 +34,9 @@ def authority(tmp_path: Path) -> Authority:
 
 @asynccontextmanager
 async def tls_gateway(
-    files: CertificateFiles, limits: Limits | None = None
+    files: CertificateFiles,
+    limits: Limits | None = None,
+    group_apis: GroupApis | None = None,
 ) -> AsyncIterator[RunningGateway]:
     """A data path that listens with TLS, in front of a fake broker."""
     config = DataPathConfig(
@@ -41,7 +46,9 @@ async def tls_gateway(
         limits=limits or Limits(),
     )
     async with running_fake_broker(FakeBroker()) as broker:
-        async with running_gateway([broker.address], config=config) as gateway:
+        async with running_gateway(
+            [broker.address], config=config, group_apis=group_apis
+        ) as gateway:
             yield gateway
 
 
@@ -114,6 +121,34 @@ async def test_a_client_without_the_wanted_certificate_is_refused(authority: Aut
             assert await versions_over_tls(gateway, context)
     (line,) = [each for each in lines if each["event"] == "tls_handshake_failed"]
     assert line["reason"] == "peer did not return a certificate"
+
+
+class Subjects(GroupApis):
+    """Notes the subject of each client."""
+
+    def __init__(self) -> None:
+        self.seen: list[str | None] = []
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        """A heartbeat's answer."""
+        self.seen.append(request.tls_subject)
+        return HeartbeatResponse()
+
+
+async def test_a_group_request_carries_the_subject_of_the_certificate(authority: Authority) -> None:
+    """For the events."""
+    apis = Subjects()
+    context, files = authority.trusting(), authority.issue("alice")
+    assert files.cert
+    context.load_cert_chain(files.cert, files.key)
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    async with tls_gateway(authority.issue("gateway", HOST), group_apis=apis) as gateway:
+        tcp = await trio.open_tcp_stream(*gateway.address)
+        async with trio.SSLStream(tcp, context, server_hostname=HOST) as stream:
+            await Wire(stream).ask(beat, 4)
+    (subject,) = apis.seen
+    assert subject is not None
+    assert subject.startswith("CN=alice,")
 
 
 async def test_new_connections_get_a_new_certificate(authority: Authority) -> None:

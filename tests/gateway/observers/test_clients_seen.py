@@ -85,6 +85,7 @@ def test_a_classic_join_reports_software_and_protocols() -> None:
         "protocol_type": "consumer",
         "embedded_version": 0,
         "assignors": ["cooperative-sticky", "range"],
+        "tls_subject": None,
     }
 
 
@@ -144,3 +145,11 @@ def test_the_oldest_reports_are_forgotten(monkeypatch: Any) -> None:
     for group_id in ("a", "b", "a", "c", "a", "b"):
         seen.see(replace(JOIN, group_id=group_id), JOINED)
     assert [group_id for group_id, _event in seen.told] == ["a", "b", "c", "b"]
+
+
+def test_the_subject_of_a_certificate_is_reported() -> None:
+    """The cluster does not see it."""
+    seen = Seen()
+    seen.see(JOIN, JOINED, tls_subject="CN=alice")
+    seen.see(NATIVE, ConsumerGroupHeartbeatResponse(), tls_subject="CN=alice")
+    assert [event.fields["tls_subject"] for _, event in seen.told] == ["CN=alice", "CN=alice"]
