@@ -6,6 +6,7 @@ from coordinator.classic.durability import store_group
 from coordinator.classic.guards import known_member
 from coordinator.classic.protocols import is_acceptable, selected
 from coordinator.classic.rebalance import (
+    begin_initial_delay,
     drop_pending_id,
     join_reply,
     joined_members,
@@ -41,8 +42,6 @@ from coordinator.interface.volatile_records import (
 )
 from kafka_codecs.error_codes import ErrorCode
 
-# From JoinGroup v4 on, clients repeat the request with the id that they were given (KIP-394).
-FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 # From JoinGroup v9 on, a returning static leader learns that it leads (KIP-814).
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
@@ -142,7 +141,7 @@ def _join_without_id(step: StepBuilder, event: JoinGroupReceived) -> None:
     member_id = f"{named_after}-{event.fresh_id}"
     if event.instance_id is not None and event.instance_id in group.instances:
         _replace_static_member(step, event, member_id)
-    elif event.instance_id is None and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
+    elif event.asks_for_id:
         _hand_out(step, event, member_id)
     else:
         _add_member(step, event, member_id)
@@ -190,7 +189,10 @@ def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> 
     step.emit(ClassicGroupMemberPut(_member_from(event, member_id)))
     note_new_member(step)
     park_join(step, event, member_id, is_new=True)
-    rebalance_or_complete(step)
+    if group.phase is ClassicPhase.EMPTY:
+        begin_initial_delay(step, waited_ms=event.waited_ms)
+    else:
+        rebalance_or_complete(step)
 
 
 def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMember) -> None:

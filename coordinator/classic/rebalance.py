@@ -34,6 +34,10 @@ NOBODY_JOINED_WAIT_MS_MIN = 1_000
 """A join phase without any join starts again after at least this time. With rebalance timeouts of
 zero it would restart in a loop."""
 
+INITIAL_DELAY_LEFT_MS_MIN = 1
+"""What is left of the initial delay at least, so that the members that waited together for the
+first decision join before it ends."""
+
 
 def park_join(step: StepBuilder, event: JoinGroupReceived, member_id: str, *, is_new: bool) -> None:
     """Park the request until the join phase completes.
@@ -77,21 +81,25 @@ def restart_session(step: StepBuilder, member: ClassicGroupMember) -> None:
         step.arm(DeadlineKind.SESSION, member.member_id, member.session_timeout_ms)
 
 
+def begin_initial_delay(step: StepBuilder, *, waited_ms: int) -> None:
+    """Start the first join phase of an Empty group, which waits for more members (rule 2.5). The
+    first member has waited for some of that time already."""
+    delay_ms = step.config.classic_initial_rebalance_delay_ms
+    longest_ms = _longest_rebalance_timeout_ms(step.classic)
+    _enter_join_phase(step, InitialDelay(budget_left_ms=max(0, longest_ms - delay_ms)))
+    least_ms = min(delay_ms, INITIAL_DELAY_LEFT_MS_MIN)
+    step.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", max(least_ms, delay_ms - waited_ms))
+
+
 def prepare_rebalance(step: StepBuilder) -> None:
-    """Start a join phase. The first one from Empty waits for more members (rule 2.5)."""
+    """Start a join phase of a group with members."""
     group = step.classic
     if group.phase is ClassicPhase.COMPLETING_REBALANCE:
         _discard_assignments(step)
     step.disarm(DeadlineKind.SYNC_PHASE)
-    if group.phase is ClassicPhase.EMPTY:
-        delay_ms = step.config.classic_initial_rebalance_delay_ms
-        delay = InitialDelay(budget_left_ms=max(0, _longest_rebalance_timeout_ms(group) - delay_ms))
-        _enter_join_phase(step, delay)
-        step.arm(DeadlineKind.INITIAL_REBALANCE_DELAY, "", delay_ms)
-    else:
-        _enter_join_phase(step, None)
-        step.arm(DeadlineKind.JOIN_PHASE, "", _longest_rebalance_timeout_ms(group))
-        maybe_complete_join(step)
+    _enter_join_phase(step, None)
+    step.arm(DeadlineKind.JOIN_PHASE, "", _longest_rebalance_timeout_ms(group))
+    maybe_complete_join(step)
 
 
 def rebalance_or_complete(step: StepBuilder) -> None:

@@ -32,6 +32,8 @@ STATIC_LEAVE_EPOCH = -2
 """Member epochs of a heartbeat that mean a request. A member that left with -2 keeps its place, and
 -2 as its epoch, until it returns."""
 
+# From JoinGroup v4 on, clients repeat the request with the id that they were given (KIP-394).
+FIRST_JOIN_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 FIRST_COMMIT_WITH_MEMBER_EPOCHS = 9
 FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS = 6
 """The first versions whose clients understand GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
@@ -52,6 +54,18 @@ class JoinGroupReceived:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     fresh_id: UUID
+    waited_ms: int = 0
+    """How long the request has waited to be decided. The initial delay begins with its arrival."""
+
+    @property
+    def asks_for_id(self) -> bool:
+        """Whether the answer can only hand out a member id, with which the client repeats the
+        request (KIP-394)."""
+        return (
+            self.version >= FIRST_JOIN_VERSION_WITH_MEMBER_ID_REQUIRED
+            and not self.member_id
+            and self.instance_id is None
+        )
 
     def refused(self, error: GroupError) -> JoinGroupReply:
         return JoinGroupReply(error=error.code, why=error.why, member_id=error.member_id)

@@ -3,7 +3,6 @@
 There is no barrier and no leader: the answer does not wait for other members.
 """
 
-from coordinator.classic.join import FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
 from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.admission import check_instance, check_room, is_away
 from coordinator.consumer.member_ids import member_id_from
@@ -30,11 +29,7 @@ from kafka_codecs.error_codes import ErrorCode
 def join(step: StepBuilder, event: JoinGroupReceived) -> None:
     """Decide a JoinGroup; the caller knows that the consumer group has members."""
     _check(step, event)
-    if (
-        not event.member_id
-        and event.instance_id is None
-        and event.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
-    ):
+    if event.asks_for_id:
         # The id is not stored, so an abandoned one costs nothing (rule 5.3).
         step.answer(
             event.token,

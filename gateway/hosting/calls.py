@@ -122,6 +122,8 @@ class Call:
     """The engine's event. A call without any only releases the group."""
     reply: Reply | None = None
     """The engine's reply, while the anchor is being confirmed."""
+    asked_ms: int = 0
+    """When the call arrived."""
     give_up_ms: int | None = None
     """The end of the client's patience with the anchor."""
     confirms_since: int = 0

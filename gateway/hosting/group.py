@@ -9,11 +9,11 @@ until it has certainly ended.
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import GroupLost
+from coordinator.interface.events import GroupLost, JoinGroupReceived
 from coordinator.interface.replies import (
     Reply,
 )
@@ -271,7 +271,7 @@ class HostedGroup:
 
     def _asked(self, call: Call, now_ms: int) -> None:
         self._calls[call.token] = call
-        call.was_held = self.anchor.is_here
+        call.asked_ms, call.was_held = now_ms, self.anchor.is_here
         if isinstance(call, Commits):
             self._commits.arrived(call)
         self._advance(call, now_ms)
@@ -386,6 +386,16 @@ class HostedGroup:
             self._refuse(call, Situation.LOG_FAILED)
             return
         patience_ms = MEMBER_PATIENCE_MS if self.engine.is_live else JOIN_PATIENCE_MS
+        match call.event:
+            case JoinGroupReceived(asks_for_id=True) if not self._is_ending:
+                # The client comes back with the id, and the anchor joins meanwhile.
+                if not self.rules.can_anchor or self._need_anchor(call, now_ms):
+                    self._begin(call, now_ms)
+                return
+            case JoinGroupReceived() as event:
+                call.event = replace(event, waited_ms=now_ms - call.asked_ms)
+            case _:
+                pass
         if self._ids_for(call, patience_ms, now_ms) is not None:
             self._begin(call, now_ms)
 

@@ -256,6 +256,7 @@ class GroupScript:
         embedded_version: int = 1,
         session_timeout_ms: int = 10_000,
         rebalance_timeout_ms: int = 10_000,
+        waited_ms: int = 0,
         client_id: str = "client",
     ) -> int:
         """Send a JoinGroup and return its token, because it may be parked."""
@@ -277,6 +278,7 @@ class GroupScript:
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=rebalance_timeout_ms,
                 fresh_id=uuid5(NAMESPACE, str(token)),
+                waited_ms=waited_ms,
             )
         )
         return token

@@ -32,7 +32,7 @@ from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import GatewayEvent
-from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.answers import OF_MEMBERSHIP, GroupApi, Situation
 from gateway.hosting.calls import (
     Call,
     Commit,
@@ -352,7 +352,7 @@ class HostedScene:
         """Send a request; it may wait for its answer."""
         known: dict[str, Any] = {"knows_topics": True, "is_at_coordinator": True, **how}
         call = Call(api=api, make=make, **known)
-        if api in {GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT}:
+        if api in OF_MEMBERSHIP:
             assert make is not None
             call.make, call.event = None, make(call.token, self.topics)
         return self.ask(call)

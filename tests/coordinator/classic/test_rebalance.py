@@ -60,6 +60,26 @@ def test_the_initial_delay_is_not_extended_without_late_joiners(group: GroupScri
     assert group.answer(first, JoinGroupReply).generation == 1
 
 
+def test_the_initial_delay_begins_when_the_first_join_arrives(group: GroupScript) -> None:
+    """A join may have waited for the gateway to hold the group."""
+    first = group.send_join(group.take_id(), waited_ms=2_000)
+    assert group.left_ms(DeadlineKind.INITIAL_REBALANCE_DELAY) == 1_000
+    group.wait(1_000)
+    assert group.answer(first, JoinGroupReply).generation == 1
+
+
+def test_members_that_waited_longer_than_the_initial_delay_join_together(
+    group: GroupScript,
+) -> None:
+    """Those that arrived during the delay extend it."""
+    ids = [group.take_id() for _ in range(3)]
+    first, *_others = (group.send_join(id_, waited_ms=5_000) for id_ in ids)
+    group.wait(1)
+    assert group.left_ms(DeadlineKind.INITIAL_REBALANCE_DELAY) == 3_000
+    group.wait(3_000)
+    assert len(group.answer(first, JoinGroupReply).members) == 3
+
+
 def test_the_leader_keeps_its_role_and_gets_the_members(group: GroupScript) -> None:
     """The first joiner leads. The others learn who leads, but receive no metadata."""
     group.given_classic_group(

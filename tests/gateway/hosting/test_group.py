@@ -302,6 +302,40 @@ def test_an_anchor_stays_for_a_client_that_comes_back_with_its_id(on: HostedScen
     assert on.asked(LeaveGroupRequest) == 0
 
 
+def test_a_client_gets_its_member_id_while_the_anchor_joins(on: HostedScene) -> None:
+    """An id admits nobody. The client comes back with it, and waits for the anchor then."""
+    on.hold(AskCoordinator)
+    first = on.join()
+    assert error_of(first) is ErrorCode.MEMBER_ID_REQUIRED
+    assert isinstance(first.answer, JoinGroupReply)
+    second = on.join(first.answer.member_id)
+    assert second.stage is Stage.ADMITTING
+    assert not on.group.is_live
+    on.release(AskCoordinator)
+    assert on.group.is_live
+
+
+def test_no_member_id_is_handed_out_once_the_gateway_ends(on: HostedScene) -> None:
+    """The client should go to the next gateway."""
+    on.feed(Ending())
+    assert situation_of(on.join()) is Situation.NOT_ANCHORED
+
+
+def test_the_initial_delay_runs_while_the_anchor_joins(on: HostedScene) -> None:
+    """The cluster parks the anchor's join for an initial delay of its own. The members' group forms
+    as soon as in the cluster."""
+    delay_ms = on.rules.config.classic_initial_rebalance_delay_ms
+    on.hold(AskCoordinator)
+    first = on.join().answer
+    assert isinstance(first, JoinGroupReply)
+    call = on.join(first.member_id)
+    on.wait(delay_ms)
+    assert call.answer is None
+    on.release(AskCoordinator)
+    on.wait(100)
+    assert error_of(call) is ErrorCode.NONE
+
+
 def test_without_anchors_the_cluster_is_not_asked() -> None:
     """The embedded cluster has none, and other clients are not kept out."""
     on = HostedScene(can_anchor=False)
