@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_values import make_topics
 from tests.support.hosted_scene import HostedScene, error_of
@@ -96,6 +97,23 @@ def commit(scene: HostedScene, member: Member) -> None:
     assert len(scene.sent) == sent + 1
 
 
+def sync(scene: HostedScene, member: Member) -> None:
+    """A SyncGroup that repeats one whose answer was lost."""
+    assert error_of(scene.sync(*member)) is ErrorCode.NONE
+
+
+def fetch(scene: HostedScene, _member: Member) -> None:
+    """An OffsetFetch."""
+    assert error_of(scene.fetch({"foo": [0]})) is ErrorCode.NONE
+
+
+def join(scene: HostedScene, _member: Member) -> None:
+    """Both JoinGroups of a new member, while the group rebalances."""
+    first = _joined(scene.join(session_timeout_ms=SESSION_MS).answer)
+    second = scene.join(first.member_id, session_timeout_ms=SESSION_MS)
+    assert second.stage is Stage.DECIDING
+
+
 def cost_in(group: tuple[HostedScene, list[Member]], work: Callable[..., None]) -> Cost:
     """What requests of the same number of members cost."""
     scene, members = group
@@ -113,11 +131,24 @@ def cost_in(group: tuple[HostedScene, list[Member]], work: Callable[..., None]) 
     ("group_of", "work"),
     [
         (classic_group, heartbeat),
+        (classic_group, sync),
         (classic_group, commit),
+        (classic_group, fetch),
         (native_group, native_heartbeat),
         (native_group, commit),
+        (native_group, fetch),
+        (classic_group, join),  # the last, because the group is not at rest afterwards
     ],
-    ids=["Heartbeat", "classic commit", "ConsumerGroupHeartbeat", "native commit"],
+    ids=[
+        "Heartbeat",
+        "SyncGroup",
+        "classic commit",
+        "classic fetch",
+        "ConsumerGroupHeartbeat",
+        "native commit",
+        "native fetch",
+        "JoinGroup",
+    ],
 )
 def test_a_step_costs_the_same_in_a_large_group(
     group_of: Callable[[int], tuple[HostedScene, list[Member]]], work: Callable[..., None]
