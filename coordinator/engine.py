@@ -142,29 +142,25 @@ class GroupEngine:
         )
         self._readers += 1
         try:
-            return self._build(step, event)
-        finally:
-            self._readers -= 1
-
-    def _build(self, step: StepBuilder, event: Event) -> Step:
-        try:
             _check_group_id(self.state.group_id, event)
             check_size(event, step.topics)
             if isinstance(event, Happening):
                 self._take_note(step, event)
             else:
                 self._decide(step, event)
+            match step.state.group:
+                case ConsumerGroup():
+                    classic_only.schedule(step)
+                case ClassicGroup() as group:
+                    store_removals(step, group)
+                case None:
+                    pass
         except GroupError as refusal:
             if isinstance(event, Happening):
                 raise InvariantError("an event that is not a request was refused") from refusal
             return Step(replies=((event.token, event.refused(refusal)),))
-        match step.state.group:
-            case ConsumerGroup():
-                classic_only.schedule(step)
-            case ClassicGroup() as group:
-                store_removals(step, group)
-            case None:
-                pass
+        finally:
+            self._readers -= 1
         return Step(
             records=tuple(step.records),
             durable=tuple(step.durable),

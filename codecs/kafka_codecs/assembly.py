@@ -98,7 +98,8 @@ class Structure(WireType, Generic[_M]):
                 write(getattr(value, name), stream)
             if self._flexible:
                 name = _TAGS
-                TAGGED_FIELDS.write(self._written_tags(value), stream)
+                tags = self._written_tags(value) if self._tags else value.unknown_tags
+                TAGGED_FIELDS.write(tags, stream)
         except MALFORMED as error:
             error.add_note(name)
             raise
@@ -114,8 +115,6 @@ class Structure(WireType, Generic[_M]):
 
     def _written_tags(self, value: Struct) -> tuple[tuple[int, bytes], ...]:
         """Kafka omits a tagged field that has its default."""
-        if not self._tags:
-            return value.unknown_tags
         known = sorted(
             (tag.tag, build_all(tag.wire_type, getattr(value, tag.name)))
             for tag in self._tags.values()

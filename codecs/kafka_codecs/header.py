@@ -6,11 +6,9 @@ size.
 """
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
-from typing import Any, TypeVar
 
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.apis import first_flexible_version
@@ -18,10 +16,9 @@ from kafka_codecs.assembly import MALFORMED
 from kafka_codecs.errors import WireError
 from kafka_codecs.primitives import INT16, TAGGED_FIELDS, String
 
-_T = TypeVar("_T")
-
 _REQUEST_START = struct.Struct(">hhi")
 _CORRELATION_ID = struct.Struct(">i")
+_NO_TAGS = {False: b"", True: b"\0"}
 # The client id is never compact: any broker must be able to read any ApiVersions request header.
 _CLIENT_ID = String(INT16, nullable=True)
 
@@ -43,47 +40,48 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     Kafka need not have the version, because ApiVersions is answered even then. Raises `WireError`
     for an unknown api key, a negative version, and for malformed or missing bytes.
     """
-    return _guarded(_decode_request_header, frame)
-
-
-def _decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    api_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame)
-    if api_version < 0:
-        raise WireError(f"request header: version {api_version}")
-    flexible = _is_flexible(api_key, api_version)
-    stream = BytesIO(frame)
-    stream.seek(_REQUEST_START.size)
-    header = RequestHeader(
-        api_key=api_key,
-        api_version=api_version,
-        correlation_id=correlation_id,
-        client_id=_CLIENT_ID.read(stream),
-        unknown_tags=TAGGED_FIELDS.read(stream) if flexible else (),
-    )
+    try:
+        api_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame)
+        if api_version < 0:
+            raise WireError(f"request header: version {api_version}")
+        flexible = _is_flexible(api_key, api_version)
+        stream = BytesIO(frame)
+        stream.seek(_REQUEST_START.size)
+        header = RequestHeader(
+            api_key=api_key,
+            api_version=api_version,
+            correlation_id=correlation_id,
+            client_id=_CLIENT_ID.read(stream),
+            unknown_tags=TAGGED_FIELDS.read(stream) if flexible else (),
+        )
+    except MALFORMED as error:
+        raise _wire_error(error) from None
     return header, stream.tell()
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
     """Encode the header of a request. Raises `WireError` for values that do not fit."""
-    return _guarded(_encode_request_header, header)
-
-
-def _encode_request_header(header: RequestHeader) -> bytes:
     stream = BytesIO()
-    stream.write(
-        _REQUEST_START.pack(header.api_key, header.api_version, header.correlation_id),
-    )
-    _CLIENT_ID.write(header.client_id, stream)
-    if _is_flexible(header.api_key, header.api_version):
-        TAGGED_FIELDS.write(header.unknown_tags, stream)
-    elif header.unknown_tags:
-        raise WireError("request header: this version has no tagged fields")
+    try:
+        stream.write(
+            _REQUEST_START.pack(header.api_key, header.api_version, header.correlation_id),
+        )
+        _CLIENT_ID.write(header.client_id, stream)
+        if _is_flexible(header.api_key, header.api_version):
+            TAGGED_FIELDS.write(header.unknown_tags, stream)
+        elif header.unknown_tags:
+            raise WireError("request header: this version has no tagged fields")
+    except MALFORMED as error:
+        raise _wire_error(error) from None
     return stream.getvalue()
 
 
 def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     """Encode the header of a response. Raises `WireError` for values that do not fit."""
-    return _guarded(_CORRELATION_ID.pack, correlation_id) + bytes(_has_tags(api_key, api_version))
+    try:
+        return _CORRELATION_ID.pack(correlation_id) + _NO_TAGS[_has_tags(api_key, api_version)]
+    except MALFORMED as error:
+        raise _wire_error(error) from None
 
 
 def decode_response_header(api_key: int, api_version: int, data: bytes) -> tuple[int, int]:
@@ -91,10 +89,15 @@ def decode_response_header(api_key: int, api_version: int, data: bytes) -> tuple
 
     Skips tagged fields: Kafka defines none there. Raises `WireError` for malformed bytes.
     """
-    stream = BytesIO(data)
-    (correlation_id,) = _guarded(_CORRELATION_ID.unpack, stream.read(_CORRELATION_ID.size))
-    if _has_tags(api_key, api_version):
-        _guarded(lambda: TAGGED_FIELDS.read(stream))
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(data)
+        if not _has_tags(api_key, api_version):
+            return correlation_id, _CORRELATION_ID.size
+        stream = BytesIO(data)
+        stream.seek(_CORRELATION_ID.size)
+        TAGGED_FIELDS.read(stream)
+    except MALFORMED as error:
+        raise _wire_error(error) from None
     return correlation_id, stream.tell()
 
 
@@ -104,12 +107,10 @@ def _is_flexible(api_key: int, api_version: int) -> bool:
     return first is not None and api_version >= first
 
 
+@lru_cache(maxsize=1024)
 def _has_tags(api_key: int, api_version: int) -> bool:
     return api_key != ApiKey.API_VERSIONS and _is_flexible(api_key, api_version)
 
 
-def _guarded(work: Callable[..., _T], *arguments: Any) -> _T:
-    try:
-        return work(*arguments)
-    except MALFORMED as error:
-        raise WireError(f"header: {error}") from None
+def _wire_error(error: Exception) -> WireError:
+    return WireError(f"header: {error}")

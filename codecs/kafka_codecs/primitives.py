@@ -92,8 +92,11 @@ class _UVarint(WireType):
     min_size = 1
 
     def read(self, stream: BytesIO) -> int:
-        byte = take(stream, 1)[0]
-        if byte < 0x80:
+        first = stream.read(1)
+        if not first:
+            raise StreamError("1 bytes wanted, 0 left")
+        byte = first[0]
+        if byte < 0x80:  # nearly always
             return byte
         value = byte & 0x7F
         for shift in (7, 14, 21, 28):
@@ -163,11 +166,10 @@ class _Sized(WireType):
         self._read_length: Callable[[BytesIO], int] = length.read
         self._write_length: Callable[[int, BytesIO], None] = length.write
 
-    def _refuse_null(self, length: int) -> None:
-        if length < NULL:
-            raise StreamError(f"length {length}")
-        if not self._nullable:
-            raise StreamError("null where a value is required")
+    def _refused(self, length: int) -> StreamError:
+        return StreamError(
+            "null where a value is required" if length == NULL else f"length {length}"
+        )
 
 
 class Bytes(_Sized):
@@ -176,7 +178,8 @@ class Bytes(_Sized):
     def read(self, stream: BytesIO) -> bytes | None:
         length = self._read_length(stream)
         if length < 0:
-            self._refuse_null(length)
+            if length != NULL or not self._nullable:
+                raise self._refused(length)
             return None
         data = stream.read(length)
         if len(data) != length:
@@ -185,7 +188,8 @@ class Bytes(_Sized):
 
     def write(self, value: bytes | None, stream: BytesIO) -> None:
         if value is None:
-            self._refuse_null(NULL)
+            if not self._nullable:
+                raise self._refused(NULL)
             self._write_length(NULL, stream)
         else:
             self._write_length(len(value), stream)
@@ -198,7 +202,8 @@ class String(_Sized):
     def read(self, stream: BytesIO) -> str | None:
         length = self._read_length(stream)
         if length < 0:
-            self._refuse_null(length)
+            if length != NULL or not self._nullable:
+                raise self._refused(length)
             return None
         if length > STRING_SIZE_MAX:
             raise StringError(f"string of {length} bytes")
@@ -209,7 +214,8 @@ class String(_Sized):
 
     def write(self, value: str | None, stream: BytesIO) -> None:
         if value is None:
-            self._refuse_null(NULL)
+            if not self._nullable:
+                raise self._refused(NULL)
             self._write_length(NULL, stream)
             return
         data = value.encode()
@@ -231,7 +237,8 @@ class Array(_Sized):
     def read(self, stream: BytesIO) -> tuple[Any, ...] | None:
         count = self._read_length(stream)
         if count < 0:
-            self._refuse_null(count)
+            if count != NULL or not self._nullable:
+                raise self._refused(count)
             return None
         if count * self._element.min_size > remaining(stream):
             raise RangeError(f"{count} elements cannot fit in {remaining(stream)} bytes")
@@ -240,7 +247,8 @@ class Array(_Sized):
 
     def write(self, value: tuple[Any, ...] | None, stream: BytesIO) -> None:
         if value is None:
-            self._refuse_null(NULL)
+            if not self._nullable:
+                raise self._refused(NULL)
             self._write_length(NULL, stream)
             return
         self._write_length(len(value), stream)

@@ -85,13 +85,22 @@ class GroupState(Forkable):
             case None:
                 return True
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:  # noqa: PLR0912  # one case for each kind of record
         """Apply a record. Replay passes only durable records, in any combination that log
         compaction can leave (rule 8.4)."""
-        if isinstance(record, RecordBesideTheGroup):
-            self._apply_beside_the_group(record)
-            return
         match record:
+            case DeadlineSet(key, at_ms):
+                self.deadlines.put(key, at_ms)
+            case DeadlineCleared(key):
+                self.deadlines.drop(key)
+            case CommitStarted(commit, in_flight):
+                self.commits.put(commit, in_flight)
+            case CommitEnded(commit):
+                self.commits.drop(commit)
+            case GroupConfigs(overrides=overrides):
+                self.config_overrides = overrides
+            case RegexResolutionMoved(resolution):
+                self.resolution = resolution
             case ClassicGroupMetadata(value=None):
                 if isinstance(self.group, ClassicGroup):
                     self.group = None
@@ -117,21 +126,6 @@ class GroupState(Forkable):
                 if not isinstance(self.group, ClassicGroup):
                     self.group = ClassicGroup()
                 self.group.apply(record)
-
-    def _apply_beside_the_group(self, record: RecordBesideTheGroup) -> None:
-        match record:
-            case DeadlineSet(key, at_ms):
-                self.deadlines.put(key, at_ms)
-            case DeadlineCleared(key):
-                self.deadlines.drop(key)
-            case CommitStarted(commit, in_flight):
-                self.commits.put(commit, in_flight)
-            case CommitEnded(commit):
-                self.commits.drop(commit)
-            case GroupConfigs(overrides=overrides):
-                self.config_overrides = overrides
-            case RegexResolutionMoved(resolution):
-                self.resolution = resolution
 
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(self.group, ConsumerGroup):

@@ -24,8 +24,7 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
-from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Answer, Call, Errand, Learn, Locate, Refused
+from gateway.hosting.calls import Answer, Call, Errand, Learn, Locate
 from gateway.hosting.effects import (
     AskCoordinator,
     Compute,
@@ -103,15 +102,12 @@ class GroupDriver:
         services: Services,
         *,
         idle: Callable[[str], None],
-        crowded: Callable[[], None],
     ) -> None:
-        """`idle` learns the id of the group while nothing of it is in memory; `crowded` is called
-        when the group was refused for lack of a place."""
+        """`idle` learns the id of the group while nothing of it is in memory."""
         self.group = group
         self.topics = TopicsImage(services.cluster)
         self._services = services
         self._idle = idle
-        self._crowded = crowded
         self._inputs: deque[Input] = deque()
         self._is_feeding = False
         self._is_refreshing = False
@@ -142,7 +138,6 @@ class GroupDriver:
         call.knows_topics = self.topics.covers(call.topic_names)
         if not self.group.answer_at_rest(call, self._services.clock.now_ms()):
             self.feed(Asked(call))
-            self._make_room_for(call)
         elif self.group.engine.has_regexes:
             self.topics.follow_names()
         return call.answer
@@ -166,15 +161,7 @@ class GroupDriver:
         finally:
             if call.answer is None:
                 self.feed(Gone(call))
-        self._make_room_for(call)
         return call.answer
-
-    def _make_room_for(self, call: Call) -> None:
-        match call.answer:
-            case Refused(Situation.TOO_MANY_GROUPS):
-                self._crowded()
-            case _:
-                pass
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""

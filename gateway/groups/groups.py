@@ -75,6 +75,7 @@ class Groups:
         self._standings: dict[str, Standing] = {}
         self._is_ending = False
         self._look_for_room_ms = 0
+        rules.hosted.on_refusal = self._make_room
 
     # -- beginning and ending --------------------------------------------------------------------
 
@@ -348,7 +349,7 @@ class Groups:
                 self._rules,
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
-            driver = GroupDriver(group, self._services, idle=self._forget, crowded=self._make_room)
+            driver = GroupDriver(group, self._services, idle=self._forget)
             self._drivers[group_id] = driver
             if self._is_ending:
                 driver.feed(Ending())

@@ -58,7 +58,7 @@ class Batch:
         """Decide an event on the group as the earlier decisions leave it; see `GroupEngine.handle`.
 
         Raises InvariantError or LongComputation."""
-        engine = self._latest()
+        engine = self._latest() if self.decisions else self._engine
         step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
         events = tell(engine.state, step.records, topics)
         if isinstance(event, JoinGroupReceived | ConsumerHeartbeatReceived):
@@ -73,7 +73,8 @@ class Batch:
         """The engine's refusal of an event after the earlier decisions. None if the event would
         be accepted, or if it changes the group."""
         try:
-            step = self._latest().handle(event, now_ms=now_ms, topics=topics, may_take_long=False)
+            engine = self._latest() if self.decisions else self._engine
+            step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=False)
         except LongComputation:
             return None  # the engine checks a request before it computes
         if step.records:
@@ -87,8 +88,6 @@ class Batch:
             self._copy, self._copied = None, 0
 
     def _latest(self) -> GroupEngine:
-        if not self.decisions:
-            return self._engine
         if self._copy is None:
             self._copy = self._engine.fork()
         for decision in self.decisions[self._copied :]:

@@ -27,14 +27,18 @@ class Room:
         self._began: dict[str, str | None] = {}
         self._per_address: Counter[str] = Counter()
         self._complain = complain
+        self.on_refusal: Callable[[], None] = lambda: None
+        """Called when a group finds no room."""
 
     def check(self, client_host: str | None) -> None:
         """Raises TooManyGroups if this address may not begin another group. An address of None
         stands for a group that the gateway begins itself."""
         if len(self._began) >= self._groups_max:
+            self.on_refusal()
             raise TooManyGroups(f"the limit of {self._groups_max} {self._kind} groups is reached")
         if client_host is None or self._per_address[client_host] < self._groups_per_address_max:
             return
+        self.on_refusal()
         limit, kind = self._groups_per_address_max, self._kind
         self._complain(client_host, f"too many {kind} groups from this address", limit)
         raise TooManyGroups(f"the limit of {limit} {kind} groups per client address is reached")
