@@ -94,8 +94,9 @@ class StepBuilder:
 
     def disarm(self, kind: DeadlineKind, owner: str = "") -> None:
         """Stop a deadline if it runs."""
-        if self.is_armed(kind, owner):
-            self.emit(DeadlineCleared(DeadlineKey(kind, owner)))
+        key = DeadlineKey(kind, owner)
+        if key in self.state.deadlines:
+            self.emit(DeadlineCleared(key))
 
     def is_armed(self, kind: DeadlineKind, owner: str = "") -> bool:
         return DeadlineKey(kind, owner) in self.state.deadlines

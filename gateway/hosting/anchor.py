@@ -113,7 +113,7 @@ class Anchor:
         self._asked: Struct | None = None
         self._asked_ms = 0
         self._looks_up = True
-        self._heard_ms = 0
+        self._held_until_ms = 0
         self._lost_ms = 0
         self._needed_until_ms = 0
         self._retry_at_ms = 0
@@ -288,8 +288,8 @@ class Anchor:
         protocol = JoinGroupProtocol(name=self._gateway.log_id, metadata=self._gateway.metadata)
         message = JoinGroupRequest(
             group_id=self._group_id,
-            session_timeout_ms=self._session_timeout_ms,
-            rebalance_timeout_ms=self._session_timeout_ms,
+            session_timeout_ms=self._session_timeouts_ms[0],
+            rebalance_timeout_ms=self._session_timeouts_ms[0],
             member_id=member_id,
             group_instance_id=INSTANCE_ID,
             protocol_type=PROTOCOL_TYPE,
@@ -388,17 +388,10 @@ class Anchor:
 
     def _confirm(self, interval_ms: int, now_ms: int) -> None:
         """The coordinator answered the latest request: the session lasts from its sending on."""
-        self._heard_ms, self.confirmed = self._asked_ms, self.sent
+        self._held_until_ms = self._asked_ms + self._session_timeouts_ms[0]
+        self.confirmed = self.sent
         self._is_anxious = False
         self._beat_at_ms = now_ms + round(interval_ms * self._spread)
-
-    @property
-    def _session_timeout_ms(self) -> int:
-        return self._session_timeouts_ms[0]
-
-    @property
-    def _held_until_ms(self) -> int:
-        return self._heard_ms + self._session_timeout_ms
 
     # -- losing and leaving ----------------------------------------------------------------------
 
