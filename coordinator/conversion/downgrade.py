@@ -40,12 +40,11 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 def may_downgrade_without(step: StepBuilder, removed_ids: Collection[str]) -> bool:
     """Whether removing these members downgrades the group (rules 6.1, 6.2)."""
     group = step.consumer
-    removed = [group.members[member_id] for member_id in removed_ids]
-    remaining_count = len(group.members) - len(removed)
+    remaining_count = len(group.members) - len(removed_ids)
     return (
         step.config.consumer_migration_policy.allows_downgrade
         and 0 < remaining_count <= step.config.classic_max_size
-        and group.native_count == sum(1 for member in removed if not member.is_classic)
+        and group.native_count == sum(not group.members[id_].is_classic for id_ in removed_ids)
     )
 
 
