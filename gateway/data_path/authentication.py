@@ -60,13 +60,13 @@ class Authentication:
         connect and authenticate again.
         """
         now_s = trio.current_time()
-        self._session.check(now_s)
         if not self._upstream.is_open:
+            self._session.check(now_s)
             self._session.lose_broker(now_s)
             await self._upstream.is_there()
         elif treatment is not Treatment.ANSWER:
             self.check_relayed()
-        elif now_s - self._broker_heard_s >= KEEP_ALIVE_S:
+        elif not self.check_answered():
             self._broker_heard_s = now_s
             with contextlib.suppress(UpstreamLost):
                 await self._upstream.ask(ApiVersionsRequest(), 0)
@@ -76,6 +76,13 @@ class Authentication:
         now_s = trio.current_time()
         self._session.check(now_s)
         self._broker_heard_s = now_s
+
+    def check_answered(self) -> bool:
+        """As `check`, for a request that the gateway answers. False if `check` has more to do.
+        Raises NotAuthenticated."""
+        now_s = trio.current_time()
+        self._session.check(now_s)
+        return self._upstream.is_open and now_s - self._broker_heard_s < KEEP_ALIVE_S
 
     async def advance(self, request: Struct, version: int) -> Step:
         """Relay one step of the exchange, and follow it. Raises UpstreamLost, WireError."""

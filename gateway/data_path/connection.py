@@ -175,10 +175,12 @@ class ClientConnection:
 
     async def _read_requests(self) -> None:
         while await self._relay_up_to_work():
-            await self._requests.serve(*self._source.unpack(REQUEST_START))
+            await self._requests.serve()
             self._begun_s = trio.current_time()
             if self._state is ClientState.DRAINING:
                 break
+            if not self._source.empty:
+                await trio.lowlevel.checkpoint()  # a client may send many requests at once
         while self._source.has_run or self._source.rest:
             await self._catch_up()
             if self._source.rest and not await self._source.fill():
@@ -187,7 +189,7 @@ class ClientConnection:
     async def _relay_up_to_work(self) -> bool:
         """Relay requests, until the next one has to be served otherwise. False after the last."""
         source = self._source
-        while self._state is not ClientState.DRAINING:
+        while self._state is not ClientState.DRAINING and not self._requests.has_begun:
             if self._relay_requests():
                 if not await self._arrivals():
                     return False
@@ -195,6 +197,8 @@ class ClientConnection:
                 await self._catch_up()
             else:
                 return True
+        if self._requests.has_begun:
+            return True
         # Of the requests that have arrived, only one that is incomplete is still served.
         while not source.empty and not source.rest:
             if source.ready(REQUEST_START.size):
@@ -204,16 +208,17 @@ class ClientConnection:
         return False
 
     def _relay_requests(self) -> bool:
-        """Relay the requests that are here. False if one needs more than that, or the broker takes
+        """Relay or answer the requests that are here. False if one takes time, or the broker takes
         no more for now."""
         source, upstream = self._source, self._upstream.connection
         has_ended = source.has_run and not source.rest  # a request of which a part was here before
         while not source.rest and source.ready(REQUEST_START.size):
             size, api_key, version, correlation_id = source.unpack(REQUEST_START)
             self._check_size(size)
-            if upstream is None or not self._requests.relay(
+            is_done = upstream is not None and self._requests.relay(
                 upstream, size, api_key, version, correlation_id
-            ):
+            )
+            if not is_done and not self._requests.answer(size, api_key, version):
                 return False
             has_ended = True
         if not source.rest and source.ready(SIZE.size):

@@ -1,5 +1,6 @@
 """Serves the requests of one client, each as the table of treatments says."""
 
+import contextvars
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -66,6 +67,7 @@ SEARCHED_BYTES_MAX = 16 * 1024
 REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 SHORTEST_REQUEST = REQUEST_START.size - SIZE.size
 
+_ANSWERED_AT_ONCE = frozenset({ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT})
 _NO_VERSION = (0, -1)
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Struct)
@@ -104,7 +106,9 @@ class RequestServer:
 
     __slots__ = (
         "_authentication",
+        "_begun",
         "_client_host",
+        "_context",
         "_grants",
         "_shared",
         "_sock",
@@ -130,6 +134,8 @@ class RequestServer:
         self._shared = context
         self._authentication: Authentication | None = None
         self._grants = context.anonymous_grants
+        self._context = contextvars.copy_context()
+        self._begun: Awaitable[None] | None = None  # an answer that takes time
         if context.clients_authenticate:
             limits = context.limits
             self._authentication = Authentication(upstream, timeout_s=limits.handshake_timeout_s)
@@ -167,9 +173,62 @@ class RequestServer:
             self._relay_as(upstream.expect(correlation_id), size)
         return True
 
-    async def serve(self, size: int, api_key: int, version: int, correlation_id: int) -> None:
-        """Serve the next request, the beginning of which is here. A relayed one need not be here
-        completely at the end; then its rest joins the run as it arrives."""
+    def answer(self, size: int, api_key: int, version: int) -> bool:
+        """Answer the next request if its group can at once. Otherwise `serve` it.
+
+        Only the last request that is here: a client that sends many must not hold up others.
+        """
+        source, upstream = self._source, self._upstream
+        low, high = upstream.offer.offered.get(api_key, _NO_VERSION)
+        if api_key not in _ANSWERED_AT_ONCE or not low <= version <= high:
+            return False
+        if source.has_run or len(source.head()) != SIZE.size + size or size >= ASIDE_FROM_BYTES:
+            return False
+        if not upstream.is_idle:
+            return False
+        if self._authentication is not None and not self._authentication.check_answered():
+            return False
+        frame = source.take_out(size)
+        header, offset = decode_request_header(frame)
+        upstream.client_id = header.client_id
+        entries_max = self._shared.limits.max_request_entries
+        message = _read_request(ApiKey(api_key), version, frame[offset:], entries_max)
+        request = self._group_request(header, message)
+        response = self._context.run(self._shared.group_apis.answer, request)
+        if not isinstance(response, Struct):
+            self._begun = self._finish(request, response)
+            return False
+        if bytes_of(response, ASIDE_FROM_BYTES) >= ASIDE_FROM_BYTES:
+            self._begun = self._reply(request, response)
+            return False
+        frame = _framed_answer(
+            header, version, self._shared.group_apis.last_word(request, response)
+        )
+        try:
+            sent = self._sock.send(frame)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(frame):
+            self._begun = send_all(self._sock, frame[sent:])
+        return self._begun is None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether `serve` has to finish an answer."""
+        return self._begun is not None
+
+    async def serve(self) -> None:
+        """Serve the next request, the beginning of which is here, or finish what `answer` has
+        begun.
+
+        A relayed request need not be here completely at the end; its rest joins the run as it
+        arrives.
+        """
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            await begun
+            return
+        size, api_key, version, correlation_id = self._source.unpack(REQUEST_START)
         if api_key == ApiKey.API_VERSIONS:
             await self._answer_api_versions(size)
             return
@@ -447,6 +506,12 @@ class RequestServer:
             response = await self._shared.rewrite(response)
         if hidden:
             response = await self._refused(response)
+        await self._reply(request, response)
+
+    async def _finish(self, request: GroupRequest, response: Awaitable[Struct]) -> None:
+        await self._reply(request, await response)
+
+    async def _reply(self, request: GroupRequest, response: Struct) -> None:
         frame = await self._frame(request.header, response)
         await self._upstream.idle()
         last_word = self._shared.group_apis.last_word(request, response)
@@ -545,12 +610,8 @@ class RequestServer:
     ) -> bytes:
         if version is None:
             version = header.api_version
-        key = ApiKey(header.api_key)
-        write = partial(_framed, key, version, header.correlation_id, response)
-        try:
-            return await self._in_thread_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
-        except WireError as error:  # the gateway made this answer, so the bug is here
-            raise ValueError(f"invalid answer to {key.name} version {version}") from error
+        write = partial(_framed_answer, header, version, response)
+        return await self._in_thread_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
 
 
 def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> Struct:
@@ -566,3 +627,11 @@ def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> S
 def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:
     answer = encode_response_header(key, version, correlation_id) + encode(response, version)
     return SIZE.pack(len(answer)) + answer
+
+
+def _framed_answer(header: RequestHeader, version: int, response: Struct) -> bytes:
+    key = ApiKey(header.api_key)
+    try:
+        return _framed(key, version, header.correlation_id, response)
+    except WireError as error:  # the gateway made this answer, so the bug is here
+        raise ValueError(f"invalid answer to {key.name} version {version}") from error

@@ -184,3 +184,20 @@ async def test_a_client_without_its_broker_goes_on_for_a_while(autojump_clock: M
     await trio.sleep(1)
     with pytest.raises(NotAuthenticated):
         await authentication.check(Treatment.ANSWER)
+
+
+async def test_a_group_request_needs_no_task_while_the_broker_is_there(
+    autojump_clock: MockClock,
+) -> None:
+    """Until the connection to it has to be kept alive."""
+    authentication, broker = await authenticated()
+    answered = [authentication.check_answered()]
+    await trio.sleep(KEEP_ALIVE_S)
+    answered.append(authentication.check_answered())
+    authentication.check_relayed()
+    answered.append(authentication.check_answered())
+    broker.is_open = False
+    answered.append(authentication.check_answered())
+    assert answered == [True, False, True, False]
+    with pytest.raises(NotAuthenticated, match="authenticate first"):
+        facing(Broker()).check_answered()

@@ -4,15 +4,20 @@ import struct
 from dataclasses import replace
 
 import pytest
+import structlog
 import trio
 import trio.testing
 from structlog.testing import capture_logs
 
 from gateway.data_path.group_apis import GroupApis, GroupRequest
-from gateway.data_path.request_server import ASIDE_FROM_BYTES
+from gateway.data_path.request_server import ASIDE_FROM_BYTES, RequestServer
 from kafka_codecs import decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
@@ -210,3 +215,92 @@ async def test_an_answer_that_its_version_cannot_carry_is_an_internal_error() ->
             await on.client.send(request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4)))
             assert await on.client.at_end()
         assert [line["event"] for line in lines] == ["connection_failed"]
+
+
+class AtOnce(GroupApis):
+    """Group APIs that answer without waiting, and log."""
+
+    def __init__(self, answer: Struct) -> None:
+        self._answer = answer
+
+    def answer(self, request: GroupRequest) -> Struct:
+        structlog.get_logger().warning("asked")
+        return self._answer
+
+
+async def test_an_answer_that_is_there_at_once_wakes_no_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its log lines name its connection all the same."""
+    served: list[RequestServer] = []
+    serve = RequestServer.serve
+
+    async def note_and_serve(server: RequestServer) -> None:
+        served.append(server)
+        await serve(server)
+
+    monkeypatch.setattr(RequestServer, "serve", note_and_serve)
+    async with ground(group_apis=AtOnce(HeartbeatResponse(error_code=7))) as on:
+        async with connected(on.gateway.address) as other:
+            clients = (on.client, other)
+            for client in clients:
+                assert (await client.ask(HEARTBEAT, 4)).error_code == 7  # after the negotiation
+            served.clear()
+            with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+                for client in clients:
+                    assert (await client.ask(HEARTBEAT, 4)).error_code == 7
+            assert not served
+            assert len({line["connection_id"] for line in lines}) == 2
+
+
+async def test_many_group_requests_at_once_let_others_run() -> None:
+    """They are answered in order, each by the connection's task, which yields in between."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with ground(group_apis=AtOnce(HeartbeatResponse())) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        async with trio.open_nursery() as nursery:
+            frames = [
+                request_frame(ApiKey.HEARTBEAT, 4, place, encode(HEARTBEAT, 4))
+                for place in range(500)
+            ]
+            await on.client.send(b"".join(frames))
+            nursery.start_soon(count)
+            for place in range(500):
+                assert struct.unpack_from(">i", await on.client.frame()) == (place,)
+            assert turns >= 200
+            nursery.cancel_scope.cancel()
+
+
+async def test_answers_wait_for_a_client_that_reads_nothing() -> None:
+    """All arrive whole and in order once it reads, and meanwhile few are made."""
+    long = ConsumerGroupHeartbeatResponse(error_message="x" * 30_000)
+    request = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
+    asked = 0
+
+    class Counting(AtOnce):
+        def answer(self, request: GroupRequest) -> Struct:
+            nonlocal asked
+            asked += 1
+            return long
+
+    async with ground(group_apis=Counting(long)) as on:
+        count, before = 0, -1
+        while before != asked:
+            before = asked
+            for _ in range(20):
+                frame = request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, count, request)
+                await on.client.send(frame)
+                count += 1
+                await trio.testing.wait_all_tasks_blocked(0.001)
+            assert count < 5_000
+        for place in range(count):
+            frame = await on.client.frame()
+            assert struct.unpack_from(">i", frame) == (place,)
+            assert frame.endswith(encode(long, 0))
