@@ -93,6 +93,9 @@ class Anchor:
         """While the group is not held, the reason. Clients see it too."""
         self.has_given_way = False
         """Whether the anchor ended because another member holds the group."""
+        self.was_taken = False
+        """Whether another member has been in the group since the anchor held it. The group resets
+        it."""
         self.wants_look = False
         """Whether it waits for a look at the cluster."""
         self.sent = 0
@@ -108,6 +111,10 @@ class Anchor:
         self._spread = spread
         self._effects = effects
         self._ids: AnchorIds | None = None
+        self._held_generation: int | None = None
+        """The latest generation in which it held the group."""
+        self._joins = 0
+        """How many times it has tried to join since."""
         self._confirm_after = -1
         self._is_anxious = False
         self._asked: Struct | None = None
@@ -285,6 +292,7 @@ class Anchor:
         which an old broker does not persist. The second one, under the new id, starts a generation
         that the coordinator persists.
         """
+        self._joins += 1
         protocol = JoinGroupProtocol(name=self._gateway.log_id, metadata=self._gateway.metadata)
         message = JoinGroupRequest(
             group_id=self._group_id,
@@ -316,6 +324,7 @@ class Anchor:
         if not leads:
             self._lose(Lost(f"{answer.leader} leads the group", by_somebody_else=True), now_ms)
             return
+        self.was_taken |= self._has_missed_a_generation(answer.generation_id)
         self._ids = AnchorIds(member_id=answer.member_id, generation=answer.generation_id)
         self._move(AnchorPhase.SYNCING, now_ms)
         self._ask(
@@ -331,8 +340,19 @@ class Anchor:
             now_ms,
         )
 
+    def _has_missed_a_generation(self, present: int) -> bool:
+        """Whether somebody else had the group meanwhile.
+
+        The removal of the anchor begins one generation, and each of its joins at most another one.
+        A consumer adds two, one when it joins and one when it leaves. A group that was converted or
+        deleted begins at generation 1.
+        """
+        held = self._held_generation
+        return held is not None and not held < present <= held + 1 + self._joins
+
     def _taken(self, now_ms: int) -> None:
         assert self._ids is not None
+        self._held_generation, self._joins = self._ids.generation, 0
         self._confirm(HEARTBEAT_INTERVAL_MS, now_ms)
         self.need(now_ms)
         self._reported = None
@@ -424,6 +444,7 @@ class Anchor:
             self.phase = moved(ANCHOR, self.phase, AnchorPhase.ABSENT)
         self._room.give_back(self._group_id)
         self.is_here = self._is_dropped = self._must_look = False
+        self._held_generation, self._joins = None, 0
         self._reported = None
 
     def _lost_over(self, api: str, error_code: int, now_ms: int) -> bool:

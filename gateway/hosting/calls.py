@@ -138,6 +138,9 @@ class Call:
     """Whether the group's anchor was here before the call."""
     is_gone: bool = False
     """Whether the client will not see the answer."""
+    is_overtaken: bool = False
+    """Whether another member has had the group in the cluster since: a commit may be older than its
+    offsets, and a grant may be of partitions that the group has lost."""
 
     @property
     def items(self) -> "Sequence[Call | Commit]":
@@ -195,8 +198,6 @@ class Commits(Call):
     order_keys: frozenset[object] = frozenset()
     is_probed: bool = False
     """Whether the client's broker is known to be reachable."""
-    is_overtaken: bool = False
-    """Whether another member has had the group since, and may have committed later offsets."""
     has_failed: bool = False
     """Whether a bug keeps a commit from being checked."""
 

@@ -34,11 +34,6 @@ class CommitsInFlight:
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 
-    @property
-    def has_strays(self) -> bool:
-        """Whether the cluster may still store a commit whose answer was lost."""
-        return bool(self._strays)
-
     def arrived(self, call: Commits) -> None:
         """Queue the call behind those with a key in common.
 
@@ -158,7 +153,7 @@ class CommitsInFlight:
         self._engine.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
         if self._can_anchor:
             self._strays[commit.token] = commit
-            self._anchor.need(now_ms, is_live=self._engine.is_live)
+            self._anchor.need(now_ms)
             self._anchor.renew(commit.ids, commit.token, commit.sent_ms, now_ms)
 
     def _end(self, commit: Commit) -> None:

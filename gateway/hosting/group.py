@@ -122,7 +122,7 @@ class HostedGroup:
         """Whether nothing is in memory but what the cluster has said of the group."""
         return (
             self.engine.phase is LogPhase.UNLOADED
-            and not (self._calls or self._is_looking or self._commits.has_strays)
+            and not (self._calls or self._is_looking)
             and not self.anchor.is_here
         )
 
@@ -229,6 +229,9 @@ class HostedGroup:
             self.engine.work(now_ms)
             if self.engine.outcomes:
                 self._take_outcomes(now_ms)
+            if self.anchor.was_taken:
+                self.anchor.was_taken = False
+                self._lose("another member was in the group in the cluster, and has left")
             self.anchor.advance(now_ms, is_live=self.engine.is_live)
             if self.anchor.ended:
                 self._commits.end_strays()
@@ -488,7 +491,9 @@ class HostedGroup:
         removed it. The engine has granted them already, and repeats a withheld answer like a lost
         one. A member removed meanwhile gets no grant, because there may be another owner."""
         since = call.confirms_since
-        if self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
+        if call.is_overtaken:
+            self._refuse(call, Situation.NOT_ANCHORED, "another member has had the group")
+        elif self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
             assert call.reply is not None
             refusal = self.engine.refusal(call, now_ms) if call.api in BY_MEMBERS else None
             if refusal is not None and refusal.error in REMOVED:
@@ -676,17 +681,17 @@ class HostedGroup:
         if not (self.anchor.wants_look and self._is_look_of_anchor):
             return  # a look that began before the anchor was lost may have seen the old anchor
         if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
-            self._lose(verdict)
+            self._lose(verdict.why)
         self.anchor.looked(verdict.mode, now_ms)
 
-    def _lose(self, verdict: Verdict) -> None:
-        """Another member has the group in the cluster."""
+    def _lose(self, why: str) -> None:
+        """Another member has the group in the cluster, or had it."""
         if self.engine.is_live:
-            self._effects.append(TellNow(GroupTaken(reason=verdict.why)))
+            self._effects.append(TellNow(GroupTaken(reason=why)))
             self.engine.note(GroupLost())
         for call in self._calls.values():
-            if isinstance(call, Commits):
-                call.is_overtaken = True
+            is_decided = call.stage in (Stage.DECIDING, Stage.CONFIRMING)
+            call.is_overtaken |= is_decided or isinstance(call, Commits)
 
     # -- beginning and ending --------------------------------------------------------------------
 

@@ -203,7 +203,7 @@ class Cluster:
             protocol_type="consumer",
             protocol="range",
             member_id=INTRUDER,
-            generation=self.group.generation + 1,
+            generation=self.group.generation + 1 + bool(self.group.member_id),
             is_synced=True,
         )
 

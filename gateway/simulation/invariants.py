@@ -68,7 +68,7 @@ class Invariant(StrEnum):
     ANCHORED = "hosting: an answer grants partitions only while the anchor holds the group"
     IN_FLIGHT = "hosting: no partition is granted or fetched while another commit may be stored"
     INTRUDER = "hosting: members are fenced soon after a consumer entered the group in the cluster"
-    GIVEN_UP = "hosting: a group is given up only while a consumer is in it in the cluster"
+    GIVEN_UP = "hosting: a group is given up only if a consumer was in it in the cluster"
     HIDDEN = "hosting: no client sees that the cluster refused the anchor"
     LEASE = "hosting: a gateway that has lost its log tells members nothing"
     ENDS = "simulator: a run ends"

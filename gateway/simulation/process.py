@@ -155,6 +155,8 @@ class Process:
         """How many requests the anchor has sent."""
         self.confirmed = 0
         """The number of the latest of them that found the anchor in the group."""
+        self.confirmed_ms = 0
+        """When its answer arrived."""
         self.found: Found = NoAnswer("not asked yet")
         """What the latest look has found."""
         self.rules = HostingRules(
@@ -318,7 +320,7 @@ class Process:
             self.feed(inputs.CoordinatorFailed("nobody answers"))
             return
         if not code and isinstance(message, HeartbeatRequest | SyncGroupRequest):
-            self.confirmed = number
+            self.confirmed, self.confirmed_ms = number, self.around.world.now_ms
         self.feed(inputs.CoordinatorAnswered(answer))
 
     def _looked(self, found: Any) -> None:

@@ -27,6 +27,7 @@ from gateway.simulation.misbehaviour import DISHONEST
 from gateway.simulation.native_client import NativeClient
 from gateway.simulation.network import ADMIN, Ask, Line
 from gateway.simulation.plan import CLIENTS_MAX, TOPIC_NAMES, Plan, draw_spec, draw_topics
+from gateway.simulation.process import Process
 
 NATIVE: tuple[type[Client], ...] = (NativeClient, LibrdkafkaClient, CarelessNative)
 CLASSIC: tuple[type[Client], ...] = (ClassicClient, ClassicClient, CarelessClassic)
@@ -259,13 +260,20 @@ class RandomActions:
     def _intrude(self) -> None:
         """Let a consumer that bypasses the gateway take the anchor's place."""
         if not self._cluster.has_intruder:
+            process = self._driver.process
+            is_held = process.group.anchor.ids(process.now_ms) is not None
             self._cluster.intrude()
-            self._world.after(self._world.between(500, INTRUSION_MS_MAX), self._end_intrusion)
+            stay_ms = self._world.between(50, INTRUSION_MS_MAX)
+            self._world.after(stay_ms, self._end_intrusion, process if is_held else None)
 
-    def _end_intrusion(self) -> None:
-        """Let the intruder commit and leave. It reads only what our members have lost."""
+    def _end_intrusion(self, held_by: Process | None) -> None:
+        """Let the intruder commit and leave. It reads what our members have lost, or what they will
+        lose once the anchor of this process rejoins: only a process that held the group before can
+        see that somebody else has had it, unless its joins have no answers (DEV D36)."""
         state = self._driver.engine.state
-        if state.group is None or not state.group.members:
+        will_see = held_by is self._driver.process and not self._cluster.failure_rate
+        has_nobody = state.group is None or not state.group.members
+        if self._cluster.has_intruder and (has_nobody or will_see):
             self._cluster.consume_elsewhere()
         self._cluster.end_intrusion()
 

@@ -31,7 +31,7 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, Token
 from gateway.hosting.batch import Decision
 from gateway.hosting.standing import Occupants
-from gateway.simulation.cluster import GROUP
+from gateway.simulation.cluster import GROUP, TRIP_MS_MAX
 from gateway.simulation.driver import Driver
 from gateway.simulation.invariants import (
     Invariant,
@@ -219,7 +219,11 @@ class Watch:
     def given_up(self, process: Process) -> None:
         """The newest process gives way to consumers, not to anchors of its predecessors."""
         is_anchor = isinstance(process.found, Occupants) and process.found.anchored is not None
-        require(not is_anchor, Invariant.GIVEN_UP, process.name, "found", process.found)
+        intruded_ms = self._network.cluster.intruded_ms
+        was_taken = intruded_ms > process.confirmed_ms - TRIP_MS_MAX
+        require(
+            was_taken or not is_anchor, Invariant.GIVEN_UP, process.name, "found", process.found
+        )
 
     # -- answers ---------------------------------------------------------------------------------
 

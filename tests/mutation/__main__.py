@@ -74,11 +74,16 @@ class Coverage:
         package, _, name = mutant.file.rpartition("/")
         own = f"tests/{package}/test_{name}::"
         callers = set(self.callers.get(f"{here}{mutant.function}", ()))
-        if mutant.function is None:  # no test calls code outside of functions
+        tests = callers
+        if mutant.function is None:  # no test calls code outside of functions: any may depend on it
             callers.update(*(tests for key, tests in self.callers.items() if key.startswith(here)))
-            callers.update(test for test in self.lasted_s if test.startswith(own))
+            tests = set(self.lasted_s)
+
+        def distance(test: str) -> tuple[bool, bool, float, str]:
+            return not test.startswith(own), test not in callers, self.lasted_s[test], test
+
         chosen, sum_s = list[str](), 0.0
-        for test in sorted(callers, key=lambda t: (not t.startswith(own), self.lasted_s[t], t)):
+        for test in sorted(tests, key=distance):
             sum_s += self.lasted_s[test]
             if chosen and sum_s > TESTS_S_MAX:
                 break

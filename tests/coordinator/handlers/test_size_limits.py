@@ -64,6 +64,16 @@ def test_the_number_of_nonexistent_topics_is_limited(
     assert group.join(version=3, protocols=(("range", subscription(topics)),)).error == error
 
 
+def test_the_number_of_nonexistent_topics_in_an_assignment_is_limited(group: GroupScript) -> None:
+    """The group would keep all of them."""
+    member_id = group.take_id()
+    group.send_join(member_id)
+    group.wait(3_000)
+    nowhere = {f"nowhere-{number}": (0,) for number in range(UNKNOWN_TOPICS_MAX + 1)}
+    reply = group.sync(member_id, 1, assignments={member_id: nowhere})
+    assert reply.error == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 @pytest.mark.parametrize("version", [3, 9])
 @pytest.mark.parametrize("is_static", [False, True])
 def test_the_length_of_a_name_is_limited(group: GroupScript, version: int, is_static: bool) -> None:

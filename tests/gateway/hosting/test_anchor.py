@@ -8,6 +8,7 @@ import pytest
 from gateway.hosting.anchor import (
     ABOUT_THE_ANCHOR,
     ANXIOUS_INTERVAL_MS,
+    FIRST_BACKOFF_MS,
     HEARTBEAT_INTERVAL_MS,
     LAST_BACKOFF_MS,
     SESSION_TIMEOUTS_MS,
@@ -282,6 +283,33 @@ def test_every_error_about_the_anchor_makes_it_rejoin(on: AnchorStage, code: Err
     assert on.anchor.wants_look is (code is ErrorCode.FENCED_INSTANCE_ID)
 
 
+@pytest.mark.parametrize(
+    ("generation", "was_taken"), [(2, False), (3, True), (4, True), (-1, True)]
+)
+def test_a_missed_generation_shows_that_somebody_else_had_the_group(
+    on: AnchorStage, generation: int, *, was_taken: bool
+) -> None:
+    """The anchor's removal begins the second generation, and its return the third one. The group
+    of a native consumer, or one that was deleted, begins again."""
+    on.hold()
+    on.group.remove_member()
+    on.group.generation = generation
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    assert on.anchor.was_taken is was_taken
+
+
+def test_joins_of_the_anchor_itself_are_no_sign_of_others(on: AnchorStage) -> None:
+    """Their answers were lost, and each began a generation."""
+    on.hold()
+    on.group.remove_member()
+    for _ in range(3):
+        on.wait(HEARTBEAT_INTERVAL_MS)
+        on.group.generation += 1
+        on.group.is_synced = False
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    assert not on.anchor.was_taken
+
+
 def test_an_older_generation_shows_another_member(on: AnchorStage) -> None:
     """Another client has joined since."""
     on.is_live = True
@@ -399,3 +427,26 @@ def test_the_time_without_the_group_counts_from_its_loss(on: AnchorStage) -> Non
     on.until_held()
     assert on.anchor.lost_for_ms(on.now_ms) == 0
     assert on.anchor.lost_for_ms(on.now_ms + SESSION_MS + 7) == 7
+
+
+def test_a_group_is_lost_when_the_session_ends_without_an_answer(on: AnchorStage) -> None:
+    """From that moment the cluster may admit others."""
+    on.is_live = True
+    on.hold()
+    held_ms = on.now_ms
+    on.is_holding = True
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    on.take_ask()
+    on.anchor.failed("nobody answers", held_ms + SESSION_TIMEOUTS_MS[0])
+    assert on.anchor.phase is AnchorPhase.LOST
+
+
+def test_an_anchor_that_is_needed_again_tries_as_soon_as_a_new_one(on: AnchorStage) -> None:
+    """Earlier failures say nothing about now."""
+    on.failure = "nobody answers"
+    on.anchor.need(on.now_ms)
+    on.wait(60_000 + LAST_BACKOFF_MS)
+    assert not on.is_here
+    on.anchor.need(on.now_ms)
+    on.run()
+    assert on.anchor.next_ms(is_live=False) == on.now_ms + FIRST_BACKOFF_MS

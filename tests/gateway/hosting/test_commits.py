@@ -6,22 +6,29 @@ from typing import Any
 
 import pytest
 
+from coordinator.engine import GroupEngine, Step
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.errors import InvariantError
-from coordinator.interface.events import GroupLost, OffsetCommitEnded, SyncGroupReceived
+from coordinator.interface.errors import InvariantError, LongComputation
+from coordinator.interface.events import (
+    Event,
+    GroupLost,
+    JoinGroupReceived,
+    OffsetCommitEnded,
+    SyncGroupReceived,
+)
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Commits, Failed, Learn, Outcome, Probe, Refused, Store
-from gateway.hosting.effects import AskCoordinator, Load, Write
+from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
 from gateway.hosting.group import MEMBER_PATIENCE_MS
-from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored
+from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored, Written
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
 from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
-from tests.support.hosted_scene import HostedScene
+from tests.support.hosted_scene import HostedScene, error_of
 
 OK = frozenset({0})
 DISPLACED = frozenset({int(ErrorCode.UNKNOWN_MEMBER_ID)})
@@ -633,3 +640,58 @@ def test_without_a_member_commits_of_one_partition_keep_their_order() -> None:
     assert on.waits(Store) == 2
     on.release(Store)
     assert [token for token, _ in on.sent] == [*tokens(first), *tokens(other), *tokens(second)]
+
+
+def test_what_was_being_computed_is_not_forgotten_after_a_bug(
+    on: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A happening is decided again; a request is repeated by its client."""
+    decide = GroupEngine.handle
+
+    def long(engine: GroupEngine, event: Event, *, may_take_long: bool = True, **how: Any) -> Step:
+        if isinstance(event, GroupLost) and not may_take_long:
+            raise LongComputation
+        return decide(engine, event, may_take_long=may_take_long, **how)
+
+    monkeypatch.setattr(GroupEngine, "handle", long)
+    on.hold(Compute)
+    on.feed(Happened(GroupLost()))
+    assert on.waits(Compute) == 1
+    start_again(on)
+    on.wait(0)
+    assert not on.group.is_live
+
+
+def test_a_bug_outside_of_the_engine_does_not_reload_the_group_again(
+    on: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is loaded once, whatever the engine's own bug would have asked for."""
+    on.hold(Write)
+    on.native("a")
+    on.native("b")
+    on.join()
+    break_engine(monkeypatch, JoinGroupReceived, InvariantError("a bug"))
+    on.take(Write)
+    on.feed(Written())
+    assert on.waits(Write) == 1
+    start_again(on)
+    loads = on.count(Load)
+    assert error_of(on.native("c")) is ErrorCode.NONE
+    assert on.count(Load) == loads
+
+
+def test_a_commit_that_waited_for_the_anchor_is_not_given_up_once_it_is_sent(
+    on: HostedScene,
+) -> None:
+    """From then on the cluster decides when it ends."""
+    on.in_cluster.remove_member()
+    on.hold(AskCoordinator)
+    on.wait(3_000)
+    call = member_commit(on)
+    on.hold(Store)
+    on.release(AskCoordinator)
+    assert phases(call) == [CommitPhase.SENT]
+    on.wait(2 * MEMBER_PATIENCE_MS)
+    assert call.answer is None
+    on.release(Store)
+    assert outcomes(call)[0].refused is None

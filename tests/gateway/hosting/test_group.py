@@ -1,6 +1,8 @@
 """One group: who answers, what is checked before anything is taken, who waits for what and for how
 long, and what the group gives back."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from coordinator.interface.errors import InvariantError
@@ -8,7 +10,7 @@ from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupRec
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Failed, Forwarded, Learn, Locate, Refused, Released
+from gateway.hosting.calls import Failed, Forwarded, Learn, Locate, Refused, Released, Store
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.group import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS
 from gateway.hosting.inputs import Damage, Ending, Leave, Looked, Resumed, SeenForeign
@@ -440,6 +442,46 @@ def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None
     assert not live.group.is_live
     assert live.in_cluster.member_id == "groupferry-newer"
     assert situation_of(live.native("n")) is Situation.ELSEWHERE
+
+
+def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScene) -> None:
+    """It may have committed further than the members, so they are fenced before their commits
+    could take the offsets back. The anchor keeps the group."""
+    live.hold(Store)
+    commit = live.commit("n", 2)
+    live.in_cluster.remove_member()
+    live.in_cluster.generation += 1  # the consumer joins
+    live.in_cluster.generation += 1  # and leaves
+    live.release(Store)
+    live.wait(5_000)
+    assert isinstance(commit.answer, Mapping)
+    (outcome,) = commit.answer.values()
+    assert outcome.refused is not None
+    assert error_of(live.native("n", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert "has left" in live.told("group_taken")[0]["reason"]
+    assert live.native_member().assignment
+
+
+def test_the_removal_of_the_anchor_alone_fences_nobody(live: HostedScene) -> None:
+    """It has rejoined before anybody else came."""
+    live.in_cluster.remove_member()
+    live.wait(5_000)
+    assert live.group.is_live
+    assert live.told("group_taken") == []
+
+
+def test_a_grant_decided_before_another_member_had_the_group_is_withheld(
+    live: HostedScene,
+) -> None:
+    """Its partitions may go to others once the members are fenced."""
+    live.hold(AskCoordinator)
+    joining = live.native("m")
+    assert joining.stage is Stage.CONFIRMING
+    live.in_cluster.remove_member()
+    live.in_cluster.generation += 2
+    live.release(AskCoordinator)
+    live.wait(5_000)
+    assert situation_of(joining) is Situation.NOT_ANCHORED
 
 
 def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedScene) -> None:

@@ -428,6 +428,11 @@ def test_regular_expressions_are_matched_while_the_group_goes_on(empty: HostedSc
     assert later.assignment
 
 
+def test_a_group_without_regular_expressions_has_none(scene: HostedScene) -> None:
+    """New topics do not concern it."""
+    assert not scene.group.engine.has_regexes
+
+
 # -- ending --------------------------------------------------------------------------------------
 
 

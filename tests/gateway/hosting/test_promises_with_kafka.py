@@ -205,7 +205,7 @@ async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaClu
     group = fresh_group("contested")
     log = MemoryLog()
     twin = MemoryLog()
-    twin.id = log.id
+    twin.id, twin.run_id = log.id, log.run_id + 1
     async with (
         group_client(kafka.addresses[0], group) as direct,
         whole_gateway(kafka.addresses, state_log=log) as first,
@@ -327,6 +327,32 @@ async def test_an_anchor_removed_by_an_admin_rejoins(kafka: KafkaCluster) -> Non
         after = await anchor_in(direct)
         assert after.members[0].member_id != before.members[0].member_id
         assert (await client.native("n", joined.member_epoch)).error_code == 0
+
+
+@pytest.mark.parametrize("intruder", ["classic", "newest"])
+async def test_a_direct_member_that_has_left_unseen_has_had_the_group(
+    kafka: KafkaCluster, intruder: str
+) -> None:
+    """It came after an admin removed the anchor, and left before the anchor rejoined. The group's
+    generation shows it. The hosted members are fenced, so that they read on from its commits."""
+    async with held_group(kafka) as (direct, client):
+        joined = await client.native("n")
+        await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+        with capture_logs() as lines:
+            await remove_anchor(direct)
+            if intruder == "classic" or not kafka.has_new_protocol:
+                member = await direct.enter()
+                await direct.leave(member.member_id)
+            else:
+                await direct.native("i")
+                await direct.native("i", -1)
+            refused = await client.commit({0: 8}, member_id="n", epoch=joined.member_epoch)
+            assert refused == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+            await until_logged(lines, "group_taken")
+        gone = await client.native("n", joined.member_epoch)
+        assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert (await direct.committed())[0] == 7
+        assert given(await client.native("n")) == set(range(PARTITIONS))
 
 
 async def test_a_quiet_group_notices_a_removed_anchor(kafka: KafkaCluster) -> None:
