@@ -34,7 +34,7 @@ async def test_one_of_two_gateways_that_start_at_once_gets_the_group(
     With the same state log the second gateway may replace the first, whose member is fenced."""
     logs = MemoryLog(), MemoryLog()
     if is_same_log:
-        logs[1].id = logs[0].id
+        logs[1].id, logs[1].run_id = logs[0].id, logs[0].run_id + 1
     answers: dict[int, ConsumerGroupHeartbeatResponse] = {}
 
     async def beat(number: int, client: GroupClient) -> None:
