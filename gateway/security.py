@@ -3,7 +3,9 @@
 from dataclasses import dataclass, replace
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
-from gateway.cluster.sasl import Credentials, Secret
+from gateway.cluster.bearer_tokens import BearerTokens
+from gateway.cluster.sasl import Credentials
+from gateway.cluster.secret import Secret
 from gateway.settings import Settings, SettingsError
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateError, CertificateFiles, TlsContext
@@ -80,7 +82,11 @@ def _credentials(settings: Settings) -> Credentials:
     assert username is not None
     value = None if given is None else given.get_secret_value()
     password = Secret(value, settings.upstream_sasl_password_file)
-    return Credentials(mechanism=mechanism, username=username, password=password)
+    tokens = None
+    if (url := settings.upstream_sasl_token_url) is not None:
+        scope = settings.upstream_sasl_scope
+        tokens = BearerTokens(url=url, client_id=username, secret=password, scope=scope)
+    return Credentials(mechanism=mechanism, username=username, password=password, tokens=tokens)
 
 
 def _client_access(settings: Settings, own: Access) -> Access:

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -47,6 +48,7 @@ _KUBERNETES_VARIABLE = re.compile(
 _SEE_HELP = "see groupferry serve --help"
 StateKind = Literal["memory", "sqlite", "kafka"]
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
 
 
@@ -113,6 +115,15 @@ def state_folder(value: object) -> Path:
         raise ValueError("this user has no home directory; give a folder") from None
 
 
+def _token_url(value: str) -> str:
+    """The secret is sent there. Raises ValueError."""
+    parts = urlsplit(value)
+    is_near = parts.scheme == "http" and parts.hostname in _LOOPBACK
+    if not parts.hostname or not (parts.scheme == "https" or is_near):
+        raise ValueError(f"{value}: give an https URL")
+    return value
+
+
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -153,6 +164,8 @@ _NEED_PROTOCOL = (
             "upstream_sasl_username",
             "upstream_sasl_password",
             "upstream_sasl_password_file",
+            "upstream_sasl_token_url",
+            "upstream_sasl_scope",
         ),
         ("sasl_plaintext", "sasl_ssl"),
     ),
@@ -200,16 +213,24 @@ class Settings(BaseSettings):
         True, description="whether a broker's certificate must name the broker's host"
     )
     upstream_sasl_mechanism: Annotated[Mechanism, BeforeValidator(_upper)] | None = Field(
-        None, description="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+        None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
     )
     upstream_sasl_username: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="the gateway's own user in the cluster"
+        None, description="the gateway's own user in the cluster; with OAUTHBEARER its client id"
     )
     upstream_sasl_password: SecretStr | None = Field(
         None, description="its password; not as a flag, which other users of the machine can read"
     )
     upstream_sasl_password_file: _Path | None = Field(
         None, description="file with the password, read for each new connection"
+    )
+    upstream_sasl_token_url: Annotated[str, AfterValidator(_token_url)] | None = Field(
+        None,
+        description="token endpoint for OAUTHBEARER, an https URL; the password is the client's"
+        " secret there",
+    )
+    upstream_sasl_scope: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="scope of the tokens, if the endpoint needs one"
     )
     listen: _Address = Field(
         Address("127.0.0.1", 19092),
@@ -389,6 +410,12 @@ class Settings(BaseSettings):
                     "upstream_sasl_password_file: give it, or upstream_sasl_password in the"
                     " environment or the config file, and not both"
                 )
+        wants_tokens = self.upstream_sasl_mechanism == "OAUTHBEARER"
+        if wants_tokens is (self.upstream_sasl_token_url is None):
+            why = "not set; OAUTHBEARER needs it" if wants_tokens else "needs OAUTHBEARER"
+            raise ValueError(f"upstream_sasl_token_url: {why}")
+        if self.upstream_sasl_scope is not None and not wants_tokens:
+            raise ValueError("upstream_sasl_scope: needs OAUTHBEARER")
         for name in ("tls_key", "tls_client_ca"):
             if getattr(self, name) is not None and self.tls_cert is None:
                 raise ValueError(f"{name}: needs tls_cert, the certificate shown to clients")

@@ -223,7 +223,10 @@ class BrokerConnection:
         if chosen.error_code:
             has = ", ".join(chosen.mechanisms)
             raise UpstreamRefused(f"{self._address} has no mechanism {mechanism}, but {has}")
-        exchange = credentials.exchange()
+        if credentials.tokens is None:
+            exchange = credentials.exchange()
+        else:
+            exchange = await trio.to_thread.run_sync(credentials.exchange, abandon_on_cancel=True)
         try:
             token = next(exchange)
             while True:

@@ -56,6 +56,15 @@ def _of_tls(tls: TlsContext) -> Mapping[str, Any]:
 
 
 def _of_credentials(credentials: Credentials) -> Mapping[str, Any]:
+    if (tokens := credentials.tokens) is not None:
+        return {
+            "sasl.mechanism": credentials.mechanism,
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": tokens.url,
+            "sasl.oauthbearer.client.id": tokens.client_id,
+            "sasl.oauthbearer.client.secret": tokens.secret.read(),
+            **({"sasl.oauthbearer.scope": tokens.scope} if tokens.scope else {}),
+        }
     return {
         "sasl.mechanism": credentials.mechanism,
         "sasl.username": credentials.username,

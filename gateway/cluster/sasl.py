@@ -1,5 +1,5 @@
 """The gateway's own credentials, and how each SASL mechanism proves them. No IO but reading a
-secret's file.
+secret's file and fetching a token.
 """
 
 import base64
@@ -8,13 +8,14 @@ import hmac
 import re
 import secrets
 from collections.abc import Generator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
+from gateway.cluster.bearer_tokens import BearerTokens
 from gateway.cluster.errors import UpstreamRefused
+from gateway.cluster.secret import Secret
 
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 Exchange = Generator[bytes, bytes, None]
 """Yields the tokens for the broker, is sent the broker's answers, and ends once the broker has
@@ -29,36 +30,21 @@ _SERVER_FIRST = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A secret, or the file that has it. It appears in no representation."""
-
-    value: str | None = field(default=None, repr=False)
-    path: Path | None = None
-
-    def read(self) -> str:
-        """The secret; from a file, what is there now. Raises UpstreamRefused."""
-        if self.path is None:
-            assert self.value is not None
-            return self.value
-        try:
-            return self.path.read_text(encoding="utf-8").rstrip("\r\n")
-        except OSError as error:
-            raise UpstreamRefused(f"cannot read {self.path}: {error.strerror}") from None
-        except UnicodeError:
-            raise UpstreamRefused(f"{self.path} is not UTF-8") from None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """A user and its password."""
+    """A user and its password, or a client and the secret with which it gets bearer tokens."""
 
     mechanism: Mechanism
     username: str
     password: Secret
+    tokens: BearerTokens | None = None
+    """The source of tokens for OAUTHBEARER."""
 
     def exchange(self) -> Exchange:
-        """Prove the credentials. Raises UpstreamRefused if the password cannot be read."""
+        """Prove the credentials. With `tokens` it may block. Raises UpstreamRefused if there is no
+        password or token."""
+        if self.tokens is not None:
+            return _bearer(self.tokens.get())
         password = self.password.read()
         if self.mechanism == "PLAIN":
             return _plain(self.username, password)
@@ -68,6 +54,12 @@ class Credentials:
 def _plain(username: str, password: str) -> Exchange:
     """RFC 4616."""
     yield f"\0{username}\0{password}".encode()
+
+
+def _bearer(token: str) -> Exchange:
+    """RFC 7628. After an answer that is not empty, which says why, the broker refuses the token."""
+    if (yield f"n,,\1auth=Bearer {token}\1\1".encode()):
+        yield b"\1"
 
 
 def _scram(algorithm: str, username: str, password: str, nonce: str) -> Exchange:

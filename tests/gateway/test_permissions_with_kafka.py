@@ -13,7 +13,8 @@ from confluent_kafka.admin._resource import ResourceType
 
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.cluster.sasl import Credentials, Secret
+from gateway.cluster.sasl import Credentials
+from gateway.cluster.secret import Secret
 from gateway.security import Security
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateFiles

@@ -1,8 +1,5 @@
 """A gateway in front of a real broker with TLS, SASL and ACLs."""
 
-import base64
-import json
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,10 +12,12 @@ from confluent_kafka.admin import AdminClient
 from structlog.testing import capture_logs
 
 from gateway.cluster.access import Access
+from gateway.cluster.bearer_tokens import BearerTokens
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.librdkafka import client_config
-from gateway.cluster.sasl import Credentials, Mechanism, Secret
+from gateway.cluster.sasl import Credentials, Mechanism
+from gateway.cluster.secret import Secret
 from gateway.error_groups import first_of
 from gateway.security import Security
 from gateway.transport import certificates
@@ -32,6 +31,7 @@ from tests.support.gateway import Gateway, whole_gateway
 from tests.support.kafka_broker import TOPIC
 from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, SecureKafka
+from tests.support.token_server import token_server, unsigned_token
 from tests.support.wire import Wire, framed, request_frame
 
 pytestmark = pytest.mark.kafka
@@ -113,6 +113,26 @@ async def test_the_gateway_authenticates(secure_kafka: SecureKafka, mechanism: M
         assert (await connection.ask(MetadataRequest(topics=()))).brokers
     admin = AdminClient(dict(client_config([secure_kafka.sasl_ssl], "groupferry-test", access)))
     assert await trio.to_thread.run_sync(brokers_of, admin) == {1}
+
+
+async def test_the_gateway_authenticates_with_bearer_tokens(secure_kafka: SecureKafka) -> None:
+    """It gets them with its client id and secret; librdkafka does the same."""
+    with token_server() as server:
+        secret = Secret("client-secret-1f07")
+        tokens = BearerTokens(url=server.url, client_id="gateway", secret=secret)
+        credentials = Credentials(
+            mechanism="OAUTHBEARER", username="gateway", password=secret, tokens=tokens
+        )
+        access = replace(sasl(secure_kafka, "PLAIN", "gateway"), credentials=credentials)
+        async with await BrokerConnection.open(*secure_kafka.sasl_ssl, access=access) as connection:
+            assert (await connection.ask(MetadataRequest(topics=()))).brokers
+        admin = AdminClient(dict(client_config([secure_kafka.sasl_ssl], "groupferry-test", access)))
+        assert await trio.to_thread.run_sync(brokers_of, admin) == {1}
+        server.lifetime_s = -10
+        expired = replace(credentials, tokens=replace(tokens, _until_s=0.0))
+        access = replace(access, credentials=expired)
+        why = await why_refused(secure_kafka, secure_kafka.sasl_ssl, access)
+        assert why.startswith("it refuses user gateway with OAUTHBEARER: ")
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
@@ -249,14 +269,6 @@ async def test_a_bearer_token_is_relayed_and_renewed(secure_kafka: SecureKafka) 
         await trio.sleep(accepted.session_lifetime_ms / 1000 + 0.1)
         await wire.send(request_frame(ApiKey.LIST_GROUPS, 0, 7, b""))
         assert await wire.at_end()
-
-
-def unsigned_token(user: str, lifetime_s: int) -> str:
-    """A token as the broker's validator for tests accepts it."""
-    now_s = int(time.time())
-    parts = ({"alg": "none"}, {"sub": user, "iat": now_s, "exp": now_s + lifetime_s})
-    texts = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in parts]
-    return b".".join([*texts, b""]).decode()
 
 
 @asynccontextmanager

@@ -65,7 +65,9 @@ def test_every_setting_can_be_set_in_every_source(
     values = {
         "upstream": "k:1",
         "upstream_security_protocol": "SASL_SSL",
-        "upstream_sasl_mechanism": "scram-sha-256",
+        "upstream_sasl_mechanism": "oauthbearer",
+        "upstream_sasl_token_url": "https://id.example/token",
+        "upstream_sasl_scope": "kafka",
         "upstream_sasl_username": "gateway",
         "upstream_sasl_password_file": "/etc/password",
         "upstream_tls_ca": "/etc/ca.pem",
@@ -237,6 +239,13 @@ def test_a_misspelled_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+USER = {
+    "upstream_security_protocol": "sasl_ssl",
+    "upstream_sasl_username": "u",
+    "upstream_sasl_password_file": "f",
+}
+
+
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
@@ -268,6 +277,30 @@ def test_a_misspelled_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
             },
             "upstream_sasl_password_file: give it, or upstream_sasl_password in the environment or"
             " the config file, and not both",
+        ),
+        (
+            {**USER, "upstream_sasl_mechanism": "oauthbearer"},
+            "upstream_sasl_token_url: not set; OAUTHBEARER needs it",
+        ),
+        (
+            {
+                **USER,
+                "upstream_sasl_mechanism": "plain",
+                "upstream_sasl_token_url": "https://id.example/token",
+            },
+            "upstream_sasl_token_url: needs OAUTHBEARER",
+        ),
+        (
+            {**USER, "upstream_sasl_mechanism": "plain", "upstream_sasl_scope": "kafka"},
+            "upstream_sasl_scope: needs OAUTHBEARER",
+        ),
+        (
+            {
+                **USER,
+                "upstream_sasl_mechanism": "oauthbearer",
+                "upstream_sasl_token_url": "http://id.example/token",
+            },
+            "--upstream-sasl-token-url: http://id.example/token: give an https URL",
         ),
     ],
 )

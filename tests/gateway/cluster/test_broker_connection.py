@@ -13,7 +13,8 @@ from gateway.cluster import broker_connection
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
-from gateway.cluster.sasl import Credentials, Secret
+from gateway.cluster.sasl import Credentials
+from gateway.cluster.secret import Secret
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from kafka_codecs.apis import ApiKey

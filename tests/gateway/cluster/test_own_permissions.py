@@ -12,7 +12,8 @@ from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
-from gateway.cluster.sasl import Credentials, Secret
+from gateway.cluster.sasl import Credentials
+from gateway.cluster.secret import Secret
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateFiles
 from tests.support.kafka_broker import TOPIC

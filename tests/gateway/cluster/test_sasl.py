@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from gateway.cluster import sasl
+from gateway.cluster.bearer_tokens import BearerTokens
 from gateway.cluster.errors import UpstreamRefused
-from gateway.cluster.sasl import Credentials, Exchange, Mechanism, Secret
+from gateway.cluster.sasl import Credentials, Exchange, Mechanism
+from gateway.cluster.secret import Secret
+from tests.support.token_server import token_server
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = (
@@ -102,3 +105,18 @@ def test_a_file_is_read_for_each_exchange(tmp_path: Path) -> None:
 def test_a_secret_appears_in_no_representation() -> None:
     """Credentials may end up in a traceback."""
     assert "pencil" not in repr(credentials("PLAIN", username="u", password="pencil"))
+
+
+def test_a_bearer_token_is_one_message_and_an_answer_is_a_refusal() -> None:
+    """After the reason the broker wants one more message before it fails (RFC 7628)."""
+    with token_server() as server:
+        secret = Secret("s")
+        tokens = BearerTokens(url=server.url, client_id="g", secret=secret)
+        user = Credentials(mechanism="OAUTHBEARER", username="g", password=secret, tokens=tokens)
+        exchange = user.exchange()
+        assert next(exchange) == f"n,,\1auth=Bearer {tokens.get()}\1\1".encode()
+        with pytest.raises(StopIteration):
+            exchange.send(b"")
+        refused = user.exchange()
+        next(refused)
+        assert refused.send(b'{"status":"invalid_token"}') == b"\1"

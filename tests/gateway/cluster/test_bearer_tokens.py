@@ -1,0 +1,85 @@
+"""Bearer tokens by client credentials."""
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.cluster.bearer_tokens import BearerTokens
+from gateway.cluster.errors import UpstreamRefused
+from gateway.cluster.secret import Secret
+from tests.support.ports import free_port
+from tests.support.token_server import TokenServer, token_server
+
+SECRET = "token-secret-93b2"
+
+
+@pytest.fixture
+def server() -> Iterator[TokenServer]:
+    """An authorization server."""
+    with token_server() as running:
+        yield running
+
+
+def tokens_of(url: str, scope: str | None = None) -> BearerTokens:
+    """The gateway's tokens from there."""
+    return BearerTokens(url=url, client_id="a:b", secret=Secret(SECRET), scope=scope)
+
+
+def test_a_token_is_fetched_once_in_its_lifetime(server: TokenServer) -> None:
+    """Client id and secret are encoded as the RFC says."""
+    tokens = tokens_of(server.url, "kafka write")
+    assert tokens.get() == tokens.get()
+    ((header, form),) = server.asked
+    kind, encoded = header.split()
+    assert (kind, base64.b64decode(encoded).decode()) == ("Basic", f"a%3Ab:{SECRET}")
+    assert form == "grant_type=client_credentials&scope=kafka+write"
+
+
+def test_a_token_that_ends_is_replaced(server: TokenServer) -> None:
+    """Before the broker refuses it."""
+    server.lifetime_s = 0
+    tokens = tokens_of(server.url)
+    for _ in range(2):
+        tokens.get()
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("status", [302, 401, 500])
+def test_a_refusal_has_the_status(server: TokenServer, status: int) -> None:
+    """A redirect is one: the secret goes to no other server."""
+    server.status = status
+    with pytest.raises(UpstreamRefused) as caught:
+        tokens_of(server.url).get()
+    assert str(caught.value) == f"no token from {server.url}: HTTP status {status}"
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"leaky-token",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"access_token": "t", "expires_in": []}',
+        b"\xff",
+    ],
+)
+def test_an_answer_without_a_token_is_not_shown(server: TokenServer, body: bytes) -> None:
+    """It could be a token all the same."""
+    server.body = body
+    with pytest.raises(UpstreamRefused) as caught:
+        tokens_of(server.url).get()
+    assert str(caught.value) == f"no token from {server.url}: the answer has none"
+
+
+def test_a_server_that_is_away_is_named() -> None:
+    """The secret is not."""
+    url = f"http://127.0.0.1:{free_port()}/token"
+    tokens = tokens_of(url)
+    with pytest.raises(UpstreamRefused) as caught:
+        tokens.get()
+    assert str(caught.value).startswith(f"no token from {url}: ")
+    assert SECRET not in f"{tokens} {caught.value}"
