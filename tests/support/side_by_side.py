@@ -14,7 +14,7 @@ _SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|(?:secure-kafka|three-brokers)-\
 """The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
 _FOLDS = "tests/gateway/pipeline/tables"
 """The folder of tests on the same simulated runs."""
-_FIRST = ("long", "spark", "kafka")
+_FIRST = ("long", "spark", "kafka", "simulation")
 """The marks of the slowest tests."""
 
 
