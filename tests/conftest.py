@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,17 @@ RERUNS = 2
 """How often a failed test with real brokers is repeated. Brokers, clients and gateway have their
 own timers and share the cores with other tests; a defect fails every time. Pytest's summary shows
 each failure. A broken promise is not repeated."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Pause garbage collection, and exempt from it what was loaded and collected: it is much, and
+    stays."""
+    gc.disable()
+    done = yield
+    gc.freeze()
+    gc.enable()
+    return done
 
 
 @pytest.hookimpl(wrapper=True)
