@@ -67,9 +67,9 @@ async def serve(
         anonymous_grants=Grants(config.limits.permission_lifetime_s, OF_THE_ANONYMOUS_MAX),
         facilities=facilities,
     )
-    clients = _Clients(context, config.tls)
     failure: ListenError | None = None
     async with polling(facilities.poller), trio.open_nursery() as connections:
+        clients = _Clients(context, config.tls, connections)
         async with accepting_quietly() as accepting:
             try:
                 listeners = Listeners(
@@ -139,9 +139,13 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
 class _Clients:
     """The client connections of all listeners."""
 
-    def __init__(self, context: ConnectionContext, tls: TlsContext | None) -> None:
+    def __init__(
+        self, context: ConnectionContext, tls: TlsContext | None, tasks: trio.Nursery
+    ) -> None:
+        """Each client has a task in `tasks`."""
         self._surroundings = context
         self._tls = tls
+        self._tasks = tasks
         self._count = 0
         self._is_draining = False
         self._shaking: dict[str, int] = defaultdict(int)  # handshakes by address
@@ -155,7 +159,7 @@ class _Clients:
         return self._count
 
     async def accept(self, route: BrokerRoute, stream: trio.SocketStream) -> None:
-        """Serve one client until the connection ends."""
+        """Begin to serve one client, in another task: this one would keep `stream` in memory."""
         sock = socket.socket(fileno=stream.socket.detach())
         try:
             client_host = sock.getpeername()[0]
@@ -173,36 +177,30 @@ class _Clients:
             return
         self._count += 1
         self._per_address[client_host] += 1
+        self._tasks.start_soon(self._serve, sock, client_host, route)
+
+    async def _serve(self, sock: socket.socket, client_host: str, route: BrokerRoute) -> None:
+        # For good: the connection has this task, and its context, for itself.
+        structlog.contextvars.bind_contextvars(connection_id=f"c{next(self._ids)}")
+        transport: Transport | None = sock
         try:
-            # For good: the connection has this task, and its context, for itself.
-            structlog.contextvars.bind_contextvars(connection_id=f"c{next(self._ids)}")
-            await self._serve(sock, client_host, route)
+            if self._tls is not None:
+                transport = await self._handshake(sock, client_host, self._tls.current)
+            if transport is None:
+                return
+            connection = ClientConnection(
+                transport, client_host=client_host, route=route, context=self._surroundings
+            )
+            self._connections.add(connection)
+            try:
+                await connection.serve()
+            finally:
+                self._connections.discard(connection)
         finally:
             self._count -= 1
             self._per_address[client_host] -= 1
             if not self._per_address[client_host]:
                 del self._per_address[client_host]
-
-    async def _serve(self, sock: socket.socket, client_host: str, route: BrokerRoute) -> None:
-        transport: Transport = sock
-        if self._tls is not None:
-            secured = await self._handshake(sock, client_host, self._tls.current)
-            if secured is None:
-                return
-            transport = secured
-            if secured.subject is not None:
-                structlog.contextvars.bind_contextvars(tls_subject=secured.subject)
-        connection = ClientConnection(
-            transport,
-            client_host=client_host,
-            route=route,
-            context=self._surroundings,
-        )
-        self._connections.add(connection)
-        try:
-            await connection.serve()
-        finally:
-            self._connections.discard(connection)
 
     async def _handshake(
         self, sock: socket.socket, client_host: str, tls: ssl.SSLContext
@@ -231,6 +229,8 @@ class _Clients:
             raise
         else:
             if not self._is_draining:
+                if made.subject is not None:
+                    structlog.contextvars.bind_contextvars(tls_subject=made.subject)
                 return made
             close(made)
         finally:

@@ -299,15 +299,14 @@ class FrameSource:
         self._waiting = trio.lowlevel.current_task()
         self.waits_since_s = trio.current_time()
         self._receives = 0
-
-        def abort(_: Any) -> trio.lowlevel.Abort:
-            self._waiting = self.waits_since_s = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
         if isinstance(self._woken_by, Exception):
             raise self._woken_by
         return self._woken_by is _Found.WORK
+
+    def _stop_waiting(self, _: Any) -> trio.lowlevel.Abort:
+        self._waiting = self.waits_since_s = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
     def _wake(self, why: _Found | Exception) -> None:
         assert self._waiting is not None
