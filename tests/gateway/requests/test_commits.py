@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 import trio
+import trio.testing
 
 from gateway.hosting import group
 from gateway.state_log.memory import MemoryLog
@@ -137,6 +138,23 @@ async def test_a_commit_ends_although_its_client_disconnected() -> None:
         given = await partitions_given(stage.client, "m", second.member_epoch)
         assert given == {0, 1, 2}
         assert stage.broker.offsets == everything
+
+
+async def test_a_members_commits_on_two_connections_are_stored_in_order() -> None:
+    """The first connection may be dead without the gateway knowing."""
+    async with offset_stage() as stage, stage.another_client() as later:
+        joined = await stage.client.native("n")
+        mine: dict[str, Any] = {"member_id": "n", "epoch": joined.member_epoch}
+        stage.broker.gate = trio.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(stage.client.commit, {0: 5}, **mine))
+            await stage.broker.asked.wait()
+            nursery.start_soon(partial(later.commit, {0: 6}, **mine))
+            await trio.testing.wait_all_tasks_blocked(0.1)
+            assert len(stage.broker.commits) == 1
+            stage.broker.gate.set()
+        assert len(stage.broker.commits) == 2
+        assert stage.broker.offsets == {0: 6}
 
 
 async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_replaced() -> None:
