@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
@@ -33,6 +34,7 @@ from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
 from gateway.requests.refusals import GroupMessage, api_of, refusal, refused
 from gateway.requests.regex_questions import RegexQuestions
 from kafka_codecs.alter_configs import AlterConfigsRequest
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
@@ -73,6 +75,7 @@ class GroupService:
         self._coordinators = coordinators
         self._topic_names = topic_names
         self._regexes = regexes
+        self._complaints = Complaints()
         self._members = MemberApis(groups, coordinators)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups)
@@ -132,6 +135,13 @@ class GroupService:
         code = await why_refused(first, first.message)
         if not code:
             return ()
+        self._complaints.tell(
+            "permission_refused",
+            first.client_host,
+            group_id=first.message.group_id,
+            api=ApiKey(first.header.api_key).name,
+            error_code=code.name,
+        )
         version = first.header.api_version
         return [refusal(cast(GroupMessage, each.message), version, code, "") for each in requests]
 

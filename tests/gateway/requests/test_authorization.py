@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
@@ -23,6 +24,18 @@ async def test_a_refused_request_leaves_no_trace() -> None:
         assert broker.commits == []
         broker.read_code = ErrorCode.UNKNOWN_MEMBER_ID
         await stage.client.enter()
+
+
+async def test_a_refusal_is_logged_once() -> None:
+    """However often the client tries."""
+    broker = GuardedBroker(read_code=READ_REFUSED)
+    async with stage_of(broker) as stage:
+        with capture_logs() as lines:
+            for _ in range(3):
+                await stage.client.join()
+    (line,) = [each for each in lines if each["event"] == "permission_refused"]
+    assert (line["group_id"], line["api"]) == ("g", "JOIN_GROUP")
+    assert line["error_code"] == "GROUP_AUTHORIZATION_FAILED"
 
 
 async def test_the_cluster_is_asked_once_in_a_lifetime() -> None:
