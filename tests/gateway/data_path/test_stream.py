@@ -2,10 +2,12 @@
 
 import itertools
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -22,6 +24,8 @@ from gateway.data_path.stream import (
     FrameSource,
 )
 from gateway.transport.sockets import send_all
+from tests.support.authority import Authority
+from tests.support.tls_pair import tls_pair
 from tests.support.wire import framed
 
 START = struct.Struct(">ii")
@@ -384,3 +388,44 @@ class Endless:
 
     def send(self, data: memoryview) -> int:
         return len(data)
+
+
+@pytest.mark.parametrize("size", [100, 20_000, 200_000])
+@pytest.mark.parametrize("ending", ["silence", "goodbye", "close"])
+async def test_bytes_that_tls_has_already_read_are_relayed(
+    tmp_path: Path, size: int, ending: str
+) -> None:
+    """No event tells of them. A peer may also say goodbye in TLS and keep the socket open."""
+    authority = Authority.in_folder(tmp_path)
+    facilities = Facilities()
+    receiver, sink = await _pair()
+    sent = b"".join(framed(bytes([place % 256]) * size) for place in range(600_000 // size))
+    async with (
+        receiver,
+        polling(facilities.poller),
+        tls_pair(authority, authority.trusting()) as (client, server),
+        trio.open_nursery() as nursery,
+    ):
+        source = FrameSource(server, facilities)
+        ends = Ends(receiver, source, sink, receiver, facilities.buffers)
+        ended = trio.Event()
+
+        async def relay() -> None:
+            await ends.relay()
+            ended.set()
+
+        nursery.start_soon(relay)
+        nursery.start_soon(send_all, client, sent)
+        with trio.fail_after(10):
+            assert await _exactly(receiver, len(sent)) == sent
+            if ending == "goodbye":
+                with pytest.raises(ssl.SSLWantReadError):
+                    client._sock.unwrap()
+            elif ending == "close":
+                client.close()
+            if ending != "silence":
+                await ended.wait()
+        nursery.cancel_scope.cancel()
+        source.close()
+    sink.close()
+    facilities.close()

@@ -2,8 +2,6 @@
 
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +20,8 @@ from gateway.transport.sockets import (
     send_all,
 )
 from tests.support.authority import Authority
+from tests.support.tls_pair import HOST, tls_pair
 
-HOST = "gateway.example"
 LONG = bytes(range(256)) * 16 * 1024  # 4 MiB, more than the sockets' buffers hold
 
 
@@ -31,30 +29,6 @@ LONG = bytes(range(256)) * 16 * 1024  # 4 MiB, more than the sockets' buffers ho
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """Signs every certificate here."""
     return Authority.in_folder(tmp_path_factory.mktemp("authority"))
-
-
-@asynccontextmanager
-async def tls_pair(
-    authority: Authority, client: ssl.SSLContext, *, wants_certificate: bool = False
-) -> AsyncIterator[tuple[TlsSocket, TlsSocket]]:
-    """Both ends of a connection, the client's first."""
-    files = authority.issue("server", HOST)
-    files = files if wants_certificate else replace(files, ca=None)
-    ends: dict[str, TlsSocket] = {}
-
-    async def shake(name: str, sock: socket.socket, context: ssl.SSLContext) -> None:
-        server_name = HOST if name == "client" else None
-        ends[name] = await begin_tls(sock, context, server_name=server_name)
-
-    ours, theirs = socket.socketpair()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(shake, "client", ours, client)
-        nursery.start_soon(shake, "server", theirs, certificates.for_clients(files).current)
-    try:
-        yield ends["client"], ends["server"]
-    finally:
-        for each in ends.values():
-            close(each)
 
 
 async def received(sock: Transport, count: int) -> bytes:
