@@ -171,7 +171,11 @@ print("goes on")
 
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     done = subprocess.run(
-        [submit, "--master", "local[1]", program],
+        [
+            *(submit, "--master", "local[1]"),
+            *("--driver-java-options", SETTINGS["spark.driver.extraJavaOptions"]),
+            program,
+        ],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
