@@ -139,12 +139,6 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     patch.setattr(HostedGroup, "_looked", looked)
 
 
-@noticed_by(Invariant.OFFSETS, Invariant.INTRUDER)
-def a_consumer_that_has_left_goes_unnoticed(patch: Patch) -> None:
-    """The anchor does not compare the generations before and after its absence."""
-    patch.setattr(Anchor, "_has_missed_a_generation", lambda _anchor, _present: False)
-
-
 # -- commits in flight -----------------------------------------------------------------------------
 
 
