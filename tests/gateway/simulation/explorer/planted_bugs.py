@@ -124,6 +124,21 @@ def a_failed_leave_of_the_anchor_forgets_strays(patch: Patch) -> None:
     patch.setattr(Anchor, "_leave_failed", lambda anchor, *_: anchor._cease())
 
 
+@shows_in(
+    {"commit": 1, "lose": 1, "remove": 1, "intrude": 1}, "no way leads", consumers=("native",)
+)
+def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
+    """A commit whose answer is lost never ends if the anchor gives way to a consumer meanwhile."""
+    real = Anchor.looked
+
+    def looked(anchor: Anchor, *how: object) -> None:
+        strays, anchor._strays = anchor._strays, {}
+        real(anchor, *how)  # type: ignore[arg-type]
+        anchor._strays = strays
+
+    patch.setattr(Anchor, "looked", looked)
+
+
 BUGS = [each for each in vars().copy().values() if isinstance(each, Bug)]
 
 
