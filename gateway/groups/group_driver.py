@@ -306,7 +306,8 @@ class GroupDriver:
             case Compute(compute):
                 return await self._compute(compute)
             case Resolve(resolution):
-                return await self._resolve(resolution.regexes)
+                await self._resolve(resolution.regexes)
+                return None
             case AskCoordinator(message, looks_up):
                 return await self._ask_coordinator(message, looks_up=looks_up)
             case Log() | Tell() | TellNow():
@@ -397,20 +398,20 @@ class GroupDriver:
             return Computed(error)
         return Computed()
 
-    async def _resolve(self, regexes: Collection[str]) -> Input | None:
+    async def _resolve(self, regexes: Collection[str]) -> None:
         """Match the group's regular expressions while the group goes on."""
-        with trio.CancelScope() as self._resolving:
+        group_id, resolver = self.group.group_id, self._services.resolver
+        with trio.CancelScope() as self._resolving, resolver.under_way(group_id):
             try:
-                event = await self._services.resolver.resolve(self.group.group_id, regexes)
+                event = await resolver.resolve(group_id, regexes)
                 self.feed(TopicsMoved(await self.learn(topics_of_request(event))))
             except UpstreamError as error:
-                log.warning("regexes_unresolved", group_id=self.group.group_id, reason=str(error))
+                log.warning("regexes_unresolved", group_id=group_id, reason=str(error))
                 event = RegexesResolved(topics=None)
             except Exception:  # the boundary: a bug in matching ends no group
-                log.exception("regexes_unresolved", group_id=self.group.group_id)
+                log.exception("regexes_unresolved", group_id=group_id)
                 event = RegexesResolved(topics=None)
-            return Happened(event)
-        return None
+            self.feed(Happened(event))
 
     async def _ask_coordinator(self, message: Struct, *, looks_up: bool) -> Input:
         try:

@@ -4,7 +4,8 @@ Matching may take seconds, so it runs in a thread while the group goes on. The n
 both the gateway and the group's members may describe.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 
 import structlog
 import trio
@@ -34,8 +35,25 @@ class RegexResolver:
         self._cluster = cluster
         self._described = described
         self._reported: dict[tuple[str, str], None] = {}
+        self._under_way: dict[str, trio.Event] = {}
         self._limiter = trio.CapacityLimiter(RESOLUTIONS_AT_ONCE_MAX)
         self._limiter_of_questions = trio.CapacityLimiter(1)
+
+    @contextmanager
+    def under_way(self, group_id: str) -> Iterator[None]:
+        """The time in which a group's expressions are matched and the group learns the matches."""
+        ended = self._under_way[group_id] = trio.Event()
+        try:
+            yield
+        finally:
+            if self._under_way.get(group_id) is ended:
+                del self._under_way[group_id]
+            ended.set()
+
+    async def until_resolved(self, group_id: str) -> None:
+        """Wait for the resolution that is under way, if any."""
+        if group_id in self._under_way:
+            await self._under_way[group_id].wait()
 
     async def resolve(self, group_id: str, regexes: Collection[str]) -> RegexesResolved:
         """The topics that each expression matches now. Their metadata is loaded into the cluster's

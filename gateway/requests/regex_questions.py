@@ -16,7 +16,7 @@ from gateway.requests.messages import MemberMessage
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 PATIENCE_S = 3.0
-"""How long a heartbeat waits for the cluster's answer."""
+"""How long a heartbeat waits for the cluster's answer and the matches."""
 
 
 class RegexQuestions:
@@ -46,6 +46,8 @@ class RegexQuestions:
                 if names:
                     refused = await refused_names(request, Resource.TOPIC, names)
                     self._permissions.note(group_id, names, refused)
+                    # So that this heartbeat brings the partitions of new topics, as in Kafka.
+                    await self._resolver.until_resolved(group_id)
             except (UpstreamLost, UpstreamError):
                 pass
 

@@ -155,10 +155,11 @@ async def a_regex_joins_a_classic_group(duel: Duel) -> None:
 
 @script()
 async def a_topic_that_appears(duel: Duel) -> None:
-    await duel.native("N", 0, regex="made-for-a-regex.*")
+    topic = f"made-for-{duel.run}"
+    await duel.native("N", 0, regex=f"{topic}.*")
     await duel.sleep(RESOLVED_S)
     await duel.native("N")
-    await duel.create_topic("made-for-a-regex", 2)
+    await duel.create_topic(topic, 2)
     await duel.sleep(APART_S)
     await duel.native("N")
     await duel.sleep(RESOLVED_S)

@@ -1,9 +1,14 @@
 """Resolution of regular expressions with the cluster's topic names."""
 
+from typing import cast
+
 import pytest
+import trio
 from structlog.testing import capture_logs
+from trio.testing import wait_all_tasks_blocked
 
 from coordinator.interface.events import RegexesResolved
+from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import regex_resolver
 from gateway.groups.regex_resolver import RegexResolver
@@ -60,3 +65,24 @@ async def test_the_broadest_regexes_beyond_the_limit_match_nothing(
         ("regex_too_broad", ".*", 3),
         ("regex_too_broad", "f.*", 2),
     ]
+
+
+async def test_a_resolution_can_be_awaited(nursery: trio.Nursery) -> None:
+    """A later resolution of the same group may begin before an earlier one has ended."""
+    resolver = RegexResolver(cast(Cluster, None), every_topic)
+    waited: list[str] = []
+
+    async def wait() -> None:
+        await resolver.until_resolved("g")
+        waited.append("g")
+
+    await resolver.until_resolved("g")  # none is under way
+    with resolver.under_way("other"), resolver.under_way("g"):
+        later = resolver.under_way("g")
+        later.__enter__()
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+    assert waited == []
+    later.__exit__(None, None, None)
+    await wait_all_tasks_blocked()
+    assert waited == ["g"]
