@@ -236,7 +236,7 @@ class RandomActions:
             and (other.is_dead or isinstance(other, ClassicClient))
         ]
         if client.may_commit and not client.is_closing:
-            instance_id = self._world.dice.choice([*others, self._new_instance_id()])
+            instance_id = self._world.dice.choice([*others, *others, self._new_instance_id()])
             client.later(0, client.take_place, instance_id)
 
     def _freeze(self) -> None:

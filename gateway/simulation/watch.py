@@ -264,7 +264,9 @@ class Watch:
                     require(is_true, Invariant.CLASSIC_REPLIES, reply, "not", current)
                     # A member that left with -2 expects no assignment.
                     if reply.assignment is None and current is not None and (told or 0) > 0:
-                        self.owners.told_nothing_new(member_id, current.assigned.keys())
+                        assert isinstance(event, ConsumerHeartbeatReceived)
+                        assigned = current.assigned.keys()
+                        self.owners.told_nothing_new(event.client_id, member_id, assigned)
                 case SyncGroupReply(assignment=assignment) if (
                     isinstance(event, SyncGroupReceived) and event.token == token
                 ):
