@@ -1,0 +1,156 @@
+"""One group when another member or gateway holds it in the cluster."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from coordinator.interface.replies import ConsumerHeartbeatReply
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Store
+from gateway.hosting.effects import AskCoordinator, Look
+from gateway.hosting.inputs import Looked
+from gateway.hosting.standing import NoAnswer, Occupants
+from gateway.hosting.states import Stage
+from gateway.simulation.coordinator import FakeGroup
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.hosted_scene import (
+    HostedScene,
+    error_of,
+    situation_of,
+)
+
+DIRECT = Occupants("consumer", ("payments",), "range")
+
+
+@pytest.fixture
+def on() -> HostedScene:
+    """A group of which nothing is known."""
+    return HostedScene()
+
+
+@pytest.fixture
+def live() -> HostedScene:
+    """A group with one native member."""
+    scene = HostedScene()
+    scene.native_member()
+    return scene
+
+
+def test_members_are_fenced_when_another_member_holds_the_group(live: HostedScene) -> None:
+    """Two coordinators would assign the partitions twice. An event names the holder."""
+    live.coordinator.groups[live.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="intruder", is_synced=True
+    )
+    live.wait(10_000)
+    assert not live.group.is_live
+    (event,) = live.told("group_taken")
+    assert "intruder" in str(event["reason"])
+    assert live.in_cluster.member_id == "intruder"
+    assert not isinstance(live.native("n", 2).answer, ConsumerHeartbeatReply)
+
+
+def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None:
+    """If two gateways took it in turn, both would grant partitions."""
+    live.in_cluster.member_id = "groupferry-newer"
+    live.in_cluster.metadata = b"run 2"
+    live.wait(10_000)
+    assert not live.group.is_live
+    assert live.in_cluster.member_id == "groupferry-newer"
+    assert situation_of(live.native("n")) is Situation.ELSEWHERE
+
+
+def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScene) -> None:
+    """It may have committed further than the members, so they are fenced before their commits
+    could take the offsets back. The anchor keeps the group."""
+    live.hold(Store)
+    commit = live.commit("n", 2)
+    live.in_cluster.remove_member()
+    live.in_cluster.generation += 1  # the consumer joins
+    live.in_cluster.generation += 1  # and leaves
+    live.release(Store)
+    live.wait(5_000)
+    assert isinstance(commit.answer, Mapping)
+    (outcome,) = commit.answer.values()
+    assert outcome.refused is not None
+    assert error_of(live.native("n", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert "has left" in live.told("group_taken")[0]["reason"]
+    assert live.native_member().assignment
+
+
+def test_the_removal_of_the_anchor_alone_fences_nobody(live: HostedScene) -> None:
+    """It has rejoined before anybody else came."""
+    live.in_cluster.remove_member()
+    live.wait(5_000)
+    assert live.group.is_live
+    assert live.told("group_taken") == []
+
+
+def test_a_grant_decided_before_another_member_had_the_group_is_withheld(
+    live: HostedScene,
+) -> None:
+    """Its partitions may go to others once the members are fenced."""
+    live.hold(AskCoordinator)
+    joining = live.native("m")
+    assert joining.stage is Stage.CONFIRMING
+    live.in_cluster.remove_member()
+    live.in_cluster.generation += 2
+    live.release(AskCoordinator)
+    live.wait(5_000)
+    assert situation_of(joining) is Situation.NOT_ANCHORED
+
+
+def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedScene) -> None:
+    """The broker handles it after this gateway has taken its place. Nobody speaks for that member,
+    so the members would otherwise be without a group until its session ends."""
+    live.in_cluster.member_id = "groupferry-late"
+    live.in_cluster.metadata = b"run 0"
+    live.wait(10_000)
+    assert live.group.is_live
+    assert live.in_cluster.member_id != "groupferry-late"
+    assert live.told("group_taken") == []
+    assert live.native("n", 2).answer
+
+
+def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> None:
+    """It saw our own anchor, and the join would take the group back from a newer gateway."""
+    on = HostedScene()
+    on.native_member()
+    on.native("n", -1)
+    on.wait(6_000)
+    on.hold(Look)
+    joining = on.native("n")
+    assert on.waits(Look) == 1
+    seen = on.coordinator.look(on.group.group_id)
+    on.in_cluster.member_id, on.in_cluster.metadata = "groupferry-newer", b"run 2"
+    on.wait(3_000)
+    assert on.group.anchor.wants_look
+    on.take(Look)
+    on.feed(Looked(seen))
+    on.release(Look)
+    on.wait(20_000)
+    assert on.in_cluster.member_id == "groupferry-newer"
+    assert joining.answer
+    assert not on.group.is_live
+
+
+def test_a_silent_cluster_takes_no_group_away(live: HostedScene) -> None:
+    """Fencing the members because of a short outage would stop them needlessly."""
+    live.in_cluster.member_id = "groupferry-newer"
+    live.found = NoAnswer("no broker answers")
+    for _ in range(10):
+        live.wait(3_000)
+        live.native("n", 2)
+    assert live.group.is_live
+    assert live.told("group_taken") == []
+
+
+def test_losing_a_group_without_members_is_not_reported(on: HostedScene) -> None:
+    """No client loses anything."""
+    on.native_member()
+    on.native("n", -1)
+    on.coordinator.groups[on.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="c", is_synced=True
+    )
+    on.wait(100_000)
+    assert on.told("group_taken") == []
+    assert on.group.is_idle
