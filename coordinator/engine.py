@@ -17,7 +17,7 @@ from coordinator.group.deadline_queue import DeadlineQueue
 from coordinator.group.load import arm_after_load, newest
 from coordinator.group.state import GroupState, Record
 from coordinator.group.step_builder import StepBuilder
-from coordinator.handlers import classic_requests, group_configs, offsets
+from coordinator.handlers import adoption, classic_requests, group_configs, offsets
 from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
@@ -25,10 +25,12 @@ from coordinator.handlers.views import describe, summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError, InvariantError
 from coordinator.interface.events import (
+    AdoptionMoved,
     ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     Event,
+    GroupAdopted,
     GroupLost,
     Happening,
     HeartbeatReceived,
@@ -227,6 +229,10 @@ class GroupEngine:
                 regexes_resolved(step, event)
             case GroupLost():
                 fence_all_members(step)
+            case AdoptionMoved():
+                adoption.note(step, event)
+            case GroupAdopted():
+                adoption.adopt(step)
             case TimePassed():
                 self._pass_time(step)
             case _:

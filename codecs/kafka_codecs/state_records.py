@@ -51,6 +51,7 @@ class RecordType(IntEnum):
     LOG_RENEWAL = OUR_TYPES + 3
     LAST_EVENTS = OUR_TYPES + 4
     GROUP_MEMBER_REMOVAL = OUR_TYPES + 5
+    GROUP_ADOPTION = OUR_TYPES + 6
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -136,6 +137,18 @@ class GroupMemberRemovalValue(Struct):
     """Why a member left a classic group; Kafka does not store the cause."""
 
     cause: str
+
+
+@message(None, versions=range(1), flexible=True)
+class GroupAdoptionValue(Struct):
+    """A classic group of the cluster that is being adopted; `lock_generation` is -1 until it is
+    locked."""
+
+    generation: Int32
+    protocol: str | None
+    leader: str | None
+    members: tuple[GroupMember, ...]
+    lock_generation: Int32
 
 
 @message(None, versions=range(1), flexible=True)
@@ -282,6 +295,7 @@ Key = GroupsKey | LogKey
 Value = (
     GroupMetadataValue
     | GroupMemberRemovalValue
+    | GroupAdoptionValue
     | ConsumerGroupMetadataValue
     | ConsumerGroupMemberMetadataValue
     | ConsumerGroupTargetAssignmentMetadataValue
@@ -319,6 +333,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         RecordType.GROUP_CONFIGS: (GroupKey, GroupConfigsValue),
         RecordType.LAST_EVENTS: (GroupKey, LastEventsValue),
         RecordType.GROUP_MEMBER_REMOVAL: (MemberKey, GroupMemberRemovalValue),
+        RecordType.GROUP_ADOPTION: (GroupKey, GroupAdoptionValue),
         RecordType.LOG_ID: (LogKey, LogIdValue),
         RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
         RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),

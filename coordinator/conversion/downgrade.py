@@ -106,7 +106,7 @@ def _become_classic(
         _classic_group_member(member, protocol, group.assignments[member_id], step.topics)
         for member_id, member in sorted(remaining.items())
     )
-    _delete_consumer_group(step, causes)
+    delete_consumer_group(step, causes)
     step.emit(
         ClassicGroupMetadata(
             value=ClassicGroupValue(
@@ -140,8 +140,9 @@ def _classic_group_member(
     )
 
 
-def _delete_consumer_group(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
-    """Write tombstones in order of dependency, those of the group last (rule 8.3)."""
+def delete_consumer_group(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
+    """Write tombstones in order of dependency, those of the group last (rule 8.3). Members without
+    a cause go on in a classic group."""
     group = step.consumer
     for member_id in list(group.members):
         stop_timers(step, member_id)

@@ -11,10 +11,12 @@ from coordinator.copy_on_write.table import Table
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup, ConsumerRecord
 from coordinator.interface.records import (
+    Adoption,
     ClassicGroupMetadata,
     ClassicMemberRemoval,
     CurrentAssignment,
     DurableRecord,
+    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
     MemberMetadata,
@@ -50,6 +52,7 @@ RecordBesideTheGroup = (
     | CommitEnded
     | RegexResolutionMoved
     | GroupConfigs
+    | GroupAdoption
 )
 """Records that do not change the group itself, whatever its kind."""
 
@@ -58,10 +61,19 @@ class GroupState(Forkable):
     """The state of one group. `group` is None while the group does not exist.
 
     Deadlines, commits in flight and the resolution of regular expressions are independent of the
-    kind of group, so they survive a conversion. Config overrides survive the group.
+    kind of group, so they survive a conversion. Config overrides survive the group. `adoption` is
+    set while another coordinator serves the group, and this one is about to take it over.
     """
 
-    __slots__ = ("commits", "config_overrides", "deadlines", "group", "group_id", "resolution")
+    __slots__ = (
+        "adoption",
+        "commits",
+        "config_overrides",
+        "deadlines",
+        "group",
+        "group_id",
+        "resolution",
+    )
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -70,12 +82,13 @@ class GroupState(Forkable):
         self.deadlines: Table[DeadlineKey, int] = Table()
         self.commits: Table[Token, CommitInFlight] = Table()
         self.resolution: RegexResolution | None = None
+        self.adoption: Adoption | None = None
 
     @property
     def is_quiet(self) -> bool:
         """Whether there is no member, parked request or running deadline: the state may be
         unloaded."""
-        if self.deadlines or self.commits:
+        if self.deadlines or self.commits or self.adoption is not None:
             return False
         match self.group:
             case ClassicGroup() as group:
@@ -99,6 +112,8 @@ class GroupState(Forkable):
                 self.commits.drop(commit)
             case GroupConfigs(overrides=overrides):
                 self.config_overrides = overrides
+            case GroupAdoption(value=adoption):
+                self.adoption = adoption
             case RegexResolutionMoved(resolution):
                 self.resolution = resolution
             case ClassicGroupMetadata(value=None):

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from uuid import UUID
 
 from coordinator.interface.errors import GroupError
-from coordinator.interface.records import Protocols
+from coordinator.interface.records import Adoption, Protocols
 from coordinator.interface.replies import (
     ConfigsReply,
     ConsumerHeartbeatReply,
@@ -270,6 +270,19 @@ class GroupLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionMoved:
+    """A step of an adoption has to be durable before the next begins. None: the group stays with
+    the other coordinator."""
+
+    adoption: Adoption | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAdopted:
+    """The other coordinator's group is held for this one, and its members go on here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
     """One or more deadlines may be due."""
 
@@ -286,7 +299,9 @@ Request = (
     | DeleteGroupReceived
     | ConfigsReceived
 )
-Happening = OffsetCommitEnded | RegexesResolved | GroupLost | TimePassed
+Happening = (
+    OffsetCommitEnded | RegexesResolved | GroupLost | AdoptionMoved | GroupAdopted | TimePassed
+)
 """Events that are not requests and so cannot be refused."""
 
 Event = Request | Happening

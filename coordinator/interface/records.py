@@ -120,6 +120,28 @@ class ClassicMemberRemoval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """A classic group of another coordinator that this one is about to take over."""
+
+    group: ClassicGroupValue
+    """The group as it goes on here: its generation, leader, members and assignments."""
+    lock_generation: int | None = None
+    """The other coordinator's generation in which only one member is left there, which admits
+    nobody else. None until then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAdoption:
+    """The adoption under way. A tombstone when the group is adopted, or left where it is."""
+
+    value: Adoption | None
+
+    @property
+    def key(self) -> Hashable:
+        return "group_adoption"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEpoch:
     """The consumer group's epoch and the hash of the topics it was bumped for."""
 
@@ -289,6 +311,7 @@ class RegularExpression:
 
 DurableRecord = (
     GroupConfigs
+    | GroupAdoption
     | ClassicGroupMetadata
     | ClassicMemberRemoval
     | GroupEpoch
@@ -311,7 +334,7 @@ def is_tombstone(record: DurableRecord) -> bool:
             return True
         case CurrentAssignment(value=None) | RegularExpression(value=None):
             return True
-        case ClassicMemberRemoval(cause=None):
+        case ClassicMemberRemoval(cause=None) | GroupAdoption(value=None):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, assert_never
 
 from coordinator.interface.records import (
+    Adoption,
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -17,6 +18,7 @@ from coordinator.interface.records import (
     CurrentAssignment,
     DurableRecord,
     EpochCause,
+    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -32,8 +34,11 @@ from coordinator.interface.records import (
 from coordinator.interface.topics import Partition, by_topic
 from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from kafka_codecs import state_records as wire
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import RecordType
+
+_UNLOCKED = -1
 
 
 class Entry(NamedTuple):
@@ -127,6 +132,8 @@ def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsK
             record_type = RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION
             key = wire.RegularExpressionKey(group_id=group_id, regular_expression=regex)
             return record_type, key
+        case GroupAdoption():
+            return RecordType.GROUP_ADOPTION, wire.GroupKey(group_id=group_id)
         case GroupConfigs():
             return RecordType.GROUP_CONFIGS, wire.GroupKey(group_id=group_id)
         case _:
@@ -137,6 +144,8 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
     match record_type, key:
         case RecordType.GROUP_METADATA, _:
             return ClassicGroupMetadata(value=None)
+        case RecordType.GROUP_ADOPTION, _:
+            return GroupAdoption(value=None)
         case RecordType.GROUP_MEMBER_REMOVAL, wire.MemberKey(member_id=member_id):
             return ClassicMemberRemoval(member_id=member_id, cause=None)
         case RecordType.CONSUMER_GROUP_METADATA, _:
@@ -170,6 +179,8 @@ def _value(record: DurableRecord) -> wire.Value:
             return _classic_group(group)
         case ClassicMemberRemoval(cause=RemovalCause() as cause):
             return wire.GroupMemberRemovalValue(cause=cause.value)
+        case GroupAdoption(value=Adoption() as adoption):
+            return _adoption(adoption)
         case GroupEpoch(epoch=int(epoch), metadata_hash=metadata_hash, cause=cause):
             return wire.ConsumerGroupMetadataValue(
                 epoch=epoch, metadata_hash=metadata_hash, cause=cause.value
@@ -221,6 +232,17 @@ def _classic_group(group: ClassicGroupValue) -> wire.GroupMetadataValue:
         leader=group.leader,
         members=tuple(_classic_group_member(member, group.protocol) for member in group.members),
         unwatched_hash=wire.NO_HASH if group.unwatched_hash is None else group.unwatched_hash,
+    )
+
+
+def _adoption(adoption: Adoption) -> wire.GroupAdoptionValue:
+    group, locked = adoption.group, adoption.lock_generation
+    return wire.GroupAdoptionValue(
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader,
+        members=tuple(_classic_group_member(member, group.protocol) for member in group.members),
+        lock_generation=_UNLOCKED if locked is None else locked,
     )
 
 
@@ -285,6 +307,8 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
             return ClassicGroupMetadata(value=_read_classic_group(value))
         case wire.MemberKey(member_id=member_id), wire.GroupMemberRemovalValue():
             return ClassicMemberRemoval(member_id=member_id, cause=RemovalCause(value.cause))
+        case _, wire.GroupAdoptionValue():
+            return GroupAdoption(value=_read_adoption(value))
         case _, wire.ConsumerGroupMetadataValue():
             return GroupEpoch(
                 epoch=value.epoch,
@@ -333,6 +357,18 @@ def _read_classic_group(value: wire.GroupMetadataValue) -> ClassicGroupValue:
         members=tuple(_read_classic_member(member) for member in value.members),
         unwatched_hash=None if value.unwatched_hash == wire.NO_HASH else value.unwatched_hash,
     )
+
+
+def _read_adoption(value: wire.GroupAdoptionValue) -> Adoption:
+    group = ClassicGroupValue(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=value.generation,
+        protocol=value.protocol,
+        leader=value.leader,
+        members=tuple(_read_classic_member(member) for member in value.members),
+    )
+    locked = value.lock_generation
+    return Adoption(group=group, lock_generation=None if locked == _UNLOCKED else locked)
 
 
 def _read_classic_member(member: wire.GroupMember) -> ClassicGroupMember:

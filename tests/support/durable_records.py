@@ -7,6 +7,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from coordinator.interface.records import (
+    Adoption,
     Assignment,
     ClassicGroupMember,
     ClassicGroupMetadata,
@@ -16,6 +17,7 @@ from coordinator.interface.records import (
     CurrentAssignment,
     DurableRecord,
     EpochCause,
+    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -67,6 +69,29 @@ RECORDS: Mapping[str, DurableRecord] = {
         value=ClassicGroupValue(protocol_type=None, generation=8, protocol=None, leader=None)
     ),
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=RemovalCause.LEFT),
+    "group_adoption": GroupAdoption(
+        value=Adoption(
+            group=ClassicGroupValue(
+                protocol_type="consumer",
+                generation=7,
+                protocol="range",
+                leader="m-1",
+                members=(
+                    ClassicGroupMember(
+                        member_id="m-1",
+                        instance_id="instance-1",
+                        client_id="naïve",
+                        client_host="/127.0.0.1",
+                        session_timeout_ms=45_000,
+                        rebalance_timeout_ms=300_000,
+                        protocols=(("range", b"subscription"),),
+                        assignment=b"assignment",
+                    ),
+                ),
+            ),
+            lock_generation=9,
+        )
+    ),
     "group_epoch": GroupEpoch(
         epoch=12, metadata_hash=9_000_000_000_000_000_001, cause=EpochCause.MEMBER_JOINED
     ),
@@ -127,13 +152,16 @@ RECORDS: Mapping[str, DurableRecord] = {
 """An example of each kind of record with all fields set, by a name that is a valid file name."""
 
 FIRST_VERSION = tuple(
-    record for record in RECORDS.values() if not isinstance(record, ClassicMemberRemoval)
+    record
+    for record in RECORDS.values()
+    if not isinstance(record, ClassicMemberRemoval | GroupAdoption)
 )
 """The examples that the first version of the format had."""
 
 TOMBSTONES: Mapping[str, DurableRecord] = {
     "classic_group": ClassicGroupMetadata(value=None),
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=None),
+    "group_adoption": GroupAdoption(value=None),
     "group_epoch": GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
     "member": MemberMetadata(member_id="m-3", value=None, cause=RemovalCause.LEFT),
     "target_metadata": TargetAssignmentMetadata(epoch=None),

@@ -145,14 +145,14 @@ def assignments_share_a_key(patch: Patch) -> None:
 @noticed_by(Invariant.REPLAY, Invariant.SINGLE_HOLDER)
 def a_downgrade_leaves_targets_in_the_log(patch: Patch) -> None:
     """A downgrade writes no tombstones for targets, so compaction restores them."""
-    real = downgrade._delete_consumer_group
+    real = downgrade.delete_consumer_group
 
     def delete(step: StepBuilder, *what: Any) -> None:
         real(step, *what)
         step.records[:] = [r for r in step.records if not isinstance(r, TargetAssignmentMember)]
         step.durable[:] = [r for r in step.durable if not isinstance(r, TargetAssignmentMember)]
 
-    patch.setattr(downgrade, "_delete_consumer_group", delete)
+    patch.setattr(downgrade, "delete_consumer_group", delete)
 
 
 @noticed_by(Invariant.REPLAY)
