@@ -35,6 +35,7 @@ from gateway.hosting.identity import Gateway
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.standing import StandingRules
+from gateway.hosting.states import Adoption
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.group_service import GroupService
@@ -62,6 +63,7 @@ class GatewayConfig:
     """How many of them clients of one address may begin; None means all."""
     forward_patterns: tuple[str, ...] = ()
     """Patterns (* and ?) of group ids that stay with the cluster."""
+    adoption: Adoption = "manual"
     shows_members: bool = True
     """Whether DescribeGroups lists the members of consumer groups."""
     anchor_linger_s: float = ANCHOR_LINGER_S
@@ -110,6 +112,7 @@ async def run_gateway(
                     gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
                     longest_session_ms=groups.longest_session_ms,
                     forward_patterns=config.forward_patterns,
+                    adoption=config.adoption,
                 ),
                 can_anchor=can_hold,
                 linger_ms=round(config.anchor_linger_s * 1000),

@@ -242,6 +242,7 @@ async def _run_settings(
             max_groups_per_address=settings.max_groups_per_address
             or max(1, settings.max_groups // 2),
             forward_patterns=settings.groups_forward,
+            adoption=settings.groups_adopt,
             shows_members=settings.describe_groups_consumer == "members",
             anchor_linger_s=settings.anchor_linger_ms / 1000,
             private_topics=own_topics,

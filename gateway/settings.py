@@ -37,6 +37,7 @@ from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
 from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
+from gateway.hosting.states import Adoption
 from gateway.logs import LogFormat, LogLevel
 
 ENVIRONMENT_PREFIX = "GROUPFERRY_"
@@ -271,6 +272,12 @@ class Settings(BaseSettings):
     log_level: LogLevel = Field("info", description="debug, info, warning or error")
     groups_forward: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
         (), description="patterns (* and ?) of group ids that are always forwarded, never hosted"
+    )
+    groups_adopt: Annotated[Adoption, BeforeValidator(_lower)] = Field(
+        "manual",
+        description="what becomes of groups that are not hosted: auto adopts a live group once all"
+        " its members come through the gateway, manual does so on command, never leaves every group"
+        " to the cluster; auto and manual host an empty group from its next join on",
     )
 
     describe_groups_consumer: Annotated[Literal["members", "dead"], BeforeValidator(_lower)] = (

@@ -57,6 +57,12 @@ class GroupForwarded(GatewayEvent):
     reason: str
 
 
+class GroupHosted(GatewayEvent):
+    """The gateway's engine answers for the group from now on."""
+
+    reason: str
+
+
 class GroupTaken(GatewayEvent):
     """Another member holds the group in the cluster, so the gateway fenced the members here."""
 

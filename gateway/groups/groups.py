@@ -29,6 +29,7 @@ from gateway.hosting.group import HostedGroup, HostingRules
 from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.standing import HERE, Found, Standing, Verdict
+from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError
 from kafka_codecs.describe_groups import DescribedGroup
 
@@ -211,6 +212,11 @@ class Groups:
         """Whether the cluster answers for the group, as far as known."""
         return not self.is_live(group_id) and self._standing(group_id).is_forwarded
 
+    async def is_forwarded(self, group_id: str) -> bool:
+        """Whether the cluster answers for the group, by a look that begins now."""
+        found = await self._services.look.look(group_id)
+        return self._verdict_on(group_id, found).mode is Mode.FORWARDED
+
     async def verdicts(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
         """Who answers for each group, for requests that cannot add a member. A group with members
         here stays here; unknown groups are looked up together."""
@@ -237,7 +243,7 @@ class Groups:
         if self.is_live(group_id):  # by now
             return HERE
         standing = self._standing(group_id)
-        verdict = standing.take(found, self._clock.now_ms())
+        verdict = standing.take(found, self._clock.now_ms(), is_held=self.is_held(group_id))
         for effect in standing.take_outbox():
             carry_out_now(effect, group_id, self._journal)
         return verdict

@@ -44,8 +44,8 @@ class Situation(Enum):
     """Why the gateway can neither answer a request nor pass it on."""
 
     EMPTY_GROUP_ID = "the group id is empty"
-    OCCUPIED = "the group has members in the cluster itself"
     ELSEWHERE = "another gateway has the group"
+    HOLDER_CHANGED = "the group was taken while a join was on its way to the cluster"
     HOLDER_UNKNOWN = "only the cluster knows who has the group, and it does not say"
     NOT_AT_COORDINATOR = "the listener stands for another broker than the group's coordinator"
     COORDINATOR_UNKNOWN = "the cluster names no coordinator"
@@ -88,25 +88,12 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
             GroupApi.FETCH: None,
         },
     ),
-    Situation.OCCUPIED: (
-        ErrorCode.GROUP_ID_NOT_FOUND,
-        {
-            GroupApi.JOIN: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            GroupApi.CONSUMER_HEARTBEAT: ErrorCode.UNKNOWN_MEMBER_ID,
-            # The group may have classic members that joined through an earlier gateway.
-            **dict.fromkeys(
-                (
-                    *(GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.LEAVE, GroupApi.FETCH),
-                    *(GroupApi.COMMIT, GroupApi.TXN_COMMIT, GroupApi.OFFSET_DELETE, GroupApi.ADMIN),
-                )
-            ),
-        },
-    ),
     # The member was ours, and its partitions belong to others now.
     Situation.ELSEWHERE: (
         _LOAD,
         {**dict.fromkeys(BY_MEMBERS, ErrorCode.UNKNOWN_MEMBER_ID), GroupApi.ADMIN: None},
     ),
+    Situation.HOLDER_CHANGED: (_LOAD, _LOADS),
     Situation.HOLDER_UNKNOWN: (_LOAD, _LOADS),
     Situation.NOT_AT_COORDINATOR: (_MOVED, {}),
     Situation.COORDINATOR_UNKNOWN: (_AWAY, {}),

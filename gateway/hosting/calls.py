@@ -40,6 +40,8 @@ class Refused:
 class Forwarded:
     """The cluster answers the call."""
 
+    why: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:

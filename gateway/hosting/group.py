@@ -178,6 +178,8 @@ class HostedGroup:
             case inputs.Loaded():
                 self.engine.loaded(event, now_ms)
                 self._seen = None
+                if self.engine.is_live:
+                    self.standing.host("its members are in the state log")
             case inputs.LoadFailed(why):
                 self.engine.load_failed(why, now_ms)
                 self._seen = None
@@ -319,6 +321,9 @@ class HostedGroup:
             if call.is_foreign:
                 call.move(Stage.RELEASING)
                 return
+            if self.engine.phase is LogPhase.LOADING:  # its members may be in the log
+                self._waiting[call.token] = call
+                return
             verdict = self.standing.verdict_for(call, now_ms)
             if verdict is None:
                 self._wait_for_look(call)
@@ -345,7 +350,7 @@ class HostedGroup:
         if verdict.mode is Mode.HOSTED:
             return True
         if verdict.situation is None or ANSWERS[verdict.situation, call.api] is None:
-            self._finish(call, Forwarded())
+            self._finish(call, Forwarded(verdict.why))
         else:
             self._refuse(call, verdict.situation, verdict.why)
         return False
@@ -400,6 +405,7 @@ class HostedGroup:
             case _:
                 pass
         if self._ids_for(call, patience_ms, now_ms) is not None:
+            self.standing.host(self.standing.verdict.why)
             self._begin(call, now_ms)
 
     def _begin(self, call: Call, now_ms: int) -> None:
@@ -676,7 +682,8 @@ class HostedGroup:
         self._seen = None
         for call in self._calls.values():
             call.has_look = True
-        verdict = self.standing.take(found, now_ms)
+        is_held = self.engine.is_live or self.anchor.is_here
+        verdict = self.standing.take(found, now_ms, is_held=is_held)
         self._effects += self.standing.take_outbox()
         if not (self.anchor.wants_look and self._is_look_of_anchor):
             return  # a look that began before the anchor was lost may have seen the old anchor

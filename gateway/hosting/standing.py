@@ -1,7 +1,7 @@
 """Who answers for one group, as far as the cluster says.
 
-A group with live members in the cluster is not hosted: its partitions would have two owners. While
-the cluster does not say who is in a group, clients are told to retry. This look only avoids
+A group with live members in the cluster is forwarded: hosted, its partitions would have two owners.
+While the cluster does not say who is in a group, clients are told to retry. This look only avoids
 hopeless attempts; the anchor's own join decides in the end. A group that is live here is looked at
 only after its anchor was refused or replaced.
 """
@@ -9,13 +9,14 @@ only after its anchor was refused or replaced.
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from coordinator.interface.events import JoinGroupReceived
 from gateway.events.event import Level
-from gateway.events.group_events import GroupForwarded
+from gateway.events.group_events import GroupForwarded, GroupHosted
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
 from gateway.hosting.identity import PROTOCOL_TYPE, Gateway, run_of
-from gateway.hosting.states import Mode
+from gateway.hosting.states import Adoption, Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribedGroup
 
@@ -75,7 +76,6 @@ class TooOld:
 
 
 _SITUATIONS = {
-    Mode.OCCUPIED: Situation.OCCUPIED,
     Mode.ELSEWHERE: Situation.ELSEWHERE,
     Mode.UNKNOWN: Situation.HOLDER_UNKNOWN,
 }
@@ -101,7 +101,7 @@ class Verdict:
         return _SITUATIONS.get(self.mode)
 
 
-HERE = Verdict(Mode.HOSTED)
+HERE = Verdict(Mode.HOSTED, "it has members here")
 """The verdict on a group with members here."""
 
 
@@ -115,6 +115,7 @@ class StandingRules:
     coordinator."""
     forward_patterns: tuple[str, ...] = ()
     """Patterns (* and ?) of group ids that stay with the cluster."""
+    adoption: Adoption = "manual"
 
 
 @dataclass(slots=True)
@@ -130,6 +131,8 @@ class Standing:
     outbox: list[Log | TellNow] = field(default_factory=list)
     _others_gone_ms: int = 0
     _reported: str = ""
+    _told: Mode | None = None
+    """The mode that operators have learned last."""
 
     @property
     def is_configured(self) -> bool:
@@ -169,10 +172,11 @@ class Standing:
         if call.has_look:
             return self.verdict
         lately = self.lately(now_ms)
-        if call.api in JOINS and not self.is_configured:
-            is_ours = lately is not None and lately.mode is Mode.HOSTED
-            return lately if is_ours and not call.is_checked else None
-        return lately
+        if lately is None or call.api not in JOINS or self.is_configured:
+            return lately
+        if lately.mode is Mode.HOSTED:
+            return None if call.is_checked else lately
+        return lately if _names_member(call) else None
 
     def is_left_behind(self, call: Call, now_ms: int) -> bool | None:
         """Whether an anchor with our state log holds a group that has no anchor here: one of an
@@ -185,9 +189,17 @@ class Standing:
 
     def forward(self, why: str, now_ms: int) -> Verdict:
         """Leave the group to the cluster's coordinator until it is seen to be free again."""
-        if self.verdict.mode is not Mode.FORWARDED:
+        self._reported = ""
+        if self._told is not Mode.FORWARDED:
             self.outbox.append(TellNow(GroupForwarded(reason=why)))
+        self._told = Mode.FORWARDED
         return self._move(Verdict(Mode.FORWARDED, why), now_ms)
+
+    def host(self, why: str) -> None:
+        """The gateway's engine has the group from now on."""
+        if self._told is not Mode.HOSTED:
+            self.outbox.append(TellNow(GroupHosted(reason=why)))
+        self._told = Mode.HOSTED
 
     def is_ours(self, group: DescribedGroup) -> bool:
         """Whether the group's only member in the cluster is an anchor with our state log, of this
@@ -205,8 +217,9 @@ class Standing:
         run_id = run_of(anchored.members[0].member_metadata)
         return run_id is not None and run_id > self.rules.gateway.run_id
 
-    def take(self, found: Found, now_ms: int) -> Verdict:
-        """The verdict on what a look has found."""
+    def take(self, found: Found, now_ms: int, *, is_held: bool = False) -> Verdict:
+        """The verdict on what a look has found. `is_held`: whether the group has members or an
+        anchor here."""
         if self.is_configured:
             return self.forward("as configured (groups.forward)", now_ms)
         match found:
@@ -215,6 +228,8 @@ class Standing:
                 return self.forward(why, now_ms)
             case NoAnswer(why):
                 return self._unknown(why, now_ms)
+            case Nobody() if self.rules.adoption == "never" and not is_held:
+                return self.forward("as configured (groups.adopt)", now_ms)
             case Nobody():
                 return self._left_alone(now_ms)
             case Occupants(anchored=DescribedGroup() as group):
@@ -234,12 +249,7 @@ class Standing:
             return self.forward(f"its protocol type is {found.protocol_type}", now_ms)
         if isinstance(found, Occupants) and found.protocol == STREAMS_PROTOCOL:
             return self.forward(f"its protocol is {STREAMS_PROTOCOL}", now_ms)
-        why = (
-            f"{found} are in the group in the cluster itself: stop all of them, or point them at"
-            " the gateway, and the gateway hosts the group from the next join on"
-        )
-        self._report("group_occupied", why)
-        return self._move(Verdict(Mode.OCCUPIED, why), now_ms)
+        return self.forward(f"{found} are in the group in the cluster itself", now_ms)
 
     def _left_alone(self, now_ms: int) -> Verdict:
         """Decide for a group without members in the cluster. After an anchor with a foreign state
@@ -276,12 +286,14 @@ class Standing:
                 f" {group.protocol_data}; ours is {gateway.log_id}"
             )
         self._others_gone_ms = now_ms + self.rules.longest_session_ms
+        self._told = None
         self._report("group_hosted_elsewhere", why, level="error")
         return self._move(Verdict(Mode.ELSEWHERE, why), now_ms)
 
     def _free(self, now_ms: int, *, has_anchor: bool = False) -> Verdict:
         self._reported = ""
-        return self._move(Verdict(Mode.HOSTED, has_anchor=has_anchor), now_ms)
+        why = "its anchor holds it" if has_anchor else "it has no members in the cluster"
+        return self._move(Verdict(Mode.HOSTED, why, has_anchor), now_ms)
 
     def _move(self, verdict: Verdict, now_ms: int) -> Verdict:
         self.verdict, self.seen_ms = verdict, now_ms
@@ -293,6 +305,13 @@ class Standing:
             fields = {"group_id": self.group_id, "reason": why}
             self.outbox.append(Log(level, event, fields))
         self._reported = why
+
+
+def _names_member(call: Call) -> bool:
+    """Whether the call is a member's rejoin. During a rebalance each member sends one, and a look
+    for each would cost the square of their number. If the member is no longer in the group, the
+    cluster says so, and the client's next join names no member."""
+    return isinstance(call.event, JoinGroupReceived) and bool(call.event.member_id)
 
 
 def _whereabouts(group: DescribedGroup) -> str:

@@ -6,6 +6,7 @@ its engine and log, each commit in flight, and each call of a client.
 
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from gateway.moves import Moves
 
@@ -16,13 +17,17 @@ class Mode(StrEnum):
     HOSTED = "Hosted"
     """The gateway's engine."""
     FORWARDED = "Forwarded"
-    """The cluster's coordinator: the group uses another protocol, or the operator configured it."""
-    OCCUPIED = "Occupied"
-    """The cluster's coordinator, because the group has members there."""
+    """The cluster's coordinator: the group has members there or is of another kind, or the operator
+    leaves it to the cluster."""
     ELSEWHERE = "Elsewhere"
     """Another gateway, whose anchor holds the group."""
     UNKNOWN = "Unknown"
     """No answer for now: the cluster does not say who is in the group."""
+
+
+Adoption: TypeAlias = Literal["auto", "manual", "never"]
+"""What becomes of groups that are not hosted: live ones are adopted by themselves, or on command
+only, or every group stays with the cluster, empty ones too."""
 
 
 class AnchorPhase(StrEnum):

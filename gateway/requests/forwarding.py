@@ -4,7 +4,8 @@ from typing import Any, cast
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.requests.refusals import GroupMessage, refusal
+from gateway.hosting.answers import GroupApi
+from gateway.requests.refusals import GroupMessage, api_of, refusal
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
@@ -34,17 +35,26 @@ def version_for(request: GroupRequest, since_version: int = 0) -> int:
     return max(low, min(high, max(request.header.api_version, since_version)))
 
 
-async def ask_cluster(request: GroupRequest, message: GroupMessage) -> Struct:
-    """The cluster's answer about a group of its own. Raises UpstreamLost."""
-    version = request.header.api_version
-    why = "the group is forwarded to the cluster, which does not know the new protocol"
+async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "") -> Struct:
+    """The cluster's answer about a group of its own. `why`: why the group is forwarded. Raises
+    UpstreamLost."""
     if highest_version(request.upstream, ApiKey(request.header.api_key)) < 0:
         # ConsumerGroupHeartbeat is the only group api offered without the cluster's support.
-        return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
+        return _no_new_protocol(request, message, why)
     answer = cast(Struct, await forward(request, message))
     match answer:
         # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION):
-            return refusal(message, version, ErrorCode.GROUP_ID_NOT_FOUND, why)
+            return _no_new_protocol(request, message, why)
         case _:
             return answer
+
+
+def _no_new_protocol(request: GroupRequest, message: GroupMessage, why: str) -> Struct:
+    reason = "the group is forwarded to the cluster, which does not know the new protocol"
+    if why:
+        reason = f"{reason}: {why}"
+    # A member that was hosted here first gives up its partitions, and is refused when it rejoins.
+    is_member = api_of(message) is GroupApi.CONSUMER_HEARTBEAT
+    code = ErrorCode.UNKNOWN_MEMBER_ID if is_member else ErrorCode.GROUP_ID_NOT_FOUND
+    return refusal(message, request.header.api_version, code, reason)

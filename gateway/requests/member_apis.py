@@ -17,8 +17,10 @@ from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster
 from gateway.requests.messages import MemberMessage
 from gateway.requests.refusals import api_of, refused
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 
 
@@ -54,14 +56,17 @@ class MemberApis:
         self, request: GroupRequest, message: MemberMessage, call: Call, driver: GroupDriver
     ) -> Struct:
         answer = await driver.finish(call)
-        version = request.header.api_version
+        group_id, version = message.group_id, request.header.api_version
         match answer:
             case Refused(situation, why):
                 return refused(message, version, situation, why)
-            case Forwarded():
-                told = await ask_cluster(request, message)
+            case Forwarded(why):
+                told = await ask_cluster(request, message, why)
                 if call.is_foreign:
                     self._note_foreign(message, told)
+                elif may_be_anchored(told) and not await self._groups.is_forwarded(group_id):
+                    why = "the group was taken while the join was on its way"
+                    return refused(message, version, Situation.HOLDER_CHANGED, why)
                 return told
             case _:
                 return messages.response(checked(answer), version)
@@ -73,6 +78,18 @@ class MemberApis:
                 self._groups.driver(message.group_id).feed(SeenForeign(why))
             case _:
                 pass
+
+
+def may_be_anchored(told: Struct) -> bool:
+    """Whether the cluster's answer may be that to an outsider of an anchored group. Clients take
+    it as final, so it must not reach one whose group was forwarded a moment ago."""
+    match told:
+        case JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
+            return True
+        case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND):
+            return True
+        case _:
+            return False
 
 
 def is_foreign(message: JoinGroupRequest) -> bool:

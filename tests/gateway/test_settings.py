@@ -86,6 +86,7 @@ def test_every_setting_can_be_set_in_every_source(
         "log_format": "json",
         "log_level": "error",
         "groups_forward": "connect-*,schema-*",
+        "groups_adopt": "NEVER",
         "describe_groups_consumer": "DEAD",
         "group_min_session_timeout_ms": "5",
         "group_max_session_timeout_ms": "6",

@@ -12,11 +12,12 @@ from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import PERMISSION_LIFETIME_S, DataPathConfig, Limits
 from gateway.events import gateway_events
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import ConversionRefused, GroupForwarded
+from gateway.events.group_events import ConversionRefused, GroupForwarded, GroupHosted
 from gateway.events.journal import Sinks
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
+from gateway.hosting.states import Adoption
 from gateway.security import UNPROTECTED, Security
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
@@ -28,6 +29,7 @@ SEEN_ON_THE_WAY = (
     ClientSeen,
     ConversionRefused,
     GroupForwarded,
+    GroupHosted,
     OffsetsCommitted,
     OffsetsFetched,
 )
@@ -73,6 +75,7 @@ async def whole_gateway(
     *,
     groups: GroupConfig = QUICK,
     forward_patterns: tuple[str, ...] = (),
+    adoption: Adoption = "manual",
     max_groups: int = 16,
     max_groups_per_address: int | None = None,
     shows_members: bool = True,
@@ -107,6 +110,7 @@ async def whole_gateway(
             max_groups=max_groups,
             max_groups_per_address=max_groups_per_address,
             forward_patterns=forward_patterns,
+            adoption=adoption,
             shows_members=shows_members,
             anchor_linger_s=anchor_linger_s,
         )

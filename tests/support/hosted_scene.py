@@ -87,6 +87,7 @@ from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.standing import Found, Standing, StandingRules
+from gateway.hosting.states import Adoption
 from gateway.simulation import coordinator
 from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
@@ -121,13 +122,19 @@ def hosting_rules(
     anchors_max: int = 8,
     per_address_max: int = 8,
     forward: tuple[str, ...] = (),
+    adoption: Adoption = "manual",
     now_ms: int = 1_000_000,
 ) -> HostingRules:
     """The rules of a gateway, for one scene or for several that share them."""
     config = config or GroupConfig(lost_commit_hold_ms=None)
     return HostingRules(
         config=config,
-        standing=StandingRules(gateway=OURS, longest_session_ms=60_000, forward_patterns=forward),
+        standing=StandingRules(
+            gateway=OURS,
+            longest_session_ms=60_000,
+            forward_patterns=forward,
+            adoption=adoption,
+        ),
         can_anchor=can_anchor,
         linger_ms=linger_ms,
         hosted=Room("hosted", groups_max=groups_max, groups_per_address_max=per_address_max),
@@ -260,9 +267,10 @@ class HostedScene:
             assert self.now_ms < end_ms, "it never happened"
             self.wait(100)
 
-    def restart(self) -> "HostedScene":
-        """Another process with the same log, in front of the same cluster."""
-        other = HostedScene(hosting_rules(config=self.rules.config), group_id=self.group.group_id)
+    def restart(self, **how: Any) -> "HostedScene":
+        """Another process with the same log, in front of the same cluster. `how`: its rules."""
+        rules = hosting_rules(config=self.rules.config, **how)
+        other = HostedScene(rules, group_id=self.group.group_id)
         other.now_ms, other.coordinator, other.records = self.now_ms, self.coordinator, self.records
         return other
 

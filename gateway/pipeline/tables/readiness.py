@@ -11,6 +11,7 @@ from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
     GroupForwarded,
+    GroupHosted,
 )
 from gateway.events.member_events import (
     ClientSeen,
@@ -27,6 +28,10 @@ from gateway.pipeline.tables.client_versions import speaks_consumer
 from gateway.pipeline.tables.row import Row
 
 CONSUMER_TYPE = "consumer"
+_ABOUT_CONVERSIONS = (
+    *(GroupCreated, GroupConverted, ConversionRefused),
+    *(GroupForwarded, GroupHosted),
+)
 
 
 class ReadinessRow(Row):
@@ -155,8 +160,10 @@ def _learn(
 def _blocked_by(history: History, members: Iterable[_Member]) -> str | None:
     """What prevents the group's conversion, if anything."""
     last: GroupCreated | GroupConverted | ConversionRefused | GroupForwarded | None = None
-    for told in history.of(GroupCreated, GroupConverted, ConversionRefused, GroupForwarded):
+    for told in history.of(*_ABOUT_CONVERSIONS):
         match told.event:
+            case GroupHosted():
+                last = None if isinstance(last, GroupForwarded) else last
             # A refusal to convert back does not concern classic members.
             case ConversionRefused(direction="consumer->classic"):
                 pass

@@ -114,7 +114,7 @@ def test_each_session_timeout_is_tried_once(on: AnchorStage) -> None:
 def test_signs_of_other_members_cause_a_look(on: AnchorStage, code: ErrorCode) -> None:
     """The signs are consumers of either protocol, a group of another kind, and a full group."""
     on.coordinator.refuses_joins_with = code
-    on.mode = Mode.OCCUPIED
+    on.mode = Mode.FORWARDED
     on.anchor.need(on.now_ms)
     on.wait(1_000)
     assert on.looks == 1
@@ -143,7 +143,7 @@ def test_direct_members_are_not_displaced(on: AnchorStage, protocol: tuple[str, 
     on.coordinator.groups[GROUP] = FakeGroup(
         protocol_type=protocol[0], protocol=protocol[1], member_id="theirs", is_synced=True
     )
-    on.mode = Mode.OCCUPIED
+    on.mode = Mode.FORWARDED
     on.anchor.need(on.now_ms)
     on.wait(1_000)
     assert on.looks == 1
@@ -169,7 +169,7 @@ def test_an_anchor_that_does_not_lead_gives_no_ids(on: AnchorStage) -> None:
 
 def test_a_group_with_members_but_no_anchor_is_looked_at_first(on: AnchorStage) -> None:
     """Another gateway may have taken it a moment ago, and the join would take it back."""
-    on.is_live, on.mode = True, Mode.OCCUPIED
+    on.is_live, on.mode = True, Mode.FORWARDED
     on.anchor.need(on.now_ms, is_live=True)
     on.run()
     assert on.asked == []
@@ -264,7 +264,7 @@ def test_a_replaced_anchor_looks_before_it_rejoins(on: AnchorStage) -> None:
     on.hold()
     on.is_live = True
     on.group.member_id = "groupferry-newer"
-    on.mode = Mode.OCCUPIED
+    on.mode = Mode.FORWARDED
     on.wait(2 * HEARTBEAT_INTERVAL_MS)
     assert on.looks == 1
     assert on.group.member_id == "groupferry-newer"

@@ -91,7 +91,7 @@ def test_a_lost_commit_ends_when_another_member_holds_the_group(on: AnchorStage)
     """The cluster refuses the old ids by then, and the gateway fences its own members."""
     ids = on.hold()
     on.group.member_id = "groupferry-newer"
-    on.mode = Mode.OCCUPIED
+    on.mode = Mode.FORWARDED
     on.doubt(ids, ErrorCode.FENCED_INSTANCE_ID)
     on.lose_commit(ids)
     on.wait(1_000)

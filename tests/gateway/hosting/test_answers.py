@@ -28,12 +28,7 @@ FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
     # No retry makes an empty group id valid (errors-and-versions.md).
     **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_GROUP_ID for api in GroupApi},
     **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_REQUEST for api in NATIVE},
-    # What the cluster itself answers to a client of the other kind (anchor.md).
-    (Situation.OCCUPIED, GroupApi.JOIN): ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-    (Situation.OCCUPIED, GroupApi.CONSUMER_JOIN): ErrorCode.GROUP_ID_NOT_FOUND,
-    (Situation.OCCUPIED, GroupApi.CONSUMER_LEAVE): ErrorCode.GROUP_ID_NOT_FOUND,
     # Its partitions belong to others now: it must stop.
-    (Situation.OCCUPIED, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
@@ -44,22 +39,13 @@ BY_THE_CLUSTER = frozenset(
         # The empty group id has offsets but never members (rule 2.9).
         (Situation.EMPTY_GROUP_ID, GroupApi.COMMIT),
         (Situation.EMPTY_GROUP_ID, GroupApi.FETCH),
-        # The group may have classic members that joined through an earlier gateway.
-        (Situation.OCCUPIED, GroupApi.SYNC),
-        (Situation.OCCUPIED, GroupApi.HEARTBEAT),
-        (Situation.OCCUPIED, GroupApi.LEAVE),
-        # Offsets and descriptions of a group with members in the cluster are the cluster's.
-        (Situation.OCCUPIED, GroupApi.COMMIT),
-        (Situation.OCCUPIED, GroupApi.TXN_COMMIT),
-        (Situation.OCCUPIED, GroupApi.FETCH),
-        (Situation.OCCUPIED, GroupApi.OFFSET_DELETE),
-        (Situation.OCCUPIED, GroupApi.ADMIN),
         (Situation.ELSEWHERE, GroupApi.ADMIN),
     }
 )
 
 LOADING = (
     Situation.ELSEWHERE,
+    Situation.HOLDER_CHANGED,
     Situation.HOLDER_UNKNOWN,
     Situation.NOT_ANCHORED,
     Situation.COMMIT_IN_FLIGHT,

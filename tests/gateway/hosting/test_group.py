@@ -50,15 +50,69 @@ def live() -> HostedScene:
 
 
 def test_a_group_with_members_in_the_cluster_is_left_to_it(on: HostedScene) -> None:
-    """A consumer of either protocol is refused as by the cluster, and the rest is forwarded."""
+    """Consumers of both protocols join its members there. An event says why, once."""
     on.found = DIRECT
-    assert situation_of(on.native("n")) is Situation.OCCUPIED
-    assert situation_of(on.join()) is Situation.OCCUPIED
-    assert situation_of(on.native("n", 3)) is Situation.OCCUPIED
-    for call in (on.beat("m", 1), on.leave("m"), on.sync("m", 1), on.commit()):
+    calls = (on.native("n"), on.join(), on.native("n", 3), on.beat("m", 1), on.leave("m"))
+    for call in (*calls, on.sync("m", 1), on.commit()):
         assert isinstance(call.answer, Forwarded)
+        assert "payments" in call.answer.why
     assert on.count(Load) == on.count(AskCoordinator) == 0
     assert on.group.is_idle
+    assert [event.name for event in on.events] == ["group_forwarded"]
+
+
+def test_a_forwarded_group_is_hosted_once_its_last_member_has_left(on: HostedScene) -> None:
+    """The next join sees it empty. Both turns are told with their reasons."""
+    on.found = DIRECT
+    on.join()
+    on.found = None
+    on.native_member()
+    assert [event.name for event in on.events][:2] == ["group_forwarded", "group_hosted"]
+    assert on.told("group_hosted")[0]["reason"] == "it has no members in the cluster"
+
+
+def test_a_rejoin_to_a_forwarded_group_needs_no_look(on: HostedScene) -> None:
+    """All members rejoin in a rebalance. A new member's join looks, because the group may have
+    become empty."""
+    on.found = DIRECT
+    on.join()
+    looks = on.count(Look)
+    assert isinstance(on.join("m").answer, Forwarded)
+    assert on.count(Look) == looks
+    on.join()
+    on.native("n")
+    assert on.count(Look) == looks + 2
+
+
+def test_the_log_is_asked_before_the_cluster(live: HostedScene) -> None:
+    """After a restart the group has its members there."""
+    again = live.restart()
+    again.hold(Load)
+    again.feed(Resumed())
+    joining, committing = again.native("m"), again.commit("n", 2)
+    assert again.count(Look) == 0
+    assert joining.answer is None
+    assert committing.answer is None
+    again.release(Load)
+    assert again.group.is_live
+    assert again.told("group_hosted")[0]["reason"] == "its members are in the state log"
+
+
+def test_where_nothing_is_adopted_the_cluster_keeps_empty_groups() -> None:
+    """A group that is hosted already stays here, also while its anchor is lost."""
+    on = HostedScene(adoption="never")
+    assert isinstance(on.native("n").answer, Forwarded)
+    assert "groups.adopt" in on.told("group_forwarded")[0]["reason"]
+    here = HostedScene()
+    here.native_member()
+    again = here.restart(adoption="never")
+    again.feed(Resumed())
+    assert error_of(again.native("n", 2)) is ErrorCode.NONE
+    again.in_cluster.remove_member()
+    again.found = Nobody()
+    again.wait(10_000)
+    assert again.group.is_live
+    assert again.in_cluster.member_id
 
 
 def test_a_group_of_another_gateway_is_refused(on: HostedScene) -> None:

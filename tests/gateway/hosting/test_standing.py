@@ -54,11 +54,11 @@ def lines(group: Standing) -> list[str]:
     ("found", "mode"),
     [
         (Nobody(), Mode.HOSTED),
-        (Occupants("consumer", ("c",), "range"), Mode.OCCUPIED),
-        (Occupants("", ("c",)), Mode.OCCUPIED),
+        (Occupants("consumer", ("c",), "range"), Mode.FORWARDED),
+        (Occupants("", ("c",)), Mode.FORWARDED),
         (Occupants("consumer", ("s",), "stream"), Mode.FORWARDED),
         (CONNECT, Mode.FORWARDED),
-        (OtherKind("share"), Mode.OCCUPIED),
+        (OtherKind("share"), Mode.FORWARDED),
         (TooOld(), Mode.FORWARDED),
         (NoAnswer("nobody listens"), Mode.UNKNOWN),
     ],
@@ -94,14 +94,13 @@ def test_direct_members_are_reported_once_per_reason() -> None:
     group = standing()
     for _ in range(3):
         group.take(DIRECT, 0)
-    (line,) = group.outbox
-    assert isinstance(line, Log)
-    assert (line.event, line.level) == ("group_occupied", "warning")
-    assert "3 members (audit, payments)" in line.fields["reason"]
-    assert "point them at the gateway" in line.fields["reason"]
+    (told,) = group.outbox
+    assert isinstance(told, TellNow)
+    assert "3 members (audit, payments)" in str(told.event.fields["reason"])
     group.take(Nobody(), 0)
+    group.host("it has no members in the cluster")
     group.take(DIRECT, 0)
-    assert lines(group) == ["group_occupied"] * 2
+    assert lines(group) == ["group_forwarded", "group_hosted", "group_forwarded"]
 
 
 def test_few_of_many_members_are_named() -> None:
@@ -120,7 +119,7 @@ def test_a_free_group_counts_as_free_for_a_while() -> None:
     assert group.lately(1_000 + FOUND_FREE_FOR_MS) is None
 
 
-@pytest.mark.parametrize("found", [DIRECT, OTHER_LOGS, NoAnswer("x")])
+@pytest.mark.parametrize("found", [OTHER_LOGS, NoAnswer("x")])
 def test_a_group_that_is_not_answered_for_is_looked_at_again(found: Found) -> None:
     """It may have become free at any moment."""
     group = standing()
@@ -138,8 +137,9 @@ def test_a_forwarded_group_counts_as_forwarded_for_a_while() -> None:
     assert group.take(NoAnswer("nobody listens"), 0).mode is Mode.FORWARDED
     assert group.take(Nobody(), 0).mode is Mode.HOSTED
     assert not group.is_forwarded
+    group.host("it has no members in the cluster")
     group.forward("it uses the protocol connect/v1", 0)
-    assert lines(group) == ["group_forwarded"] * 2
+    assert lines(group) == ["group_forwarded", "group_hosted", "group_forwarded"]
 
 
 @pytest.mark.parametrize(

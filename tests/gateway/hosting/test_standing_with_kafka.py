@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
+import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.consumer_group_describe import MemberType
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
@@ -24,49 +25,60 @@ from tests.support.releases import on_release
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
-async def test_a_group_with_a_live_classic_member_is_not_hosted(kafka: KafkaCluster) -> None:
-    """Its partitions would have two owners. Clients of both protocols learn it, and the log reports
-    it once."""
-    group = fresh_group("occupied")
+async def test_a_group_with_a_live_classic_member_is_forwarded(kafka: KafkaCluster) -> None:
+    """A member behind the gateway and one beside it share the group in the cluster. A native one is
+    admitted as the cluster does it."""
+    group = fresh_group("shared")
     async with (
-        group_client(kafka.addresses[0], group, client_id="around-the-gateway") as direct,
+        group_client(kafka.addresses[0], group, client_id="beside") as direct,
         whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group, client_id="behind") as client,
     ):
-        joined = await direct.enter()
-        async with group_client(gateway.address, group) as client:
-            with capture_logs() as lines:
-                for _ in range(2):
-                    assert (await client.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-                    refused = await client.native("n")
-                    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-                    assert "1 members (around-the-gateway)" in (refused.error_message or "")
-            (line,) = [line for line in lines if line["event"] == "group_occupied"]
-            assert line["group_id"] == group
-            assert "point them at the gateway" in line["reason"]
-            assert not gateway.events
-            assert (await direct.beat(joined)).error_code == 0
-            described = await client.described()
-            assert [member.client_id for member in described.members] == ["around-the-gateway"]
+        first = await direct.enter()
+        joined = (await client.join()).member_id
+        async with trio.open_nursery() as nursery:
+            second: list[JoinGroupResponse] = []
+
+            async def enter() -> None:
+                second.append(await client.join(joined))
+
+            nursery.start_soon(enter)
+            while (await direct.beat(first)).error_code == 0:
+                await trio.sleep(0.01)
+            first = await direct.join(first.member_id)
+        (behind,) = second
+        assert (behind.error_code, behind.generation_id) == (0, first.generation_id)
+        assert behind.leader == first.leader == first.member_id
+        described = await direct.described()
+        assert {each.client_id for each in described.members} == {"beside", "behind"}
+        assert not gateway.events
+        native = await client.native("n")
+        if kafka.has_new_protocol:
+            assert native.error_code == 0
+        else:
+            assert native.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            assert "beside" in (native.error_message or "")
 
 
 @on_release("4.3")
-async def test_a_group_with_a_live_native_member_is_not_hosted(kafka: KafkaCluster) -> None:
-    """DescribeGroups shows it as dead, so the gateway also uses ConsumerGroupDescribe."""
-    group = fresh_group("occupied")
+async def test_a_group_with_a_live_native_member_is_forwarded(kafka: KafkaCluster) -> None:
+    """DescribeGroups shows it as dead, so the gateway also uses ConsumerGroupDescribe. The group is
+    hosted once it is empty."""
+    group = fresh_group("shared")
     async with (
-        group_client(kafka.addresses[0], group, client_id="around-the-gateway") as direct,
+        group_client(kafka.addresses[0], group) as direct,
         whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
     ):
         assert (await direct.native("direct")).error_code == 0
-        async with group_client(gateway.address, group) as client:
-            assert (await client.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            refused = await client.native("n")
-            assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-            assert "around-the-gateway" in (refused.error_message or "")
-            described = await client.described_as_consumer_group()
-            assert [member.member_id for member in described.members] == ["direct"]
-            await direct.native("direct", -1)
-            assert (await client.native("n")).error_code == 0
+        assert (await client.native("n")).error_code == 0
+        described = await direct.described_as_consumer_group()
+        assert {member.member_id for member in described.members} == {"direct", "n"}
+        assert not gateway.events
+        await direct.native("direct", -1)
+        await client.native("n", -1)
+        assert (await client.native("m")).error_code == 0
+        assert "group_created" in [event.name for event in gateway.events]
 
 
 async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaCluster) -> None:
@@ -76,20 +88,35 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
     async with (
         group_client(kafka.addresses[0], group) as direct,
         whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
     ):
         joined = await direct.enter()
-        async with group_client(gateway.address, group) as client:
-            assert (await client.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            await direct.leave(joined.member_id)
-            hosted = await client.enter()
-            native = await client.native("n")
-            assert native.error_code == 0
-            assert (await client.beat(hosted)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-            described = await client.described_as_consumer_group()
-            types = {member.member_id: member.member_type for member in described.members}
-            assert types == {hosted.member_id: MemberType.CLASSIC, "n": MemberType.CONSUMER}
-            upstream = await direct.described()
-            assert (upstream.protocol_type, len(upstream.members)) == ("groupferry", 1)
+        assert (await client.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        await direct.leave(joined.member_id)
+        hosted = await client.enter()
+        native = await client.native("n")
+        assert native.error_code == 0
+        assert (await client.beat(hosted)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        described = await client.described_as_consumer_group()
+        types = {member.member_id: member.member_type for member in described.members}
+        assert types == {hosted.member_id: MemberType.CLASSIC, "n": MemberType.CONSUMER}
+        assert len((await direct.described()).members) == 1
+
+
+async def test_where_nothing_is_adopted_a_new_group_is_the_clusters(kafka: KafkaCluster) -> None:
+    """The gateway only watches."""
+    group = fresh_group("watched")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses, adoption="never") as gateway,
+        group_client(gateway.address, group, client_id="c") as client,
+    ):
+        joined = await client.enter()
+        assert [each.client_id for each in (await direct.described()).members] == ["c"]
+        await client.leave(joined.member_id)
+        assert (await client.enter()).error_code == 0
+        assert [each.client_id for each in (await direct.described()).members] == ["c"]
+        assert not gateway.events
 
 
 async def test_commits_are_stored_in_the_cluster(kafka: KafkaCluster) -> None:
