@@ -28,9 +28,7 @@ from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
-from gateway.data_path.upstream_connection import (
-    SIZE,
-)
+from gateway.data_path.upstream_connection import SIZE
 from gateway.error_groups import first_of
 from gateway.moves import moved
 from gateway.transport.sockets import Transport, close

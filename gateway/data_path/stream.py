@@ -18,7 +18,7 @@ import trio
 
 from gateway.data_path.poller import HANG_UP, Poller
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
-from gateway.transport.sockets import Transport, send_all
+from gateway.transport.sockets import Sink, Transport, send_all
 
 BUFFER_BYTES = 128 * 1024
 """The size of a pooled buffer, and so the longest head that a caller can look at."""
@@ -174,7 +174,7 @@ class FrameSource:
             self._start = self._end
             self.rest = missing
 
-    def send_run(self, sink: Transport) -> bool:
+    def send_run(self, sink: Sink) -> bool:
         """Send as much of the run as `sink` takes at once. Returns whether that was all."""
         while self._run < self._start:
             try:
@@ -217,7 +217,7 @@ class FrameSource:
             await trio.lowlevel.checkpoint()
         return count > 0
 
-    async def flush(self, sink: Transport | None) -> None:
+    async def flush(self, sink: Sink | None) -> None:
         """Send the run. `sink` may be None only if the run is empty."""
         if self._run == self._start:
             return
@@ -225,10 +225,10 @@ class FrameSource:
         await send_all(sink, self._view[self._run : self._start])
         self._run = self._start
 
-    async def catch_up(self, sink: Transport) -> None:
+    async def catch_up(self, sink: Sink) -> None:
         """Send the run, and the rest of the frame if that is long, without holding it whole.
 
-        Raises StreamEnded if the source ends within the frame; the sink then has a partial frame.
+        Raises StreamEnded if either end goes away within the frame; the sink then has a part of it.
         """
         await self.flush(sink)
         if not self.rest_is_long:
@@ -240,8 +240,11 @@ class FrameSource:
         ):
             self._give_back()
             self._drained = False
-            with self._facilities.pipes.lend(pipe):
-                await splice_exactly(self._sock, sink, self.rest, pipe, wait=self._wait)
+            try:
+                with self._facilities.pipes.lend(pipe):
+                    await splice_exactly(self._sock, sink, self.rest, pipe, wait=self._wait)
+            except OSError:
+                raise StreamEnded from None  # the pipe may hold bytes of the frame
             self.rest = 0
         while self.rest:
             await self._fill_or_fail()
@@ -323,6 +326,8 @@ class FrameSource:
         except BlockingIOError:
             self._drained = True
             return None
+        except ConnectionError:
+            count = 0  # what arrived before the reset has been received
         self._receives += 1
         self._end += count
         if self.rest:

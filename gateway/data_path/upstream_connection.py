@@ -22,7 +22,7 @@ from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Facilities, FrameSource
 from gateway.moves import moved
-from gateway.transport.sockets import Transport, close, send_all
+from gateway.transport.sockets import Nowhere, Sink, Transport, close, send_all
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
@@ -202,20 +202,15 @@ class UpstreamConnection:
     async def pump(self, client: Transport) -> None:
         """Send answers to `client`, in order, until either side ends.
 
-        Raises UpstreamLost if the broker closed, BadFrame if it sent an invalid frame, and OSError
-        if a peer is gone. Tasks that wait in `ask` get UpstreamLost.
+        Answers to a client that has gone are dropped, because its last requests may need none: they
+        still reach the broker. Raises UpstreamLost if the broker closed, BadFrame if it sent an
+        invalid frame. Tasks that wait in `ask` get UpstreamLost.
         """
-        source, relay = self._source, partial(self._relay_answers, client)
         try:
-            while self.state is UpstreamState.OPEN:
-                if relay():
-                    if not await source.arrivals(relay):
-                        break
-                elif source.has_run or source.rest:
-                    await source.catch_up(client)
-                    self._note_sent()
-                else:
-                    await self._take_answer(client, *source.unpack(_ANSWER_START))
+            try:
+                await self._pump_to(client)
+            except OSError:
+                await self._pump_to(Nowhere())
             raise UpstreamLost
         finally:
             self._end()
@@ -233,7 +228,20 @@ class UpstreamConnection:
         close(self.sock)
         self._move(UpstreamState.CLOSED)
 
-    def _relay_answers(self, client: Transport) -> bool:
+    async def _pump_to(self, sink: Sink) -> None:
+        """Send answers to `sink` until the broker closes. Raises OSError if the sink is gone."""
+        source, relay = self._source, partial(self._relay_answers, sink)
+        while self.state is UpstreamState.OPEN:
+            if relay():
+                if not await source.arrivals(relay):
+                    break
+            elif source.has_run or source.rest:
+                await source.catch_up(sink)
+                self._note_sent()
+            else:
+                await self._take_answer(sink, *source.unpack(_ANSWER_START))
+
+    def _relay_answers(self, client: Sink) -> bool:
         """Deal with the answers that are here. False if one has to be awaited, or the client takes
         no more for now."""
         source = self._source
@@ -258,7 +266,7 @@ class UpstreamConnection:
         self._source.relay(size)
         return True
 
-    async def _take_answer(self, client: Transport, size: int, upstream_id: int) -> None:
+    async def _take_answer(self, client: Sink, size: int, upstream_id: int) -> None:
         """Take out an answer that is not simply relayed."""
         if size < _SHORTEST_ANSWER:
             raise BadFrame(f"the broker sent a frame of {size} bytes")

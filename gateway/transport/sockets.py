@@ -82,11 +82,25 @@ class TlsSocket:
             self.shutdown(socket.SHUT_RD)
 
 
+class Nowhere:
+    """Drops what is sent to a peer that has gone."""
+
+    def fileno(self) -> int:
+        return -1
+
+    def send(self, data: bytes | bytearray | memoryview) -> int:
+        """Drop all of it."""
+        return len(data)
+
+
 Transport = socket.socket | TlsSocket
 """A non-blocking connection."""
 
+Sink = Transport | Nowhere
+"""Where bytes can be sent."""
 
-async def send_all(sock: Transport, data: bytes | bytearray | memoryview) -> None:
+
+async def send_all(sock: Sink, data: bytes | bytearray | memoryview) -> None:
     """Send everything, waiting only while the socket is full. Raises OSError if the peer is gone.
 
     Cancellation may leave a partial frame in the stream, which must then be closed.

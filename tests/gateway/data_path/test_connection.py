@@ -115,6 +115,33 @@ async def test_the_end_of_a_client_ends_its_upstream_connection() -> None:
         await on.broker.down_to(before)
 
 
+async def test_requests_of_a_client_that_has_gone_reach_the_broker() -> None:
+    """A producer without acknowledgements has sent its last records when it disappears, whatever
+    other answer it does not wait for."""
+    asked, release = trio.Event(), trio.Event()
+    produced: list[int] = []
+
+    async def fetch(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        asked.set()
+        await release.wait()
+        await answer_bytes(wire, header, b"")
+
+    async def produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        produced.append(header.correlation_id)
+
+    async with ground(limits=Limits(max_pipelined=1)) as on:
+        on.broker.handlers |= {ApiKey.FETCH: fetch, ApiKey.PRODUCE: produce}
+        async with connected(on.gateway.address) as client:
+            await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+            for _ in range(3):
+                await client.send(request_frame(ApiKey.PRODUCE, 3, 2, produce_body(3, 0, b"abc")))
+            await asked.wait()
+            linger = struct.pack("ii", 1, 0)  # the close resets the connection
+            client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        release.set()
+        await until(lambda: len(produced) == 3)
+
+
 async def test_a_half_closed_client_gets_its_answers() -> None:
     """Then the connection is closed."""
     async with ground() as on:
