@@ -95,7 +95,7 @@ class ClientConnection:
                             self._move(ClientState.FINISHING)
                 if self._state is ClientState.FINISHING:
                     with trio.move_on_after(self._shared.limits.linger_timeout_s):
-                        await self._upstream.idle()
+                        await self._upstream.finish()
                 self._tasks.cancel_scope.cancel()
         except* RequestRefused as group:
             refused = first_of(group)

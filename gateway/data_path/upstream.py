@@ -195,6 +195,11 @@ class Upstream:
         if self._connection:
             await self._connection.idle()
 
+    async def finish(self) -> None:
+        """Wait until the client has all answers, and the broker has all requests without one."""
+        if self._connection:
+            await self._connection.finish()
+
     def close(self) -> None:
         """Close the connection. No task may be waiting on it."""
         if self._connection:

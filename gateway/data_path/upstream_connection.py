@@ -156,6 +156,20 @@ class UpstreamConnection:
         while not self.is_idle:
             await self._changed.park()
 
+    async def finish(self) -> None:
+        """Wait until the client has all answers, and the broker has all requests without one.
+
+        A close would not wait for the latter: an answer that the broker sends anyway would reset
+        the connection, and requests that it has not read would be lost.
+        """
+        await self.idle()
+        if self._last_unanswered_id < 0 and self.state is UpstreamState.OPEN:
+            self._last_unanswered_id = 0  # the broker's close now means that it has read them
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_WR)
+            while self.state is UpstreamState.OPEN:
+                await self._changed.park()
+
     # For the gateway's own requests.
 
     async def ask(self, message: Struct, version: int, client_id: str | None) -> Any:

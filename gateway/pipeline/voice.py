@@ -14,6 +14,7 @@ LINES_MAX = 200
 """Lines kept during the start."""
 
 _WAIT_S_MAX = 5
+_STARTED = "\0"  # a line of ours between those of the start and the later ones
 
 
 class Voice:
@@ -21,19 +22,19 @@ class Voice:
 
     def __init__(self) -> None:
         ear, self.mouth = os.pipe()
-        self._is_passed_on = threading.Event()
+        self._is_hushed = False
         self._said = deque[str](maxlen=LINES_MAX)
         self._listening = threading.Thread(target=self._listen, args=(ear,), daemon=True)
         self._listening.start()
 
     def pass_on(self) -> None:
         """The JVM has started: drop its earlier lines, and pass later ones on to our stderr."""
+        os.write(self.mouth, f"\n{_STARTED}\n".encode())
         os.close(self.mouth)
-        self._is_passed_on.set()
 
     def hush(self) -> None:
         """The JVM is about to end: discard what it prints about that."""
-        self._is_passed_on.clear()
+        self._is_hushed = True
 
     def reason(self) -> str:
         """The JVM has failed to start: the line with the reason."""
@@ -48,9 +49,12 @@ class Voice:
         self._listening.join(_WAIT_S_MAX)
 
     def _listen(self, ear: int) -> None:
+        has_started = False
         with open(ear, errors="replace") as lines:
             for line in lines:
-                if self._is_passed_on.is_set():
-                    sys.stderr.write(escaped(line.rstrip().expandtabs()) + "\n")
-                else:
+                if line.rstrip() == _STARTED:
+                    has_started = True
+                elif not has_started:
                     self._said.append(line)
+                elif not self._is_hushed:
+                    sys.stderr.write(escaped(line.rstrip().expandtabs()) + "\n")

@@ -142,6 +142,27 @@ async def test_requests_of_a_client_that_has_gone_reach_the_broker() -> None:
         await until(lambda: len(produced) == 3)
 
 
+async def test_a_broker_that_answers_produce_without_acks_gets_all_of_them() -> None:
+    """librdkafka's mock cluster does. An answer to a closed connection would reset it, so the
+    gateway keeps its connection until the broker has read everything."""
+    release = trio.Event()
+    produced: list[int] = []
+
+    async def produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await release.wait()
+        produced.append(header.correlation_id)
+        await answer_bytes(wire, header, b"")
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.PRODUCE] = produce
+        async with connected(on.gateway.address) as client:
+            for _ in range(3):
+                await client.send(request_frame(ApiKey.PRODUCE, 3, 2, produce_body(3, 0, b"abc")))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        release.set()
+        await until(lambda: len(produced) == 3)
+
+
 async def test_a_half_closed_client_gets_its_answers() -> None:
     """Then the connection is closed."""
     async with ground() as on:
