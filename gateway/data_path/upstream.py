@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from gateway.batches import batches
-from gateway.cluster.broker_connection import Versions
+from gateway.cluster.broker_connection import SOFTWARE_NAME, Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
@@ -76,6 +76,12 @@ class Upstream:
         """Whether the connection carries the client's authentication, so that no other can replace
         it."""
         self._connection: UpstreamConnection | None = None
+
+    @property
+    def introduced(self) -> ClientSoftware | None:
+        """The client's software if it has introduced itself; otherwise the connection has our
+        name."""
+        return None if self.software.name == SOFTWARE_NAME else self.software
 
     @property
     def versions(self) -> Versions:

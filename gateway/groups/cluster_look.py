@@ -125,6 +125,7 @@ class ClusterLook:
                     tuple(member.client_id for member in group.members),
                     group.protocol_data,
                     group if group.protocol_type == identity.PROTOCOL_TYPE else None,
+                    group,
                 )
         return found
 

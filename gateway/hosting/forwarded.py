@@ -1,7 +1,47 @@
-"""What the gateway knows of a forwarded group, from what it relays and from descriptions."""
+"""What the gateway knows of forwarded groups: from what it relays, and from descriptions.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+A description has the members with their assignments and the metadata of the protocol in force, but
+no generation, no leader and no timeouts. Those come from relayed answers. What nobody has told is
+None, and is learned at the member's next join.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+
+GROUPS_MAX = 1_000
+"""Groups that are watched. Of more, the longest silent one is forgotten."""
+BYTES_MAX = 64 * 1024 * 1024
+"""What is remembered of all groups together: the longest silent ones are forgotten first."""
+MEMBERS_MAX = 2_000
+BYTES_PER_GROUP_MAX = 8 * 1024 * 1024
+"""A group with more members or more bytes is not watched until it has ended."""
+BYTES_PER_MEMBER = 1_000
+"""What a member takes besides its protocols and its assignment, roughly."""
+
+STABLE = "Stable"
+
+_STILL_A_MEMBER = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
+_NO_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """The client whose request was relayed."""
+
+    client_id: str
+    client_host: str
+    software_name: str | None = None
+    """As it introduced itself; None if it did not."""
+    software_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +52,8 @@ class WatchedMember:
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
+    software_name: str | None = None
+    software_version: str | None = None
     session_timeout_ms: int | None = None
     """None until a join was relayed."""
     rebalance_timeout_ms: int | None = None
@@ -25,6 +67,12 @@ class WatchedMember:
     """When the member was last answered here as a member of the group; None if it never was."""
     joined_here: bool = False
     """Whether its join in the group's generation was relayed."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes, roughly."""
+        metadata = sum(len(name) + len(data) for name, data in self.protocols)
+        return BYTES_PER_MEMBER + metadata + len(self.assignment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +88,224 @@ class WatchedGroup:
     """Known only from a relayed JoinGroup answer of the generation."""
     members: Mapping[str, WatchedMember]
     """By member id."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One group."""
+
+    generation: int | None = None
+    protocol: str = ""
+    leader_id: str | None = None
+    members: dict[str, WatchedMember] = field(default_factory=dict)
+    of_instance: dict[str, str] = field(default_factory=dict)
+    """The member ids of static members."""
+    size: int = 0
+    is_too_large: bool = False
+
+    def put(self, member: WatchedMember) -> None:
+        """Add or replace a member. Of the two with one instance id, the new one is in the group."""
+        self.drop(member.member_id)
+        if member.instance_id is not None:
+            self.drop_instance(member.instance_id)
+            self.of_instance[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self.size += member.size
+
+    def drop(self, member_id: str) -> None:
+        gone = self.members.pop(member_id, None)
+        if gone is not None:
+            self.size -= gone.size
+            if gone.instance_id is not None:
+                del self.of_instance[gone.instance_id]
+
+    def drop_instance(self, instance_id: str) -> None:
+        if instance_id in self.of_instance:
+            self.drop(self.of_instance[instance_id])
+
+    def keep_only(self, member_ids: Collection[str]) -> None:
+        for member_id in self.members.keys() - member_ids:
+            self.drop(member_id)
+
+    def member(self, member_id: str) -> WatchedMember:
+        return self.members.get(member_id) or WatchedMember(member_id=member_id)
+
+    def is_current(self, generation: int) -> bool:
+        """Whether an answer in this generation still tells something; a later generation begins
+        with it."""
+        if self.generation is None or generation > self.generation:
+            self.generation, self.protocol, self.leader_id = generation, "", None
+            for member in tuple(self.members.values()):
+                if member.assignment or member.joined_here:
+                    self.put(replace(member, assignment=b"", joined_here=False))
+        return generation == self.generation
+
+
+class WatchedGroups:
+    """Groups in the order of their last request. The cost of a heartbeat does not depend on their
+    number, nor on that of their members."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, _Watch] = {}
+        self._size = 0
+
+    def group(self, group_id: str) -> WatchedGroup | None:
+        """What is known of a group now; None if it is not watched."""
+        watch = self._watches.get(group_id)
+        if watch is None or watch.is_too_large:
+            return None
+        return WatchedGroup(
+            group_id=group_id,
+            generation=watch.generation,
+            protocol=watch.protocol,
+            leader_id=watch.leader_id,
+            members=dict(watch.members),
+        )
+
+    def forget(self, group_id: str) -> None:
+        """The group has ended, or is no longer forwarded."""
+        watch = self._watches.pop(group_id, None)
+        if watch is not None:
+            self._size -= watch.size
+
+    def relayed(
+        self, group_id: str, client: Client, request: Struct, answer: Struct, now_ms: int
+    ) -> None:
+        """The cluster has answered a client's request, and the gateway has passed both on."""
+        watch = self._begin(group_id)
+        if not watch.is_too_large:
+            match request, answer:
+                case JoinGroupRequest(), JoinGroupResponse():
+                    _joined(watch, client, request, answer, now_ms)
+                case SyncGroupRequest(), SyncGroupResponse():
+                    _synced(watch, client, request, answer, now_ms)
+                case HeartbeatRequest(), HeartbeatResponse():
+                    _beaten(watch, client, request, answer, now_ms)
+                case LeaveGroupRequest(), LeaveGroupResponse():
+                    _left(watch, request, answer)
+                case _, ConsumerGroupHeartbeatResponse(error_code=0):
+                    watch.keep_only(())  # the cluster has converted the group
+                case _:
+                    pass
+        self._end(group_id, watch)
+
+    def described(self, group: DescribedGroup) -> None:
+        """The cluster has described a classic group with members."""
+        watch = self._begin(group.group_id)
+        if not watch.is_too_large:
+            watch.protocol = group.protocol_data if group.group_state == STABLE else ""
+            watch.keep_only({each.member_id for each in group.members})
+            for each in group.members[: MEMBERS_MAX + 1]:
+                watch.put(_described(watch.member(each.member_id), each, watch.protocol))
+        self._end(group.group_id, watch)
+
+    def _begin(self, group_id: str) -> _Watch:
+        """The group's watch, taken out of the table."""
+        watch = self._watches.pop(group_id, None) or _Watch()
+        self._size -= watch.size
+        return watch
+
+    def _end(self, group_id: str, watch: _Watch) -> None:
+        """Put the watch back as the latest, unless there is nothing to remember."""
+        if len(watch.members) > MEMBERS_MAX or watch.size > BYTES_PER_GROUP_MAX:
+            watch.keep_only(())
+            watch.is_too_large = True
+        if watch.members or watch.is_too_large:
+            self._watches[group_id] = watch
+            self._size += watch.size
+        while len(self._watches) > GROUPS_MAX or self._size > BYTES_MAX:
+            self.forget(next(iter(self._watches)))
+
+
+def _seen(watch: _Watch, client: Client, member_id: str, now_ms: int) -> WatchedMember:
+    """The member, which has just been answered as one."""
+    return replace(
+        watch.member(member_id),
+        client_id=client.client_id,
+        client_host=client.client_host,
+        software_name=client.software_name,
+        software_version=client.software_version,
+        heartbeat_ms=now_ms,
+    )
+
+
+def _joined(
+    watch: _Watch, client: Client, asked: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int
+) -> None:
+    if answer.error_code in _NO_MEMBER:
+        watch.drop(asked.member_id)
+    if answer.error_code or not watch.is_current(answer.generation_id):
+        return
+    watch.protocol, watch.leader_id = answer.protocol_name or "", answer.leader
+    if answer.members:  # only the leader is told who is in the generation
+        watch.keep_only({each.member_id for each in answer.members})
+    for each in answer.members[: MEMBERS_MAX + 1]:
+        known = watch.member(each.member_id)
+        if not known.joined_here:
+            metadata = ((watch.protocol, each.metadata),)
+            watch.put(replace(known, instance_id=each.group_instance_id, protocols=metadata))
+    has_timeout = asked.rebalance_timeout_ms >= 0  # otherwise it is older than v1 (rule 1.2)
+    watch.put(
+        replace(
+            _seen(watch, client, answer.member_id, now_ms),
+            instance_id=asked.group_instance_id,
+            session_timeout_ms=asked.session_timeout_ms,
+            rebalance_timeout_ms=(
+                asked.rebalance_timeout_ms if has_timeout else asked.session_timeout_ms
+            ),
+            protocols=tuple((each.name, each.metadata) for each in asked.protocols),
+            joined_here=True,
+        )
+    )
+
+
+def _synced(
+    watch: _Watch, client: Client, asked: SyncGroupRequest, answer: SyncGroupResponse, now_ms: int
+) -> None:
+    if answer.error_code in _NO_MEMBER:
+        watch.drop(asked.member_id)
+    if answer.error_code or not watch.is_current(asked.generation_id):
+        return
+    if asked.member_id == watch.leader_id:  # the cluster ignores those of others
+        for each in asked.assignments[: MEMBERS_MAX + 1]:
+            watch.put(replace(watch.member(each.member_id), assignment=each.assignment))
+    member = _seen(watch, client, asked.member_id, now_ms)
+    watch.put(replace(member, assignment=answer.assignment))
+
+
+def _beaten(
+    watch: _Watch, client: Client, asked: HeartbeatRequest, answer: HeartbeatResponse, now_ms: int
+) -> None:
+    if answer.error_code in _NO_MEMBER:
+        watch.drop(asked.member_id)
+    if answer.error_code not in _STILL_A_MEMBER or not watch.is_current(asked.generation_id):
+        return
+    if answer.error_code:
+        watch.protocol = ""
+    watch.put(_seen(watch, client, asked.member_id, now_ms))
+
+
+def _left(watch: _Watch, asked: LeaveGroupRequest, answer: LeaveGroupResponse) -> None:
+    if answer.error_code:
+        return
+    watch.drop(asked.member_id)  # up to v2
+    for each in answer.members:
+        if not each.error_code:
+            watch.drop(each.member_id)
+            if each.group_instance_id is not None:
+                watch.drop_instance(each.group_instance_id)
+
+
+def _described(known: WatchedMember, told: DescribedGroupMember, protocol: str) -> WatchedMember:
+    """What was relayed in this generation is as new as the description, or newer."""
+    protocols = known.protocols
+    if protocol and not known.joined_here:
+        protocols = ((protocol, told.member_metadata),)
+    return replace(
+        known,
+        instance_id=told.group_instance_id or known.instance_id,
+        client_id=known.client_id or told.client_id,
+        client_host=known.client_host or told.client_host,
+        protocols=protocols,
+        assignment=known.assignment or (told.member_assignment if protocol else b""),
+    )

@@ -39,14 +39,23 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.effects import Effect, Log, Look, Tell, TellNow
+from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.inputs import Input
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room, TooManyGroups
-from gateway.hosting.standing import Found, Standing, StandingRules, Verdict
+from gateway.hosting.standing import (
+    Found,
+    NoAnswer,
+    Occupants,
+    Standing,
+    StandingRules,
+    Verdict,
+)
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
+from kafka_codecs.describe_groups import DescribedGroup
 
 JOIN_PATIENCE_MS = 10_000
 """How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
@@ -70,6 +79,7 @@ class HostingRules:
     anchored: Room
     """The places for anchors."""
     log_health: LogHealth = field(default_factory=LogHealth)
+    watched: WatchedGroups = field(default_factory=WatchedGroups)
     pauses: Pauses
 
 
@@ -167,6 +177,8 @@ class HostedGroup:
                 self.engine.note(happening)
             case inputs.SeenForeign(why):
                 self.standing.forward(why, now_ms)
+            case inputs.Relayed(client, request, answer):
+                self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
             case inputs.Resumed():
                 self._resume()
             case inputs.Leave():
@@ -685,11 +697,22 @@ class HostedGroup:
         is_held = self.engine.is_live or self.anchor.is_here
         verdict = self.standing.take(found, now_ms, is_held=is_held)
         self._effects += self.standing.take_outbox()
+        self._watch(found, verdict)
         if not (self.anchor.wants_look and self._is_look_of_anchor):
             return  # a look that began before the anchor was lost may have seen the old anchor
         if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
             self._lose(verdict.why)
         self.anchor.looked(verdict.mode, now_ms)
+
+    def _watch(self, found: Found, verdict: Verdict) -> None:
+        """Learn of a forwarded group what no request has told, as after a restart."""
+        match found:
+            case Occupants(described=DescribedGroup() as group) if verdict.mode is Mode.FORWARDED:
+                self.rules.watched.described(group)
+            case NoAnswer():
+                pass
+            case _:
+                self.rules.watched.forget(self.group_id)
 
     def _lose(self, why: str) -> None:
         """Another member has the group in the cluster, or had it."""

@@ -9,6 +9,7 @@ from coordinator.interface.events import Happening
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.calls import Call, Commits
+from gateway.hosting.forwarded import Client
 from gateway.hosting.standing import Found
 from kafka_codecs.declaration import Struct
 
@@ -51,6 +52,15 @@ class SeenForeign:
     """The cluster has admitted a member with another embedded protocol."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """The cluster has answered a client's request of a forwarded group."""
+
+    client: Client
+    request: Struct
+    answer: Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +200,7 @@ Input = (
     | TopicsMoved
     | Happened
     | SeenForeign
+    | Relayed
     | Resumed
     | Leave
     | Ending

@@ -41,6 +41,8 @@ class Occupants:
     """The protocol in force, if the group is classic and has one."""
     anchored: DescribedGroup | None = None
     """The cluster's description of the group if its members are anchors; it says whose."""
+    described: DescribedGroup | None = field(default=None, compare=False, repr=False)
+    """The cluster's description of a classic group."""
 
     def __str__(self) -> str:
         named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]

@@ -5,8 +5,6 @@ answer to that client is the only other place with the reason.
 """
 
 from coordinator.group.embedded_protocol import version_of
-from gateway.cluster.broker_connection import SOFTWARE_NAME
-from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import Tell
 from gateway.events.group_events import ConversionRefused
@@ -67,7 +65,7 @@ class ClientsSeen:
 
 
 def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -> ClientSeen:
-    software = _software(request)
+    software = request.upstream.introduced
     is_consumer = message.protocol_type == CONSUMER_PROTOCOL_TYPE
     versions = [version_of(each.metadata) for each in message.protocols] if is_consumer else []
     return ClientSeen(
@@ -88,7 +86,7 @@ def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -
 def _native(
     request: GroupRequest, message: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> ClientSeen:
-    software = _software(request)
+    software = request.upstream.introduced
     return ClientSeen(
         member_id=member_id,
         client_id=request.header.client_id or "",
@@ -102,9 +100,3 @@ def _native(
         embedded_version=None,
         assignors=() if message.server_assignor is None else (message.server_assignor,),
     )
-
-
-def _software(request: GroupRequest) -> ClientSoftware | None:
-    """The client's software, if it has introduced itself; otherwise the connection has our name."""
-    software = request.upstream.software
-    return None if software.name == SOFTWARE_NAME else software

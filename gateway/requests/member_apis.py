@@ -10,7 +10,8 @@ from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import Groups, checked
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded, Refused
-from gateway.hosting.inputs import SeenForeign
+from gateway.hosting.forwarded import Client
+from gateway.hosting.inputs import Relayed, SeenForeign
 from gateway.hosting.standing import STREAMS_PROTOCOL
 from gateway.requests import messages
 from gateway.requests.coordinators import Coordinators
@@ -62,6 +63,8 @@ class MemberApis:
                 return refused(message, version, situation, why)
             case Forwarded(why):
                 told = await ask_cluster(request, message, why)
+                driver = self._groups.driver(group_id)  # an idle one may have been replaced
+                driver.feed(Relayed(_client(request), message, told))
                 if call.is_foreign:
                     self._note_foreign(message, told)
                 elif may_be_anchored(told) and not await self._groups.is_forwarded(group_id):
@@ -78,6 +81,16 @@ class MemberApis:
                 self._groups.driver(message.group_id).feed(SeenForeign(why))
             case _:
                 pass
+
+
+def _client(request: GroupRequest) -> Client:
+    software = request.upstream.introduced
+    return Client(
+        client_id=request.header.client_id or "",
+        client_host=f"/{request.client_host}",
+        software_name=software.name if software else None,
+        software_version=software.version if software else None,
+    )
 
 
 def may_be_anchored(told: Struct) -> bool:

@@ -204,7 +204,7 @@ class _SpeaksNothing:
     """An upstream that supports nothing."""
 
     versions: Mapping[int, tuple[int, int]] = {}
-    software = ClientSoftware()
+    introduced: ClientSoftware | None = None
 
 
 def lone_request(message: Struct, version: int) -> GroupRequest:

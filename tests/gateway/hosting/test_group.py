@@ -10,14 +10,16 @@ from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Failed, Forwarded, Learn, Locate, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
+from gateway.hosting.forwarded import Client
 from gateway.hosting.group import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS
-from gateway.hosting.inputs import Damage, Ending, Leave, Resumed, SeenForeign
+from gateway.hosting.inputs import Damage, Ending, Leave, Relayed, Resumed, SeenForeign
 from gateway.hosting.log_health import TRY_AGAIN_MS
-from gateway.hosting.standing import NoAnswer, Nobody, Occupants
+from gateway.hosting.standing import FORWARDED_FOR_MS, NoAnswer, Nobody, Occupants
 from gateway.hosting.states import AnchorPhase, LogPhase, Stage
 from gateway.simulation.coordinator import FakeGroup
+from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
 from tests.support.broken_engine import break_engine
@@ -82,6 +84,32 @@ def test_a_rejoin_to_a_forwarded_group_needs_no_look(on: HostedScene) -> None:
     on.join()
     on.native("n")
     assert on.count(Look) == looks + 2
+
+
+def test_a_forwarded_group_is_watched_until_it_is_hosted(on: HostedScene) -> None:
+    """A look tells who is in it after a restart; a silent cluster takes nothing away."""
+    member = DescribedGroupMember(
+        member_id="m",
+        client_id="payments",
+        client_host="/10.0.0.2",
+        member_metadata=b"",
+        member_assignment=b"",
+    )
+    group = DescribedGroup(group_id=on.group.group_id, group_state="Stable", members=(member,))
+    on.found = Occupants("consumer", ("payments",), "range", described=group)
+    on.beat("m", 3)
+    beat = HeartbeatRequest(group_id=on.group.group_id, generation_id=3, member_id="m")
+    client = Client(client_id="payments", client_host="/10.0.0.1")
+    on.feed(Relayed(client, beat, HeartbeatResponse()))
+    on.wait(FORWARDED_FOR_MS)
+    on.found = NoAnswer("nobody listens")
+    on.beat("m", 3)
+    watched = on.rules.watched.group(on.group.group_id)
+    assert watched is not None
+    assert (watched.generation, set(watched.members)) == (3, {"m"})
+    on.found = None
+    on.native_member()
+    assert on.rules.watched.group(on.group.group_id) is None
 
 
 def test_the_log_is_asked_before_the_cluster(live: HostedScene) -> None:

@@ -45,7 +45,7 @@ NATIVE = ConsumerGroupHeartbeatRequest(group_id="orders", member_id="n", member_
 
 
 class _Introduced:
-    software = ClientSoftware(name="lib", version="1.2")
+    introduced = ClientSoftware(name="lib", version="1.2")
 
 
 class Seen(ClientsSeen):
