@@ -120,13 +120,7 @@ class ClusterLook:
                 why = f"DescribeGroups failed with error {group.error_code}"
                 found[group.group_id] = NoAnswer(why)
             elif group.members:
-                found[group.group_id] = Occupants(
-                    group.protocol_type,
-                    tuple(member.client_id for member in group.members),
-                    group.protocol_data,
-                    group if group.protocol_type == identity.PROTOCOL_TYPE else None,
-                    group,
-                )
+                found[group.group_id] = Occupants.of(group)
         return found
 
     async def _native_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:

@@ -5,14 +5,15 @@ One request to the coordinator is outstanding at a time. The group says at any t
 the anchor, doubts it, or wants it dropped; `advance` then decides what to send.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import Level
 from gateway.hosting.effects import AskCoordinator, Effect, Log
-from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds, Gateway
+from gateway.hosting.identity import AnchorIds, Gateway, Guise
 from gateway.hosting.room import Room
+from gateway.hosting.standing import Verdict
 from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
@@ -31,6 +32,8 @@ grant of partitions."""
 ANXIOUS_INTERVAL_MS = 2_000
 """The heartbeat interval while the coordinator does not answer."""
 FIRST_BACKOFF_MS, LAST_BACKOFF_MS = 100, 2_000
+JOIN_REPEATS_MAX = 10
+"""How often a JoinGroup that was answered with REBALANCE_IN_PROGRESS is repeated at once."""
 NO_MEMBER = ""
 """The member id of a commit to a group without members."""
 
@@ -52,9 +55,13 @@ SOMEBODY_ELSE = frozenset(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
-"""Answers to a JoinGroup: the group has consumers, is of another kind, or is full."""
+"""Answers to a JoinGroup: the group has consumers, is of another kind, or is full. The last two:
+Kafka 4 refuses a waiting join as often as a native consumer tries to join as well, and cannot read
+the anchor's subscription where native consumers are in the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +117,16 @@ class Anchor:
         self._linger_ms = linger_ms
         self._spread = spread
         self._effects = effects
+        self._guise = gateway.guise
+        self._older: str | None = None
+        """The member id of an anchor of the older type, this one or one to be replaced."""
         self._ids: AnchorIds | None = None
         self._held_generation: int | None = None
         """The latest generation in which it held the group."""
         self._joins = 0
         """How many times it has tried to join since."""
+        self._repeats = 0
+        """How many times the present JoinGroup was repeated."""
         self._confirm_after = -1
         self._is_anxious = False
         self._asked: Struct | None = None
@@ -202,6 +214,8 @@ class Anchor:
                     self._taken(now_ms)
             case HeartbeatRequest(), HeartbeatResponse():
                 self._beaten(answer, now_ms)
+            case LeaveGroupRequest(), LeaveGroupResponse() if self.phase is AnchorPhase.JOINING:
+                self._made_room(answer, now_ms)
             case LeaveGroupRequest(), LeaveGroupResponse():
                 self._left(answer, now_ms)
             case _:
@@ -211,21 +225,22 @@ class Anchor:
         """The coordinator did not answer the outstanding request, or is unknown."""
         asked, self._asked = self._asked, None
         self._looks_up = True
-        if isinstance(asked, LeaveGroupRequest):
+        if self.phase is AnchorPhase.LEAVING:
             self._leave_failed(why, now_ms)
         elif isinstance(asked, HeartbeatRequest):
             self._beat_failed(why, now_ms)
         else:
             self._lose(Lost(why, is_unanswered=True), now_ms)
 
-    def looked(self, mode: Mode, now_ms: int) -> None:
+    def looked(self, verdict: Verdict, now_ms: int) -> None:
         """The look that the anchor asked for has found who answers for the group."""
         if not self.wants_look:
             return
         self.wants_look = False
-        match mode:
+        match verdict.mode:
             case Mode.HOSTED:
                 self._must_look = False
+                self._older = verdict.older_anchor
             case Mode.UNKNOWN:
                 self._back_off(now_ms)
             case _:
@@ -250,7 +265,7 @@ class Anchor:
             self._needed_until_ms = now_ms + self._linger_ms
         is_needed = now_ms < self._needed_until_ms
         if self.phase is AnchorPhase.STABLE:
-            if self._is_dropped or not is_needed:
+            if self._is_dropped or not is_needed or self._is_outdated(is_live=is_live):
                 self._leave(now_ms)
             elif now_ms >= self._beat_at_ms or self._must_confirm:
                 self._beat(now_ms)
@@ -261,14 +276,14 @@ class Anchor:
                 self.wants_look = True
             else:
                 self._move(AnchorPhase.JOINING, now_ms)
-                self._join(NO_MEMBER, now_ms)
+                self._begin(now_ms, is_live=is_live)
 
     def next_ms(self, *, is_live: bool) -> int | None:
         """When `advance` has something to do; None while it waits for an answer."""
         if not self.is_here or self._asked is not None or self.wants_look:
             return None
         if self.phase is AnchorPhase.STABLE:
-            if self._is_dropped or self._must_confirm:
+            if self._is_dropped or self._must_confirm or self._is_outdated(is_live=is_live):
                 return 0
             return self._beat_at_ms if is_live else min(self._beat_at_ms, self._needed_until_ms)
         return self._retry_at_ms
@@ -285,6 +300,29 @@ class Anchor:
 
     # -- taking it -------------------------------------------------------------------------------
 
+    def _is_outdated(self, *, is_live: bool) -> bool:
+        """Whether it is of the older type, and may be replaced: the group is Empty meanwhile."""
+        return self._older is not None and not is_live
+
+    def _begin(self, now_ms: int, *, is_live: bool) -> None:
+        """Join, or have an anchor of the older type leave first. In a group with members, take its
+        place and stay of that type."""
+        self._repeats = 0
+        if self._is_outdated(is_live=is_live):
+            assert self._older is not None
+            self._ask_to_leave(self._older, self._gateway.older_guise, now_ms)
+            return
+        self._guise = self._gateway.guise if self._older is None else self._gateway.older_guise
+        self._join(NO_MEMBER, now_ms)
+
+    def _made_room(self, answer: LeaveGroupResponse, now_ms: int) -> None:
+        """The anchor of the older type has left, unless the coordinator did not do it."""
+        if failures := _failures(answer):
+            self._lost_over("LeaveGroup", min(failures), now_ms)
+            return
+        self._older, self._guise = None, self._gateway.guise
+        self._join(NO_MEMBER, now_ms)
+
     def _join(self, member_id: str, now_ms: int) -> None:
         """Join under a new member id, as leader of a new generation.
 
@@ -293,15 +331,15 @@ class Anchor:
         that the coordinator persists.
         """
         self._joins += 1
-        protocol = JoinGroupProtocol(name=self._gateway.log_id, metadata=self._gateway.metadata)
+        guise = self._guise
         message = JoinGroupRequest(
             group_id=self._group_id,
             session_timeout_ms=self._session_timeouts_ms[0],
             rebalance_timeout_ms=self._session_timeouts_ms[0],
             member_id=member_id,
-            group_instance_id=INSTANCE_ID,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=(protocol,),
+            group_instance_id=guise.instance_id,
+            protocol_type=guise.protocol_type,
+            protocols=(JoinGroupProtocol(name=guise.protocol, metadata=guise.metadata),),
             reason="groupferry hosts this group",
         )
         self._ask(message, now_ms)
@@ -310,6 +348,12 @@ class Anchor:
         timeouts_ms = self._session_timeouts_ms
         if answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT and len(timeouts_ms) > 1:
             del timeouts_ms[0]
+            self._join(asked.member_id, now_ms)
+            return
+        is_hindered = answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        if is_hindered and self._repeats < JOIN_REPEATS_MAX:
+            self._repeats += 1
+            self._joins -= 1  # it began no generation
             self._join(asked.member_id, now_ms)
             return
         if answer.error_code in SOMEBODY_ELSE:
@@ -325,16 +369,20 @@ class Anchor:
             self._lose(Lost(f"{answer.leader} leads the group", by_somebody_else=True), now_ms)
             return
         self.was_taken |= self._has_missed_a_generation(answer.generation_id)
-        self._ids = AnchorIds(member_id=answer.member_id, generation=answer.generation_id)
+        self._ids = AnchorIds(
+            member_id=answer.member_id,
+            generation=answer.generation_id,
+            instance_id=self._guise.instance_id,
+        )
         self._move(AnchorPhase.SYNCING, now_ms)
         self._ask(
             SyncGroupRequest(
                 group_id=self._group_id,
                 generation_id=answer.generation_id,
                 member_id=answer.member_id,
-                group_instance_id=INSTANCE_ID,
-                protocol_type=PROTOCOL_TYPE,
-                protocol_name=self._gateway.log_id,
+                group_instance_id=self._guise.instance_id,
+                protocol_type=self._guise.protocol_type,
+                protocol_name=self._guise.protocol,
                 assignments=(SyncGroupAssignment(member_id=answer.member_id, assignment=b""),),
             ),
             now_ms,
@@ -353,6 +401,8 @@ class Anchor:
     def _taken(self, now_ms: int) -> None:
         assert self._ids is not None
         self._held_generation, self._joins = self._ids.generation, 0
+        if self._older is not None:
+            self._older = self._ids.member_id
         self._confirm(HEARTBEAT_INTERVAL_MS, now_ms)
         self.need(now_ms)
         self._reported = None
@@ -384,7 +434,7 @@ class Anchor:
                 group_id=self._group_id,
                 generation_id=self._ids.generation,
                 member_id=self._ids.member_id,
-                group_instance_id=INSTANCE_ID,
+                group_instance_id=self._guise.instance_id,
             ),
             now_ms,
         )
@@ -418,18 +468,23 @@ class Anchor:
     def _leave(self, now_ms: int) -> None:
         assert self._ids is not None
         self._move(AnchorPhase.LEAVING, now_ms)
-        member = MemberIdentity(member_id=self._ids.member_id, group_instance_id=INSTANCE_ID)
+        self._ask_to_leave(self._ids.member_id, self._guise, now_ms)
+
+    def _ask_to_leave(self, member_id: str, guise: Guise, now_ms: int) -> None:
+        member = MemberIdentity(member_id=member_id, group_instance_id=guise.instance_id)
         self._ask(LeaveGroupRequest(group_id=self._group_id, members=(member,)), now_ms)
 
     def _left(self, answer: LeaveGroupResponse, now_ms: int) -> None:
-        codes = {answer.error_code, *(each.error_code for each in answer.members)} - {0}
-        failures = codes - ABOUT_THE_ANCHOR  # these say that the cluster had removed it already
-        if failures:
+        if failures := _failures(answer):
             self._leave_failed(_refused("LeaveGroup", min(failures)), now_ms)
             return
         self._end(list(self._strays))
         self._log("anchor_left")
-        self._cease()
+        if self._older is None or self._is_dropped or now_ms >= self._needed_until_ms:
+            self._cease()
+            return
+        self._older, self._retry_at_ms = None, now_ms  # it returns with the type of consumers
+        self._move(AnchorPhase.LOST, now_ms)
 
     def _leave_failed(self, why: str, now_ms: int) -> None:
         self._log("anchor_left_behind", level="warning", reason=why)
@@ -445,7 +500,7 @@ class Anchor:
         self._room.give_back(self._group_id)
         self.is_here = self._is_dropped = self._must_look = False
         self._held_generation, self._joins = None, 0
-        self._reported = None
+        self._older = self._reported = None
 
     def _lost_over(self, api: str, error_code: int, now_ms: int) -> bool:
         """Whether this answer shows that the anchor does not hold the group."""
@@ -483,6 +538,12 @@ class Anchor:
 
     def _log(self, event: str, *, level: Level = "info", **fields: object) -> None:
         self._effects.append(Log(level, event, {"group_id": self._group_id, **fields}))
+
+
+def _failures(answer: LeaveGroupResponse) -> Set[int]:
+    """Why the member may still be in the group."""
+    codes = {answer.error_code, *(each.error_code for each in answer.members)} - {0}
+    return codes - ABOUT_THE_ANCHOR  # these say that the cluster had removed it already
 
 
 def _displaced(api: str, code: ErrorCode) -> Lost:

@@ -702,7 +702,7 @@ class HostedGroup:
             return  # a look that began before the anchor was lost may have seen the old anchor
         if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
             self._lose(verdict.why)
-        self.anchor.looked(verdict.mode, now_ms)
+        self.anchor.looked(verdict, now_ms)
 
     def _watch(self, found: Found, verdict: Verdict) -> None:
         """Learn of a forwarded group what no request has told, as after a restart."""

@@ -1,16 +1,30 @@
-"""The identity of an anchor: how the cluster, this gateway and other gateways recognise it."""
+"""The identity of an anchor: how the cluster, this gateway and other gateways recognise it.
+
+The anchor's protocol type is that of consumers, so tools beside the gateway show a consumer group.
+Its protocol is private, so consumers have none in common with it, and it names the state log.
+"""
 
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 
-PROTOCOL_TYPE = "groupferry"
-"""Consumers cannot join a group of this type, and anchors cannot join a group of consumers."""
+PROTOCOL_PREFIX = "groupferry-"
+"""What the name of every anchor's protocol begins with. The id of the state log follows."""
 
-INSTANCE_ID = "groupferry"
+INSTANCE_ID = "groupferry-anchor"
 """Fixed, so that a gateway with the same state log replaces its predecessor."""
+
+CLIENT_ID = "groupferry"
+"""The client id of all connections of the gateway itself."""
+
+OLDER_PROTOCOL_TYPE = "groupferry"
+OLDER_INSTANCE_ID = "groupferry"
+"""Those of anchors that were joined before the type became that of consumers."""
 
 FIRST_COMMIT_VERSION = 7
 FIRST_TXN_COMMIT_VERSION = 3
@@ -25,37 +39,102 @@ _NEEDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guise:
+    """What an anchor joins as."""
+
+    protocol_type: str
+    protocol: str
+    metadata: bytes
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """The gateway that owns the anchor."""
 
     log_id: str
-    """The protocol name, so that gateways with different state logs have none in common."""
+    """In the name of the protocol, so that gateways with different state logs have none in
+    common."""
     run_id: int
     """Distinguishes processes with the same state log, and grows from one to the next."""
 
     @property
-    def metadata(self) -> bytes:
-        """The protocol metadata, which names the process."""
-        return b"run %d" % self.run_id
+    def guise(self) -> Guise:
+        """What its anchors join as."""
+        return Guise(
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol=PROTOCOL_PREFIX + self.log_id,
+            metadata=unreadable_subscription(self.run_id),
+            instance_id=INSTANCE_ID,
+        )
+
+    @property
+    def older_guise(self) -> Guise:
+        """What its anchors join as to replace one of the older type: the cluster lets no member
+        change the type of a group that has members."""
+        return Guise(
+            protocol_type=OLDER_PROTOCOL_TYPE,
+            protocol=self.log_id,
+            metadata=b"run %d" % self.run_id,
+            instance_id=OLDER_INSTANCE_ID,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorIds:
-    """The ids that the cluster gave the anchor. Commits carry them."""
+    """The ids of the anchor in the cluster. Commits carry them."""
 
     member_id: str
     generation: int
+    instance_id: str = INSTANCE_ID
 
 
 NO_IDS = AnchorIds(member_id="", generation=-1)
 """Stands for the ids where no anchor is needed."""
 
+_SUBSCRIPTION_HEAD = struct.Struct(">hih")  # version 0, one topic, and the length of its name
+_RUN = re.compile(rb"(?:\x00{5}\x01..)?run ([0-9]{1,19})", re.DOTALL)
+
+
+def unreadable_subscription(run_id: int) -> bytes:
+    """The protocol metadata of an anchor: names its process, and is no subscription.
+
+    Brokers read it as a subscription of version 0: one topic, and then the user data, whose length
+    is missing. Only bytes that end inside a number are harmless. With a readable subscription, the
+    cluster would expire offsets, let an admin delete them, and convert the group for a native
+    consumer. Other unreadable bytes, such as a length that exceeds what follows, throw inside the
+    coordinator, and the JoinGroup is never answered.
+    """
+    run = b"run %d" % run_id
+    return _SUBSCRIPTION_HEAD.pack(0, 1, len(run)) + run
+
 
 def run_of(metadata: bytes) -> int | None:
     """The run id of the anchor with this protocol metadata. None while an anchor joins, or if an
-    earlier version of groupferry joined it."""
-    found = re.fullmatch(rb"run ([0-9]{1,19})", metadata)
+    early version of groupferry joined it."""
+    found = _RUN.fullmatch(metadata)
     return int(found[1]) if found else None
+
+
+def log_of(group: DescribedGroup) -> str | None:
+    """The id of the state log whose anchor is in the group; empty while the anchor joins, because
+    the cluster describes no protocol then. None if the group has other members, or none."""
+    if not group.members:
+        return None
+    if group.protocol_type == OLDER_PROTOCOL_TYPE:
+        return group.protocol_data
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    if group.protocol_data.startswith(PROTOCOL_PREFIX):
+        return group.protocol_data.removeprefix(PROTOCOL_PREFIX)
+    is_joining = not group.protocol_data and all(map(_is_anchor, group.members))
+    return "" if is_joining else None
+
+
+def _is_anchor(member: DescribedGroupMember) -> bool:
+    """The coordinator makes the id of a static member from the instance id, which old versions do
+    not describe; that of any other member from the client id."""
+    return member.client_id == CLIENT_ID and member.member_id.startswith(f"{INSTANCE_ID}-")
 
 
 def may_hold(versions: Mapping[int, tuple[int, int]]) -> bool:

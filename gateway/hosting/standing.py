@@ -8,6 +8,7 @@ only after its anchor was refused or replaced.
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Self
 
 from coordinator.interface.events import JoinGroupReceived
 from gateway.events.event import Level
@@ -15,7 +16,7 @@ from gateway.events.group_events import GroupForwarded, GroupHosted
 from gateway.hosting.answers import JOINS, Situation
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Log, TellNow
-from gateway.hosting.identity import PROTOCOL_TYPE, Gateway, run_of
+from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, Gateway, log_of, run_of
 from gateway.hosting.states import Adoption, Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribedGroup
@@ -43,6 +44,17 @@ class Occupants:
     """The cluster's description of the group if its members are anchors; it says whose."""
     described: DescribedGroup | None = field(default=None, compare=False, repr=False)
     """The cluster's description of a classic group."""
+
+    @classmethod
+    def of(cls, group: DescribedGroup) -> Self:
+        """The members of a classic group, as the cluster describes it."""
+        return cls(
+            group.protocol_type,
+            tuple(member.client_id for member in group.members),
+            group.protocol_data,
+            None if log_of(group) is None else group,
+            group,
+        )
 
     def __str__(self) -> str:
         named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]
@@ -95,6 +107,8 @@ class Verdict:
     has_anchor: bool = False
     """Whether an anchor with our state log holds the group: of this process or of an earlier
     one."""
+    older_anchor: str | None = None
+    """The member id of that anchor if it is of the older type."""
 
     @property
     def situation(self) -> Situation | None:
@@ -207,8 +221,7 @@ class Standing:
         """Whether the group's only member in the cluster is an anchor with our state log, of this
         process or an earlier one."""
         return (
-            group.protocol_type == PROTOCOL_TYPE
-            and group.protocol_data == self.rules.gateway.log_id
+            log_of(group) == self.rules.gateway.log_id
             and len(group.members) == 1
             and not self._is_successors(group)
         )
@@ -258,7 +271,7 @@ class Standing:
         log has gone, its members may still believe that they own partitions, until their sessions
         are over."""
         if now_ms >= self._others_gone_ms:
-            return self._free(now_ms)
+            return self._free(Verdict(Mode.HOSTED, "it has no members in the cluster"), now_ms)
         why = (
             "its members are in another state log, or in one that was lost: the gateway grants"
             " nothing until their longest possible session has ended,"
@@ -274,28 +287,32 @@ class Standing:
 
         While an anchor rejoins, the group does not show its state log. Our own join then finds out.
         """
-        gateway = self.rules.gateway
-        has_our_log = group.protocol_data in ("", gateway.log_id)
+        gateway, log_id = self.rules.gateway, log_of(group)
+        has_our_log = log_id in ("", gateway.log_id)
         if len(group.members) > 1:
             why = f"more than one gateway is in the group: {_whereabouts(group)}"
         elif has_our_log and not self._is_successors(group):
-            return self._free(now_ms, has_anchor=True)
+            is_older = log_id and group.protocol_type == OLDER_PROTOCOL_TYPE
+            older_anchor = group.members[0].member_id if is_older else None
+            found = Verdict(
+                Mode.HOSTED, "its anchor holds it", has_anchor=True, older_anchor=older_anchor
+            )
+            return self._free(found, now_ms)
         elif has_our_log:
             why = f"a gateway with our state log has taken the group, {_whereabouts(group)}"
         else:
             why = (
                 f"another gateway has the group, {_whereabouts(group)}, with the state log"
-                f" {group.protocol_data}; ours is {gateway.log_id}"
+                f" {log_id}; ours is {gateway.log_id}"
             )
         self._others_gone_ms = now_ms + self.rules.longest_session_ms
         self._told = None
         self._report("group_hosted_elsewhere", why, level="error")
         return self._move(Verdict(Mode.ELSEWHERE, why), now_ms)
 
-    def _free(self, now_ms: int, *, has_anchor: bool = False) -> Verdict:
+    def _free(self, verdict: Verdict, now_ms: int) -> Verdict:
         self._reported = ""
-        why = "its anchor holds it" if has_anchor else "it has no members in the cluster"
-        return self._move(Verdict(Mode.HOSTED, why, has_anchor), now_ms)
+        return self._move(verdict, now_ms)
 
     def _move(self, verdict: Verdict, now_ms: int) -> Verdict:
         self.verdict, self.seen_ms = verdict, now_ms

@@ -19,7 +19,7 @@ from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.identity import PROTOCOL_TYPE as ANCHOR_PROTOCOL_TYPE
+from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, log_of
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.requests.answer_room import TOO_LONG, AnswerRoom
@@ -241,10 +241,11 @@ class AdminApis:
         error = int(ErrorCode.NONE)
         if (version := highest_version(request.upstream, ApiKey.LIST_GROUPS)) >= 0:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
-            listed = await self._listed_without_anchors(request, answer.groups)
+            listed = {group.group_id: group for group in answer.groups}
             error = answer.error_code
         try:
             ours = await self._groups.group_ids()
+            listed |= await self._without_anchors(request, listed, ours)
             unlisted = [each for each in ours if each not in listed]
             only_here = await self._only_here(unlisted, request.node_id)
             only_here -= await refused_names(request, Resource.GROUP, only_here)
@@ -341,7 +342,8 @@ class AdminApis:
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
         """Hide our anchor: the group is shown as an empty consumer group. Another gateway's anchor
         is shown as the cluster reports it."""
-        if group.protocol_type != ANCHOR_PROTOCOL_TYPE or not self._is_empty(group):
+        is_anchored = group.protocol_type == OLDER_PROTOCOL_TYPE or log_of(group) is not None
+        if not (is_anchored and self._is_empty(group)):
             return group
         return DescribedGroup(
             group_id=group.group_id,
@@ -355,34 +357,37 @@ class AdminApis:
             not group.members or self._groups.is_held(group.group_id) or self._groups.is_ours(group)
         )
 
-    async def _listed_without_anchors(
-        self, request: GroupRequest, groups: Iterable[ListedGroup]
+    async def _without_anchors(
+        self, request: GroupRequest, listed: Mapping[str, ListedGroup], ours: Iterable[str]
     ) -> dict[str, ListedGroup]:
-        """Hide our anchors in a list. ListGroups does not say whose anchor holds a group, so the
-        cluster describes the groups that are not anchored here."""
-        listed = {group.group_id: group for group in groups}
-        held = [each for each in listed.values() if each.protocol_type == ANCHOR_PROTOCOL_TYPE]
-        empty = {
-            each.group_id
-            for each in held
-            if each.group_state == "Empty" or self._groups.is_held(each.group_id)
-        }
-        unsure = tuple(each.group_id for each in held if each.group_id not in empty)
-        if unsure:
-            version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+        """The groups of a list that are empty apart from our anchors, shown as such. ListGroups
+        does not say whether an anchor holds a group, so the cluster describes those groups in our
+        log that have members in the cluster and none here: an earlier process may have left an
+        anchor behind."""
+        empty, unsure = [], []
+        for group_id in {*ours, *_of_older_type(listed.values())} & listed.keys():
+            if self._groups.is_live(group_id):
+                continue
+            if listed[group_id].group_state == "Empty" or self._groups.is_held(group_id):
+                empty.append(group_id)
+            elif listed[group_id].protocol_type in (CONSUMER_PROTOCOL_TYPE, OLDER_PROTOCOL_TYPE):
+                unsure.append(group_id)
+        version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+        for some in batches(unsure):
             answer: DescribeGroupsResponse = await request.upstream.ask(
-                DescribeGroupsRequest(groups=unsure), version
+                DescribeGroupsRequest(groups=tuple(some)), version
             )
-            empty |= {
+            empty += [
                 group.group_id
                 for group in answer.groups
                 if not group.error_code and self._is_empty(group)
-            }
-        for group_id in empty:
-            listed[group_id] = replace(
+            ]
+        return {
+            group_id: replace(
                 listed[group_id], protocol_type=CONSUMER_PROTOCOL_TYPE, group_state="Empty"
             )
-        return listed
+            for group_id in empty
+        }
 
     async def _show(
         self, group_ids: Iterable[str], show: Callable[[GroupView, Topics], _G], room: AnswerRoom
@@ -428,6 +433,10 @@ def _not_deleted(group_id: str, code: ErrorCode, why: str | None) -> DeletableGr
 
 def _is_dead(group: DescribedGroup) -> bool:
     return group.group_state == "Dead"
+
+
+def _of_older_type(listed: Iterable[ListedGroup]) -> Iterable[str]:
+    return (each.group_id for each in listed if each.protocol_type == OLDER_PROTOCOL_TYPE)
 
 
 def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:

@@ -31,7 +31,6 @@ from gateway.hosting.calls import (
 from gateway.hosting.identity import (
     FIRST_COMMIT_VERSION,
     FIRST_TXN_COMMIT_VERSION,
-    INSTANCE_ID,
     NO_IDS,
     AnchorIds,
 )
@@ -232,7 +231,7 @@ async def _ask(
     if ids is None or not knows_members:
         ids = NO_IDS
     else:
-        instance_id = INSTANCE_ID
+        instance_id = ids.instance_id
         since_version = _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)]
     messages = [_with_member(commit, ids, instance_id) for commit in commits]
     return await request.upstream.ask_in_order(messages, version_for(request, since_version))

@@ -8,8 +8,10 @@ tests in front of real brokers are the authority; this fake is for time and fail
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE, AnchorIds
+from gateway.hosting.identity import CLIENT_ID, AnchorIds, Gateway, Guise
 from gateway.hosting.standing import Nobody, Occupants
+from gateway.simulation.subscription_reading import Reading, read
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
@@ -98,17 +100,28 @@ class FakeCoordinator:
         group = self.group(group_id)
         if ids is None:
             return _checked_commit(group, "", None, -1)
-        return _checked_commit(group, ids.member_id, INSTANCE_ID, ids.generation)
+        return _checked_commit(group, ids.member_id, ids.instance_id, ids.generation)
 
     def look(self, group_id: str) -> Nobody | Occupants:
         """Who is in the group, as a look at the cluster finds it."""
         group = self.group(group_id)
         if not group.member_id:
             return Nobody()
-        if group.protocol_type != PROTOCOL_TYPE:
-            return Occupants(group.protocol_type, (group.member_id,), group.protocol)
-        return anchored(
-            group.protocol, group.metadata, group_id=group_id, is_stable=group.is_synced
+        return Occupants.of(self.describe(group_id))
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """The group as DescribeGroups shows it. It must have a member."""
+        group = self.group(group_id)
+        return described(
+            Guise(
+                protocol_type=group.protocol_type,
+                protocol=group.protocol,
+                metadata=group.metadata,
+                instance_id=group.instance_id or "",
+            ),
+            group.member_id,
+            group_id=group_id,
+            is_stable=group.is_synced,
         )
 
     def _join(self, group: FakeGroup, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -118,6 +131,9 @@ class FakeCoordinator:
         if request.session_timeout_ms > self.longest_session_ms:
             return JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT)
         (protocol,) = request.protocols
+        if request.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            reading = read(protocol.metadata)
+            assert reading is Reading.UNREADABLE, f"the coordinator reads a {reading.name}"
         if group.member_id and (group.protocol_type, group.protocol) != (
             request.protocol_type,
             protocol.name,
@@ -183,32 +199,37 @@ def _checked_commit(
     return code or (0 if group.is_synced else ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def anchored(
-    log_id: str,
-    metadata: bytes,
-    *,
-    group_id: str,
-    others: tuple[bytes, ...] = (),
-    is_stable: bool = True,
-) -> Occupants:
-    """What a look finds in a group with an anchor, or with several."""
-    members = tuple(
-        DescribedGroupMember(
-            member_id=f"groupferry-{each.decode()}",
-            group_instance_id="groupferry",
-            client_id="groupferry",
-            client_host="/10.0.0.7",
-            member_metadata=each if is_stable else b"",
-            member_assignment=b"",
-        )
-        for each in (metadata, *others)
-    )
-    group = DescribedGroup(
+def described(
+    guise: Guise, *member_ids: str, group_id: str, is_stable: bool = True
+) -> DescribedGroup:
+    """A group with members that joined as `guise`, as DescribeGroups shows it: protocol and
+    metadata only while it is Stable. Members without an instance id are consumers, whose client ids
+    are their member ids."""
+    return DescribedGroup(
         group_id=group_id,
         group_state="Stable" if is_stable else "PreparingRebalance",
-        protocol_type=PROTOCOL_TYPE,
-        protocol_data=log_id if is_stable else "",
-        members=members,
+        protocol_type=guise.protocol_type,
+        protocol_data=guise.protocol if is_stable else "",
+        members=tuple(
+            DescribedGroupMember(
+                member_id=each,
+                group_instance_id=guise.instance_id or None,
+                client_id=CLIENT_ID if guise.instance_id else each,
+                client_host="/10.0.0.7",
+                member_metadata=guise.metadata if is_stable else b"",
+                member_assignment=b"",
+            )
+            for each in member_ids
+        ),
     )
-    client_ids = tuple(member.client_id for member in members)
-    return Occupants(PROTOCOL_TYPE, client_ids, group.protocol_data, group)
+
+
+def anchored(
+    log_id: str, *run_ids: int, group_id: str, is_stable: bool = True, is_older: bool = False
+) -> Occupants:
+    """What a look finds in a group with the anchor of this run, or with those of several.
+    `is_older`: they are of the older type."""
+    gateway = Gateway(log_id=log_id, run_id=run_ids[0])
+    guise = gateway.older_guise if is_older else gateway.guise
+    member_ids = [f"{guise.instance_id}-{run_id}" for run_id in run_ids]
+    return Occupants.of(described(guise, *member_ids, group_id=group_id, is_stable=is_stable))

@@ -4,8 +4,9 @@ from gateway.hosting.anchor import (
     Anchor,
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
-from gateway.hosting.identity import AnchorIds
+from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, AnchorIds
 from gateway.hosting.room import Room
+from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
@@ -56,10 +57,14 @@ class AnchorStage:
                 return
             if self.anchor.wants_look:
                 self.looks += 1
-                self.anchor.looked(self.mode, self.now_ms)
+                self.anchor.looked(self._verdict(), self.now_ms)
             elif not self._answer():
                 return
         raise AssertionError("the anchor asks without end")
+
+    def _verdict(self) -> Verdict:
+        is_older = self.group.protocol_type == OLDER_PROTOCOL_TYPE
+        return Verdict(self.mode, older_anchor=self.group.member_id if is_older else None)
 
     def _answer(self) -> bool:
         for effect in self._taken():

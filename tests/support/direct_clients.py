@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from gateway.hosting.identity import INSTANCE_ID, PROTOCOL_TYPE
+from gateway.hosting.identity import INSTANCE_ID, log_of
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -66,7 +66,8 @@ def consume_for(
 async def anchor_in(direct: GroupClient) -> DescribedGroup:
     """The group as the cluster describes it. An anchor must hold it."""
     group = await direct.described()
-    assert (group.group_state, group.protocol_type) == ("Stable", PROTOCOL_TYPE), group
+    assert group.group_state == "Stable"
+    assert log_of(group) is not None, group
     assert len(group.members) == 1
     return group
 
@@ -75,7 +76,7 @@ async def until_anchored(direct: GroupClient, *, but_not_by: str = "") -> Descri
     """Wait until the cluster has an anchor other than this member."""
 
     def is_held(group: DescribedGroup) -> bool:
-        is_stable = group.group_state == "Stable" and group.protocol_type == PROTOCOL_TYPE
+        is_stable = group.group_state == "Stable" and log_of(group) is not None
         return is_stable and group.members[0].member_id != but_not_by
 
     return await until_answered(direct.described, is_held)
@@ -106,7 +107,7 @@ async def replace_anchor(
             rebalance_timeout_ms=SESSION_TIMEOUT_MS,
             member_id="",
             group_instance_id=INSTANCE_ID,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=group.protocol_type,
             protocols=(
                 JoinGroupProtocol(
                     name=group.protocol_data, metadata=own if metadata is None else metadata

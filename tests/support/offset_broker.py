@@ -193,21 +193,7 @@ class OffsetBroker(FakeBroker):
     def _described(self, group_id: str) -> DescribedGroup:
         held = self.coordinator.group(group_id)
         if held.member_id:
-            anchor = DescribedGroupMember(
-                member_id=held.member_id,
-                group_instance_id=held.instance_id,
-                client_id="groupferry",
-                client_host="/127.0.0.1",
-                member_metadata=held.metadata,
-                member_assignment=b"",
-            )
-            return DescribedGroup(
-                group_id=group_id,
-                group_state="Stable",
-                protocol_type=held.protocol_type,
-                protocol_data=held.protocol,
-                members=(anchor,),
-            )
+            return self.coordinator.describe(group_id)
         members = tuple(
             DescribedGroupMember(
                 member_id=client_id,

@@ -10,16 +10,19 @@ from gateway.hosting.anchor import (
     ANXIOUS_INTERVAL_MS,
     FIRST_BACKOFF_MS,
     HEARTBEAT_INTERVAL_MS,
+    JOIN_REPEATS_MAX,
     LAST_BACKOFF_MS,
     SESSION_TIMEOUTS_MS,
     SOMEBODY_ELSE,
 )
-from gateway.hosting.identity import AnchorIds
+from gateway.hosting.identity import INSTANCE_ID, AnchorIds, unreadable_subscription
+from gateway.hosting.standing import Verdict
 from gateway.hosting.states import AnchorPhase, Mode
 from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupRequest
 from tests.support.anchor_stage import AnchorStage
 from tests.support.hosted_scene import GROUP
@@ -42,8 +45,10 @@ def test_a_free_group_takes_one_join(on: AnchorStage) -> None:
     assert [type(ask.message) for _, ask in on.asked] == [JoinGroupRequest, SyncGroupRequest]
     (join,) = on.messages(JoinGroupRequest)
     assert isinstance(join, JoinGroupRequest)
-    assert (join.protocol_type, join.group_instance_id) == ("groupferry", "groupferry")
-    assert [(each.name, each.metadata) for each in join.protocols] == [("log-1", b"run 1")]
+    assert (join.protocol_type, join.group_instance_id) == ("consumer", "groupferry-anchor")
+    assert [(each.name, each.metadata) for each in join.protocols] == [
+        ("groupferry-log-1", unreadable_subscription(1))
+    ]
     assert on.group.is_synced
     assert on.anchor.phase is AnchorPhase.STABLE
 
@@ -69,9 +74,9 @@ def test_only_a_completed_generation_holds_the_group(on: AnchorStage) -> None:
 def test_replacing_a_predecessor_takes_two_joins(on: AnchorStage) -> None:
     """A mere replacement keeps the generation, and old brokers do not store it."""
     on.coordinator.groups[GROUP] = FakeGroup(
-        protocol_type="groupferry",
-        protocol="log-1",
-        instance_id="groupferry",
+        protocol_type="consumer",
+        protocol="groupferry-log-1",
+        instance_id=INSTANCE_ID,
         member_id="predecessor",
         generation=7,
         is_synced=True,
@@ -137,7 +142,7 @@ def test_an_unavailable_coordinator_is_no_sign_of_other_members(on: AnchorStage,
     assert all(ask.looks_up for _, ask in on.asked)
 
 
-@pytest.mark.parametrize("protocol", [("consumer", "range"), ("groupferry", "log-2")])
+@pytest.mark.parametrize("protocol", [("consumer", "range"), ("consumer", "groupferry-log-2")])
 def test_direct_members_are_not_displaced(on: AnchorStage, protocol: tuple[str, str]) -> None:
     """The cluster refuses the anchor. A look finds out who holds the group, and it gives way."""
     on.coordinator.groups[GROUP] = FakeGroup(
@@ -181,13 +186,140 @@ def test_a_group_is_not_taken_while_its_holder_is_unknown(on: AnchorStage) -> No
     """Once the holder is known, it is."""
     on.is_live = True
     on.hold()
-    on.group.member_id = "groupferry-newer"
+    on.group.member_id = "groupferry-anchor-newer"
     on.mode = Mode.UNKNOWN
     on.wait(100_000)
-    assert on.group.member_id == "groupferry-newer"
+    assert on.group.member_id == "groupferry-anchor-newer"
     assert on.looks < 100_000 / LAST_BACKOFF_MS + 10
     on.mode = Mode.HOSTED
     on.until_held()
+
+
+# -- weak moments ----------------------------------------------------------------------------------
+
+
+def test_a_join_that_native_consumers_hinder_is_repeated_at_once(on: AnchorStage) -> None:
+    """Kafka 4 refuses a waiting JoinGroup when a native consumer tries to join as well."""
+    on.is_holding = True
+    on.anchor.need(on.now_ms)
+    on.run()
+    for _ in range(JOIN_REPEATS_MAX):
+        assert isinstance(on.take_ask().message, JoinGroupRequest)
+        on.anchor.answered(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), on.now_ms)
+    assert on.anchor.phase is AnchorPhase.JOINING
+    on.is_holding = False
+    on.run()
+    assert on.ids is not None
+    assert on.looks == 0
+
+
+def test_a_join_is_not_repeated_without_end(on: AnchorStage) -> None:
+    """A look finds out who is there, and pauses follow."""
+    on.coordinator.refuses_joins_with = ErrorCode.REBALANCE_IN_PROGRESS
+    on.anchor.need(on.now_ms)
+    on.run()
+    assert len(on.messages(JoinGroupRequest)) == 1 + JOIN_REPEATS_MAX
+    on.wait(FIRST_BACKOFF_MS)
+    assert on.looks == 1
+
+
+def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
+    """Those that were refused began no generation."""
+    ids = on.hold()
+    on.group.remove_member()
+    on.group.generation += 2  # a consumer joins and leaves
+    on.is_holding = True
+    on.doubt(ids)
+    on.run()
+    on.take_ask()
+    on.anchor.answered(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), on.now_ms)
+    on.is_holding = False
+    on.until_held()
+    assert on.anchor.was_taken
+
+
+# -- anchors of the older type ---------------------------------------------------------------------
+
+
+def hold_by_older(on: AnchorStage) -> None:
+    """A predecessor's anchor of the older type is in the group."""
+    on.coordinator.groups[GROUP] = FakeGroup(
+        protocol_type="groupferry",
+        protocol="log-1",
+        instance_id="groupferry",
+        member_id="predecessor",
+        generation=7,
+        is_synced=True,
+    )
+
+
+def test_an_older_anchor_of_a_group_without_members_leaves_first(on: AnchorStage) -> None:
+    """The cluster lets no member change the type of a group unless it is Empty."""
+    hold_by_older(on)
+    on.anchor.need(on.now_ms)
+    on.until_held()
+    (leave,) = on.messages(LeaveGroupRequest)
+    assert isinstance(leave, LeaveGroupRequest)
+    assert [each.member_id for each in leave.members] == ["predecessor"]
+    assert on.group.protocol_type == "consumer"
+
+
+def test_an_older_anchor_stays_while_the_group_has_members(on: AnchorStage) -> None:
+    """It is replaced in its type, and by the present type once the members have left."""
+    hold_by_older(on)
+    on.is_live = True
+    ids = on.hold()
+    assert (on.group.protocol_type, on.group.instance_id) == ("groupferry", "groupferry")
+    assert (ids.instance_id, on.group.member_id) == ("groupferry", ids.member_id)
+    on.wait(600_000)
+    assert (on.ids, on.messages(LeaveGroupRequest)) == (ids, [])
+    on.is_live = False
+    on.run()
+    assert on.group.protocol_type == "consumer"
+    assert on.until_held().instance_id == INSTANCE_ID
+    assert not on.anchor.was_taken
+
+
+def test_a_lost_older_anchor_returns_as_what_the_group_allows(on: AnchorStage) -> None:
+    """An admin has removed it. The members here are not disturbed."""
+    hold_by_older(on)
+    on.is_live = True
+    ids = on.hold()
+    on.group.remove_member()
+    on.doubt(ids)
+    assert on.until_held() != ids
+    assert not on.anchor.was_taken
+
+
+def test_an_older_anchor_that_cannot_be_removed_is_no_reason_to_give_up(on: AnchorStage) -> None:
+    """The coordinator moved meanwhile."""
+    hold_by_older(on)
+    on.anchor.need(on.now_ms)
+    on.is_holding = True
+    on.run()
+    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.now_ms += FIRST_BACKOFF_MS
+    on.run()
+    on.anchor.looked(Verdict(Mode.HOSTED, older_anchor="predecessor"), on.now_ms)
+    on.run()
+    assert isinstance(on.take_ask().message, LeaveGroupRequest)
+    on.anchor.answered(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR), on.now_ms)
+    assert on.anchor.phase is AnchorPhase.LOST
+    on.is_holding = False
+    on.until_held()
+    assert on.group.protocol_type == "consumer"
+
+
+def test_a_dropped_older_anchor_does_not_return(on: AnchorStage) -> None:
+    """An admin deletes the empty group."""
+    hold_by_older(on)
+    on.is_live = True
+    on.hold()
+    on.is_live = False
+    on.anchor.drop()
+    on.run()
+    assert not on.is_here
+    assert not on.group.member_id
 
 
 # -- keeping it ------------------------------------------------------------------------------------
@@ -263,14 +395,14 @@ def test_a_replaced_anchor_looks_before_it_rejoins(on: AnchorStage) -> None:
     reason to give way."""
     on.hold()
     on.is_live = True
-    on.group.member_id = "groupferry-newer"
+    on.group.member_id = "groupferry-anchor-newer"
     on.mode = Mode.FORWARDED
     on.wait(2 * HEARTBEAT_INTERVAL_MS)
     assert on.looks == 1
-    assert on.group.member_id == "groupferry-newer"
+    assert on.group.member_id == "groupferry-anchor-newer"
     on.mode = Mode.HOSTED
     on.hold()
-    assert on.group.member_id != "groupferry-newer"
+    assert on.group.member_id != "groupferry-anchor-newer"
 
 
 @pytest.mark.parametrize("code", sorted(ABOUT_THE_ANCHOR), ids=lambda code: code.name)

@@ -90,7 +90,7 @@ def test_the_wait_behind_a_lost_commit_counts_from_its_sending(on: AnchorStage) 
 def test_a_lost_commit_ends_when_another_member_holds_the_group(on: AnchorStage) -> None:
     """The cluster refuses the old ids by then, and the gateway fences its own members."""
     ids = on.hold()
-    on.group.member_id = "groupferry-newer"
+    on.group.member_id = "groupferry-anchor-newer"
     on.mode = Mode.FORWARDED
     on.doubt(ids, ErrorCode.FENCED_INSTANCE_ID)
     on.lose_commit(ids)

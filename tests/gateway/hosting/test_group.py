@@ -145,7 +145,7 @@ def test_where_nothing_is_adopted_the_cluster_keeps_empty_groups() -> None:
 
 def test_a_group_of_another_gateway_is_refused(on: HostedScene) -> None:
     """The reason names it. Admin tools ask the cluster."""
-    on.found = anchored("log-2", b"run 2")
+    on.found = anchored("log-2", 2)
     call = on.native("n")
     assert situation_of(call) is Situation.ELSEWHERE
     assert isinstance(call.answer, Refused)

@@ -8,6 +8,7 @@ from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Store
 from gateway.hosting.effects import AskCoordinator, Look
+from gateway.hosting.identity import unreadable_subscription
 from gateway.hosting.inputs import Looked
 from gateway.hosting.standing import NoAnswer, Occupants
 from gateway.hosting.states import Stage
@@ -51,11 +52,11 @@ def test_members_are_fenced_when_another_member_holds_the_group(live: HostedScen
 
 def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None:
     """If two gateways took it in turn, both would grant partitions."""
-    live.in_cluster.member_id = "groupferry-newer"
-    live.in_cluster.metadata = b"run 2"
+    live.in_cluster.member_id = "groupferry-anchor-newer"
+    live.in_cluster.metadata = unreadable_subscription(2)
     live.wait(10_000)
     assert not live.group.is_live
-    assert live.in_cluster.member_id == "groupferry-newer"
+    assert live.in_cluster.member_id == "groupferry-anchor-newer"
     assert situation_of(live.native("n")) is Situation.ELSEWHERE
 
 
@@ -102,11 +103,11 @@ def test_a_grant_decided_before_another_member_had_the_group_is_withheld(
 def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedScene) -> None:
     """The broker handles it after this gateway has taken its place. Nobody speaks for that member,
     so the members would otherwise be without a group until its session ends."""
-    live.in_cluster.member_id = "groupferry-late"
-    live.in_cluster.metadata = b"run 0"
+    live.in_cluster.member_id = "groupferry-anchor-late"
+    live.in_cluster.metadata = unreadable_subscription(0)
     live.wait(10_000)
     assert live.group.is_live
-    assert live.in_cluster.member_id != "groupferry-late"
+    assert live.in_cluster.member_id != "groupferry-anchor-late"
     assert live.told("group_taken") == []
     assert live.native("n", 2).answer
 
@@ -121,21 +122,22 @@ def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> No
     joining = on.native("n")
     assert on.waits(Look) == 1
     seen = on.coordinator.look(on.group.group_id)
-    on.in_cluster.member_id, on.in_cluster.metadata = "groupferry-newer", b"run 2"
+    on.in_cluster.member_id = "groupferry-anchor-newer"
+    on.in_cluster.metadata = unreadable_subscription(2)
     on.wait(3_000)
     assert on.group.anchor.wants_look
     on.take(Look)
     on.feed(Looked(seen))
     on.release(Look)
     on.wait(20_000)
-    assert on.in_cluster.member_id == "groupferry-newer"
+    assert on.in_cluster.member_id == "groupferry-anchor-newer"
     assert joining.answer
     assert not on.group.is_live
 
 
 def test_a_silent_cluster_takes_no_group_away(live: HostedScene) -> None:
     """Fencing the members because of a short outage would stop them needlessly."""
-    live.in_cluster.member_id = "groupferry-newer"
+    live.in_cluster.member_id = "groupferry-anchor-newer"
     live.found = NoAnswer("no broker answers")
     for _ in range(10):
         live.wait(3_000)

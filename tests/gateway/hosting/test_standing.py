@@ -16,6 +16,7 @@ from gateway.hosting.standing import (
     Standing,
     StandingRules,
     TooOld,
+    Verdict,
 )
 from gateway.hosting.states import Mode
 from tests.support.hosted_scene import OURS, anchored
@@ -23,13 +24,13 @@ from tests.support.hosted_scene import OURS, anchored
 SESSION_MS = 60_000
 DIRECT = Occupants("consumer", ("payments", "payments", "audit"), "range")
 CONNECT = Occupants("connect", ("w",))
-OWN = anchored("log-1", b"run 1")
-PREDECESSORS = anchored("log-1", b"run 0")
-SUCCESSORS = anchored("log-1", b"run 2")
-EARLIER_VERSIONS = anchored("log-1", b"0123456789abcdef")
-OTHER_LOGS = anchored("log-2", b"run 0")
-REJOINING = anchored("log-1", b"run 2", is_stable=False)
-TWO = anchored("log-1", b"run 1", others=(b"run 2",))
+OWN = anchored("log-1", 1)
+PREDECESSORS = anchored("log-1", 0)
+SUCCESSORS = anchored("log-1", 2)
+OLDER = anchored("log-1", 0, is_older=True)
+OTHER_LOGS = anchored("log-2", 0)
+REJOINING = anchored("log-1", 2, is_stable=False)
+TWO = anchored("log-1", 1, 2)
 
 
 def standing(*patterns: str, group_id: str = "orders") -> Standing:
@@ -176,7 +177,7 @@ def test_a_cluster_without_static_members_keeps_its_groups() -> None:
         (OWN, Mode.HOSTED),
         (PREDECESSORS, Mode.HOSTED),
         (SUCCESSORS, Mode.ELSEWHERE),
-        (EARLIER_VERSIONS, Mode.HOSTED),
+        (OLDER, Mode.HOSTED),
         (REJOINING, Mode.HOSTED),
         (OTHER_LOGS, Mode.ELSEWHERE),
         (TWO, Mode.ELSEWHERE),
@@ -198,9 +199,10 @@ def test_an_anchor_names_the_holder_of_its_group(found: Found, mode: Mode) -> No
         (PREDECESSORS, True),
         (SUCCESSORS, False),
         (REJOINING, False),
+        (OLDER, True),
         (OTHER_LOGS, False),
         (TWO, False),
-        (Occupants("consumer", ("c",), "log-1"), False),
+        (Occupants("consumer", ("c",), "groupferry-log-1"), False),
     ],
 )
 def test_our_anchor_is_recognised_in_the_clusters_description(
@@ -212,6 +214,18 @@ def test_our_anchor_is_recognised_in_the_clusters_description(
         assert not is_ours
         return
     assert group.is_ours(found.anchored) is is_ours
+
+
+def test_the_anchor_of_an_earlier_version_is_named() -> None:
+    """It has to leave before an anchor of the present type can join."""
+    assert standing().take(OLDER, 0).older_anchor == "groupferry-0"
+    assert standing().take(OWN, 0).older_anchor is None
+
+
+def test_an_older_anchor_that_has_not_shown_its_log_is_not_removed() -> None:
+    """It may be another gateway's."""
+    rejoining = anchored("log-2", 0, is_older=True, is_stable=False)
+    assert standing().take(rejoining, 0) == Verdict(Mode.HOSTED, has_anchor=True)
 
 
 def test_members_of_a_lost_log_are_waited_for() -> None:

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.hosting.identity import log_of
 from kafka_codecs.consumer_group_describe import MemberType
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
@@ -100,7 +101,9 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
         described = await client.described_as_consumer_group()
         types = {member.member_id: member.member_type for member in described.members}
         assert types == {hosted.member_id: MemberType.CLASSIC, "n": MemberType.CONSUMER}
-        assert len((await direct.described()).members) == 1
+        upstream = await direct.described()
+        assert log_of(upstream) is not None
+        assert len(upstream.members) == 1
 
 
 async def test_where_nothing_is_adopted_a_new_group_is_the_clusters(kafka: KafkaCluster) -> None:
@@ -144,7 +147,8 @@ async def test_commits_are_stored_in_the_cluster(kafka: KafkaCluster) -> None:
         }
         assert await direct.committed() == {0: 11, 1: 12, 2: 13}
         upstream = await direct.described()
-        assert (upstream.group_state, upstream.protocol_type) == ("Stable", "groupferry")
+        assert (upstream.group_state, upstream.protocol_type) == ("Stable", "consumer")
+        assert log_of(upstream) is not None
 
 
 async def test_a_group_is_answered_only_at_its_coordinator(

@@ -159,7 +159,8 @@ async def test_a_live_group_is_described_without_the_cluster() -> None:
 async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
     """This holds for both kinds, even if the group is not in memory, and also if the cluster knows
     offsets without a protocol. A group whose members moved to the cluster is listed as there."""
-    async with open_scene() as scene:
+    log = MemoryLog()
+    async with open_scene(state_log=log) as scene:
         scene.broker.known_groups = frozenset({"g", "native"})
         native = GroupClient(scene.client.connection, "native")
         joined = await scene.client.enter()
@@ -175,15 +176,17 @@ async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
         assert await scene.listed(states_filter=("eMPTY", "nonsense")) == empty
         assert set(await scene.listed(types_filter=("Consumer", ""))) == {"native"}
         assert await scene.listed(types_filter=("nonsense",)) == {}
+    scene.broker.coordinator.groups.clear()
+    async with open_scene(broker=scene.broker, state_log=log) as scene:
         live = ListedGroup(group_id="g", protocol_type="consumer", group_state="Stable")
         offsets_only = ListedGroup(
             group_id="native", protocol_type="", group_state="Empty", group_type="classic"
         )
-        scene.broker.listed = (live, offsets_only)
+        scene.broker.listed, scene.broker.occupants = (live, offsets_only), ("moved-on",)
         assert await scene.listed() == {"g": ("Stable", ""), "native": ("Empty", "consumer")}
         answer = await scene.client.connection.ask(ListGroupsRequest(), 5)
         assert [group.protocol_type for group in answer.groups] == ["consumer", "consumer"]
-        scene.broker.listed = ()
+        scene.broker.listed = scene.broker.occupants = ()
         assert await scene.deleted("g", "native") == {"g": 0, "native": 0}
         assert await scene.listed() == {}
 
@@ -349,7 +352,7 @@ async def test_a_predecessors_anchor_is_hidden() -> None:
     async with open_scene(broker=broker) as scene:
         assert await scene.listed() == {"g": ("Stable", "")}
         described = await scene.client.described(5)
-        assert (described.protocol_type, len(described.members)) == ("groupferry", 1)
+        assert (described.protocol_type, len(described.members)) == ("consumer", 1)
     async with open_scene(broker=broker, state_log=log) as scene:
         assert await scene.listed() == {"g": ("Empty", "classic")}
         assert await scene.listed(states_filter=("Stable",)) == {}

@@ -14,6 +14,7 @@ import trio
 import trio.testing
 
 from gateway.hosting import group
+from gateway.hosting.identity import INSTANCE_ID
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitRequest
@@ -55,7 +56,7 @@ async def test_the_cluster_receives_commits_of_the_anchor(version: int) -> None:
         assert isinstance(seen, OffsetCommitRequest)
         held = stage.broker.coordinator.group("g")
         assert seen.generation_id_or_member_epoch == held.generation
-        assert (seen.member_id, seen.group_instance_id) == (held.member_id, "groupferry")
+        assert (seen.member_id, seen.group_instance_id) == (held.member_id, INSTANCE_ID)
         assert seen.group_id == "g"
         assert stage.broker.offsets == {1: 5}
 
@@ -328,7 +329,7 @@ async def test_a_transaction_is_checked_for_its_member_and_stored_for_the_anchor
         assert (seen.transactional_id, seen.producer_id, seen.producer_epoch) == ("t", 1, 2)
         held = stage.broker.coordinator.group("g")
         assert (seen.generation_id, seen.member_id) == (held.generation, held.member_id)
-        assert seen.group_instance_id == "groupferry"
+        assert seen.group_instance_id == INSTANCE_ID
         await stage.client.leave(member_id)
         assert codes_of(await ask(commit(), 3)) == {"numbers": {2: 0}}
 

@@ -41,11 +41,17 @@ def test_a_commit_without_a_member_needs_an_empty_group() -> None:
 def test_a_look_tells_an_anchor_from_a_consumer() -> None:
     """An anchor that has not synced yet does not show its state log."""
     assert coordinator_with().look(GROUP) == Nobody()
-    direct = coordinator_with(member_id="c", protocol_type="consumer", protocol="range")
+    direct = coordinator_with(
+        member_id="c", protocol_type="consumer", protocol="range", is_synced=True
+    )
     assert direct.look(GROUP) == Occupants("consumer", ("c",), "range")
-    for is_synced, told in ((True, "log-1"), (False, "")):
+    for is_synced, told in ((True, "groupferry-log-1"), (False, "")):
         anchored = coordinator_with(
-            member_id="a", protocol_type="groupferry", protocol="log-1", is_synced=is_synced
+            member_id=f"{INSTANCE_ID}-1",
+            instance_id=INSTANCE_ID,
+            protocol_type="consumer",
+            protocol="groupferry-log-1",
+            is_synced=is_synced,
         ).look(GROUP)
         assert isinstance(anchored, Occupants)
         assert anchored.anchored is not None

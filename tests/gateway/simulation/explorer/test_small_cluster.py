@@ -1,8 +1,9 @@
 """The cluster of a small world holds an anchor as brokers do."""
 
-from gateway.hosting.identity import AnchorIds
+from gateway.hosting.identity import INSTANCE_ID, AnchorIds, unreadable_subscription
 from gateway.hosting.standing import Nobody
 from gateway.simulation.explorer.small_cluster import GROUP, Cluster
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
@@ -17,9 +18,9 @@ def join(cluster: Cluster, member_id: str = "", log_id: str = "log") -> JoinGrou
             session_timeout_ms=60_000,
             rebalance_timeout_ms=60_000,
             member_id=member_id,
-            group_instance_id="groupferry",
-            protocol_type="groupferry",
-            protocols=(JoinGroupProtocol(name=log_id, metadata=b"run"),),
+            group_instance_id=INSTANCE_ID,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocols=(JoinGroupProtocol(name=log_id, metadata=unreadable_subscription(1)),),
         ),
         0,
     )
@@ -32,7 +33,7 @@ def sync(cluster: Cluster, ids: AnchorIds) -> int:
         group_id=GROUP,
         generation_id=ids.generation,
         member_id=ids.member_id,
-        group_instance_id="groupferry",
+        group_instance_id=INSTANCE_ID,
         assignments=(),
     )
     return cluster.answer(request, 0).error_code
@@ -51,7 +52,7 @@ def beat(cluster: Cluster, ids: AnchorIds) -> int:
         group_id=GROUP,
         generation_id=ids.generation,
         member_id=ids.member_id,
-        group_instance_id="groupferry",
+        group_instance_id=INSTANCE_ID,
     )
     return cluster.answer(request, 1_000).error_code
 
@@ -100,7 +101,7 @@ def test_a_removed_anchor_is_unknown_and_anyone_may_commit_and_join() -> None:
 
 def test_an_anchor_that_leaves_frees_the_group() -> None:
     cluster, ids = anchored()
-    member = MemberIdentity(member_id=ids.member_id, group_instance_id="groupferry")
+    member = MemberIdentity(member_id=ids.member_id, group_instance_id=INSTANCE_ID)
     cluster.answer(LeaveGroupRequest(group_id=GROUP, members=(member,)), 0)
     assert isinstance(cluster.coordinator.look(GROUP), Nobody)
     assert cluster.expires_ms is None

@@ -133,7 +133,7 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     def looked(group: HostedGroup, found: Found, now_ms: int) -> None:
         was_replaced = "FENCED_INSTANCE_ID" in (group.anchor._reported or "")
         if was_replaced and isinstance(found, Occupants) and found.anchored is not None:
-            found = anchored(LOG_ID, b"run 1000", group_id=GROUP)
+            found = anchored(LOG_ID, 1000, group_id=GROUP)
         real(group, found, now_ms)
 
     patch.setattr(HostedGroup, "_looked", looked)
