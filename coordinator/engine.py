@@ -4,7 +4,7 @@ The driver writes the durable records of a step to the log, applies every record
 sends the replies. If the log refuses the records, the driver drops the step: nothing has happened.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Self, assert_never
 
@@ -21,7 +21,7 @@ from coordinator.handlers import adoption, classic_requests, group_configs, offs
 from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
-from coordinator.handlers.views import describe, summarize
+from coordinator.handlers.views import describe, epoch_of, subscribed_topics, summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError, InvariantError
 from coordinator.interface.events import (
@@ -191,6 +191,17 @@ class GroupEngine:
     def summarize(self) -> GroupView:
         """The same without members, for lists of groups."""
         return summarize(self.state, config=self._config)
+
+    @property
+    def epoch(self) -> int:
+        """The group epoch, or the generation of a classic group. It changes with the subscribed
+        topics."""
+        return epoch_of(self.state)
+
+    def subscribed_topics(self) -> Collection[str]:
+        """The topics that members subscribe to, as far as known. In a classic group, those of the
+        present generation."""
+        return subscribed_topics(self.state)
 
     def describe_configs(self) -> tuple[ConfigView, ...]:
         """The group's configs as admin tools see them. The group itself need not exist."""

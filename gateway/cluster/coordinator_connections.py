@@ -24,6 +24,12 @@ JOINS_AT_ONCE_MAX = 16
 """Per coordinator. With Kafka's default initial delay of 3 s that is five new groups a second."""
 
 
+_Pool = tuple[int, bool]
+"""Of a coordinator: the connections for new members, or those for members that rejoin. The latter
+are answered at once, and commits wait for them: they must not queue behind joins that are
+parked."""
+
+
 class CoordinatorConnections:
     """Opens connections on demand and reopens lost ones."""
 
@@ -31,11 +37,11 @@ class CoordinatorConnections:
         self._cluster = cluster
         self._connections: dict[int, BrokerConnection] = {}
         self._opening: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
-        self._joins: defaultdict[int, trio.CapacityLimiter] = defaultdict(
+        self._joins: defaultdict[_Pool, trio.CapacityLimiter] = defaultdict(
             lambda: trio.CapacityLimiter(JOINS_AT_ONCE_MAX)
         )
         self._failures: dict[int, tuple[float, str]] = {}
-        self._spare: defaultdict[int, list[BrokerConnection]] = defaultdict(list)
+        self._spare: defaultdict[_Pool, list[BrokerConnection]] = defaultdict(list)
 
     async def ask(self, node_id: int, message: Struct) -> Any:
         """The coordinator's answer. Raises UpstreamError."""
@@ -61,9 +67,10 @@ class CoordinatorConnections:
         (member,) = message.members
         return LeaveGroupRequest(group_id=message.group_id, member_id=member.member_id)
 
-    async def _ask_patiently(self, node_id: int, message: Struct) -> Any:
+    async def _ask_patiently(self, node_id: int, message: JoinGroupRequest) -> Any:
         """Send a request that a broker may park. Raises UpstreamError."""
-        limiter, spare = self._joins[node_id], self._spare[node_id]
+        pool = node_id, bool(message.member_id)
+        limiter, spare = self._joins[pool], self._spare[pool]
         async with limiter:
             connection = spare.pop() if spare else await self._open(node_id)
             try:

@@ -13,6 +13,7 @@ from gateway.events.event import Level
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway, Guise
 from gateway.hosting.room import Room
+from gateway.hosting.shown_partitions import Shown
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.moves import moved
@@ -34,6 +35,8 @@ ANXIOUS_INTERVAL_MS = 2_000
 FIRST_BACKOFF_MS, LAST_BACKOFF_MS = 100, 2_000
 JOIN_REPEATS_MAX = 10
 """How often a JoinGroup that was answered with REBALANCE_IN_PROGRESS is repeated at once."""
+RENEWAL_INTERVAL_MS = 10_000
+"""The least time between two generations that only renew the anchor's assignment."""
 NO_MEMBER = ""
 """The member id of a commit to a group without members."""
 
@@ -85,14 +88,15 @@ class Anchor:
         group_id: str,
         gateway: Gateway,
         *,
+        shown: Shown,
         room: Room,
         linger_ms: int,
         spread: float,
         effects: list[Effect],
     ) -> None:
-        """`room` counts the anchors of all groups. `spread`: this anchor's factor on the heartbeat
-        interval, so that the heartbeats of many anchors drift apart. `effects` takes what the
-        driver has to do."""
+        """`shown` are the partitions that the cluster shows as the anchor's. `room` counts the
+        anchors of all groups. `spread`: this anchor's factor on the heartbeat interval, so that the
+        heartbeats of many anchors drift apart. `effects` takes what the driver has to do."""
         self.phase = AnchorPhase.ABSENT
         self.is_here = False
         """Whether this gateway wants the anchor, or must still see it leave."""
@@ -113,6 +117,7 @@ class Anchor:
         """Stray commits that the cluster refuses by now. The group takes them out."""
         self._group_id = group_id
         self._gateway = gateway
+        self._shown = shown
         self._room = room
         self._linger_ms = linger_ms
         self._spread = spread
@@ -121,6 +126,10 @@ class Anchor:
         self._older: str | None = None
         """The member id of an anchor of the older type, this one or one to be replaced."""
         self._ids: AnchorIds | None = None
+        self._assigned = b""
+        """Its latest assignment."""
+        self._renew_at_ms = 0
+        """From when on it may be changed."""
         self._held_generation: int | None = None
         """The latest generation in which it held the group."""
         self._joins = 0
@@ -128,18 +137,12 @@ class Anchor:
         self._repeats = 0
         """How many times the present JoinGroup was repeated."""
         self._confirm_after = -1
-        self._is_anxious = False
         self._asked: Struct | None = None
         self._asked_ms = 0
         self._looks_up = True
-        self._held_until_ms = 0
-        self._lost_ms = 0
-        self._needed_until_ms = 0
-        self._retry_at_ms = 0
-        self._backoff_ms = 0
-        self._beat_at_ms = 0
-        self._is_dropped = False
-        self._must_look = False
+        self._held_until_ms = self._lost_ms = self._needed_until_ms = 0
+        self._backoff_ms = self._retry_at_ms = self._beat_at_ms = 0
+        self._is_anxious = self._is_dropped = self._must_look = False
         self._reported: str | None = None
         self._strays: dict[Token, str] = {}
         self._session_timeouts_ms = list(SESSION_TIMEOUTS_MS)
@@ -268,7 +271,10 @@ class Anchor:
             if self._is_dropped or not is_needed or self._is_outdated(is_live=is_live):
                 self._leave(now_ms)
             elif now_ms >= self._beat_at_ms or self._must_confirm:
-                self._beat(now_ms)
+                if is_live and self._may_renew(now_ms):
+                    self._renew(now_ms)
+                else:
+                    self._beat(now_ms)
         elif not (self._is_dropped or is_needed or self._strays):
             self._cease()
         elif now_ms >= self._retry_at_ms:
@@ -375,6 +381,7 @@ class Anchor:
             instance_id=self._guise.instance_id,
         )
         self._move(AnchorPhase.SYNCING, now_ms)
+        self._assigned = b"" if self._older is not None else self._shown.assignment()
         self._ask(
             SyncGroupRequest(
                 group_id=self._group_id,
@@ -383,7 +390,9 @@ class Anchor:
                 group_instance_id=self._guise.instance_id,
                 protocol_type=self._guise.protocol_type,
                 protocol_name=self._guise.protocol,
-                assignments=(SyncGroupAssignment(member_id=answer.member_id, assignment=b""),),
+                assignments=(
+                    SyncGroupAssignment(member_id=answer.member_id, assignment=self._assigned),
+                ),
             ),
             now_ms,
         )
@@ -405,6 +414,7 @@ class Anchor:
             self._older = self._ids.member_id
         self._confirm(HEARTBEAT_INTERVAL_MS, now_ms)
         self.need(now_ms)
+        self._renew_at_ms = max(self._renew_at_ms, now_ms + HEARTBEAT_INTERVAL_MS)
         self._reported = None
         self._backoff_ms = 0
         self._move(AnchorPhase.STABLE, now_ms)
@@ -426,6 +436,25 @@ class Anchor:
             self.ended.append(commit)
 
     # -- keeping it ------------------------------------------------------------------------------
+
+    def _may_renew(self, now_ms: int) -> bool:
+        """Whether to change the assignment now, because the group's topics have changed."""
+        return (
+            now_ms >= self._renew_at_ms
+            and self._older is None
+            and not self._is_anxious
+            and self._shown.assignment() != self._assigned
+        )
+
+    def _renew(self, now_ms: int) -> None:
+        """Begin a generation with another assignment, in place of a heartbeat. It keeps its member
+        id and is alone in the group, so the coordinator answers at once; commits wait meanwhile."""
+        assert self._ids is not None
+        self._renew_at_ms = now_ms + RENEWAL_INTERVAL_MS
+        self._repeats = 0
+        self.why = "the anchor renews its assignment"
+        self._move(AnchorPhase.JOINING, now_ms)
+        self._join(self._ids.member_id, now_ms)
 
     def _beat(self, now_ms: int) -> None:
         assert self._ids is not None

@@ -46,6 +46,7 @@ from gateway.hosting.log_health import LogHealth
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room, TooManyGroups
+from gateway.hosting.shown_partitions import ShownPartitions
 from gateway.hosting.standing import (
     Found,
     NoAnswer,
@@ -99,6 +100,7 @@ class HostedGroup:
         self.anchor = Anchor(
             group_id,
             rules.standing.gateway,
+            shown=ShownPartitions(self.engine),
             room=rules.anchored,
             linger_ms=rules.linger_ms,
             spread=spread,

@@ -36,7 +36,8 @@ class AnchorPhase(StrEnum):
     ABSENT = "Absent"
     """Not in the group: it is not needed, or another member holds the group."""
     JOINING = "Joining"
-    """Sending its JoinGroup, or the second one that follows a take-over."""
+    """Sending its JoinGroup, the second one that follows a take-over, or one for a new
+    assignment."""
     SYNCING = "Syncing"
     """Sending its SyncGroup, upon which the coordinator persists the generation."""
     STABLE = "Stable"
@@ -107,7 +108,8 @@ ANCHOR: Moves[AnchorPhase] = MappingProxyType(
         AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING}),
         AnchorPhase.JOINING: frozenset({AnchorPhase.SYNCING, AnchorPhase.LOST}),
         AnchorPhase.SYNCING: frozenset({AnchorPhase.STABLE, AnchorPhase.LOST}),
-        AnchorPhase.STABLE: frozenset({AnchorPhase.LOST, AnchorPhase.LEAVING}),
+        # From Stable to Joining: it renews its assignment.
+        AnchorPhase.STABLE: frozenset({AnchorPhase.JOINING, AnchorPhase.LOST, AnchorPhase.LEAVING}),
         AnchorPhase.LOST: frozenset({AnchorPhase.JOINING, AnchorPhase.ABSENT}),
         AnchorPhase.LEAVING: frozenset({AnchorPhase.ABSENT, AnchorPhase.LOST}),
     }

@@ -35,6 +35,7 @@ class FakeGroup:
     protocol_type: str = ""
     protocol: str = ""
     metadata: bytes = b""
+    assignment: bytes = b""
     instance_id: str | None = None
     member_id: str = ""
     generation: int = 0
@@ -70,7 +71,9 @@ class FakeCoordinator:
                 code = _checked(
                     group, message.member_id, message.group_instance_id, message.generation_id
                 )
-                group.is_synced |= not code
+                if not code:
+                    group.is_synced = True
+                    group.assignment = message.assignments[0].assignment
                 return SyncGroupResponse(error_code=code)
             case HeartbeatRequest():
                 group = self.group(message.group_id)

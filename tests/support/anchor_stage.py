@@ -14,6 +14,15 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import GROUP, OURS
 
 
+class ShownTopic:
+    """What the anchor shows: a topic with some partitions."""
+
+    partition_count = 2
+
+    def assignment(self) -> bytes:
+        return b"a topic with %d partitions" % self.partition_count
+
+
 class AnchorStage:
     """An anchor, and a coordinator that answers at once or as the test decides."""
 
@@ -33,9 +42,11 @@ class AnchorStage:
         self.asked: list[tuple[int, AskCoordinator]] = []
         self.lines: list[Log] = []
         self.ended: list[int] = []
+        self.shown = ShownTopic()
         self.anchor = Anchor(
             GROUP,
             OURS,
+            shown=self.shown,
             room=Room("anchored", groups_max=1, groups_per_address_max=1),
             linger_ms=linger_ms,
             spread=spread,

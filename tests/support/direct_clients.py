@@ -134,4 +134,4 @@ async def delete_offsets(client: GroupClient, partitions: Sequence[int] = (0,)) 
             ),
         )
     )
-    return answer.error_code
+    return answer.error_code or answer.topics[0].partitions[0].error_code

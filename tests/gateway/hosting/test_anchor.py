@@ -12,6 +12,7 @@ from gateway.hosting.anchor import (
     HEARTBEAT_INTERVAL_MS,
     JOIN_REPEATS_MAX,
     LAST_BACKOFF_MS,
+    RENEWAL_INTERVAL_MS,
     SESSION_TIMEOUTS_MS,
     SOMEBODY_ELSE,
 )
@@ -193,6 +194,80 @@ def test_a_group_is_not_taken_while_its_holder_is_unknown(on: AnchorStage) -> No
     assert on.looks < 100_000 / LAST_BACKOFF_MS + 10
     on.mode = Mode.HOSTED
     on.until_held()
+
+
+# -- what the cluster shows ------------------------------------------------------------------------
+
+
+def test_the_anchor_shows_the_partitions_of_the_group(on: AnchorStage) -> None:
+    """As its assignment, which tools beside the gateway read."""
+    on.hold()
+    assert on.group.assignment == b"a topic with 2 partitions"
+
+
+def test_a_changed_topic_is_shown_with_the_next_heartbeat(on: AnchorStage) -> None:
+    """The anchor remains the same member, and rejoins only if something has changed."""
+    ids = on.hold()
+    on.is_live = True
+    on.wait(5 * HEARTBEAT_INTERVAL_MS)
+    assert on.ids == ids
+    on.shown.partition_count = 3
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    assert on.group.assignment == b"a topic with 3 partitions"
+    assert on.ids == AnchorIds(member_id=ids.member_id, generation=ids.generation + 1)
+    assert (on.anchor.was_taken, on.looks) == (False, 0)
+
+
+def test_topics_that_change_often_cost_little(on: AnchorStage) -> None:
+    """The last change is always shown in the end."""
+    on.is_live = True
+    on.hold()
+    joins = len(on.messages(JoinGroupRequest))
+    for _ in range(100):
+        on.shown.partition_count += 1
+        on.wait(1_000)
+    assert len(on.messages(JoinGroupRequest)) - joins <= 1 + 100_000 / RENEWAL_INTERVAL_MS
+    on.wait(RENEWAL_INTERVAL_MS + HEARTBEAT_INTERVAL_MS)
+    assert on.group.assignment == on.shown.assignment()
+
+
+def test_a_group_without_members_shows_what_it_had(on: AnchorStage) -> None:
+    """Nobody subscribes to anything any more, but the lag remains of interest while the anchor
+    lingers."""
+    on.hold()
+    on.shown.partition_count = 0
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    assert on.group.assignment == b"a topic with 2 partitions"
+
+
+def test_a_renewal_that_fails_is_a_lost_anchor(on: AnchorStage) -> None:
+    """Also one that finds the anchor removed."""
+    on.is_live = True
+    before = on.hold()
+    on.shown.partition_count = 3
+    on.group.remove_member()
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    after = on.until_held()
+    assert after.member_id != before.member_id
+    assert on.group.assignment == b"a topic with 3 partitions"
+    assert not on.anchor.was_taken
+
+
+def test_a_commit_that_is_lost_during_a_renewal_ends_with_a_new_member(on: AnchorStage) -> None:
+    """The member id remains the same in a renewal."""
+    on.is_live = True
+    ids = on.hold()
+    on.is_holding = True
+    on.shown.partition_count = 3
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    on.lose_commit(ids)
+    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    on.is_holding = False
+    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    assert on.ended == []
+    on.run()
+    assert on.ended == [5]
+    assert on.until_held().member_id != ids.member_id
 
 
 # -- weak moments ----------------------------------------------------------------------------------

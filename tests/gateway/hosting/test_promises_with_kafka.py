@@ -95,7 +95,7 @@ async def test_direct_resets_and_deletes_are_refused_while_the_group_lives(
         assert await client.commit({0: 7, 1: 8}, **mine) == {0: 0, 1: 0}  # type: ignore[arg-type]
         assert await direct.commit({0: 0}, version=8) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
         assert await direct.deleted() == ErrorCode.NON_EMPTY_GROUP
-        assert await delete_offsets(direct) == ErrorCode.NON_EMPTY_GROUP
+        assert await delete_offsets(direct) == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         assert await direct.committed() == {0: 7, 1: 8, 2: -1}
 
         await client.leave(joined.member_id)

@@ -29,7 +29,7 @@ MOVES = """
 Absent>Joining
 Joining>Syncing Joining>Lost
 Syncing>Stable Syncing>Lost
-Stable>Lost Stable>Leaving
+Stable>Joining Stable>Lost Stable>Leaving
 Lost>Joining Lost>Absent
 Leaving>Absent Leaving>Lost
 
