@@ -366,6 +366,8 @@ class Anchor:
             self._lose(Lost("another member is in the group", by_somebody_else=True), now_ms)
             return
         if self._lost_over("JoinGroup", answer.error_code, now_ms):
+            if self._ids is not None and asked.member_id == self._ids.member_id:
+                self._retry_at_ms = now_ms  # a renewal, which found the anchor removed
             return
         leads = answer.leader == answer.member_id
         if asked.member_id == NO_MEMBER and (answer.skip_assignment or not leads):
