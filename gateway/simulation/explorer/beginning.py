@@ -1,5 +1,6 @@
 """The first state of a world."""
 
+from gateway.hosting.anchor import RENEWAL_INTERVAL_MS
 from gateway.simulation.explorer.moves import free_moves
 from gateway.simulation.explorer.promises import BrokenPromiseError
 from gateway.simulation.explorer.shape import Shape
@@ -31,12 +32,14 @@ def begin(shape: Shape) -> World:
         for name in world.consumers:
             world.play(f"start {name}")
             _settle_down(world)
+        # Until the anchor has shown its partitions, and may show others.
+        _settle_down(world, until_ms=world.now_ms + 2 * RENEWAL_INTERVAL_MS)
     return world
 
 
-def _settle_down(world: World) -> None:
+def _settle_down(world: World, until_ms: int = START_MS) -> None:
     for _ in range(QUIET_MOVES_MAX):
-        if world.is_at_rest():
+        if world.is_at_rest() and world.now_ms >= until_ms:
             return
         world.play(free_moves(world)[0])
     raise BrokenPromiseError("the consumers do not come to rest")

@@ -8,7 +8,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
-from kafka_codecs.sync_group import SyncGroupRequest
+from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 
 
 def join(cluster: Cluster, member_id: str = "", log_id: str = "log") -> JoinGroupResponse:
@@ -34,7 +34,7 @@ def sync(cluster: Cluster, ids: AnchorIds) -> int:
         generation_id=ids.generation,
         member_id=ids.member_id,
         group_instance_id=INSTANCE_ID,
-        assignments=(),
+        assignments=(SyncGroupAssignment(member_id=ids.member_id, assignment=b""),),
     )
     return cluster.answer(request, 0).error_code
 
