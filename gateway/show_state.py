@@ -1,11 +1,13 @@
-"""`groupferry state`: prints the contents of the state log, one JSON line per record.
+"""`groupferry state`: prints the records of the state log, then who answers for each group, as JSON
+lines.
 
 Changes nothing and takes no lock, so it can run beside a gateway.
 """
 
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,11 @@ from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_topics import is_there
+from gateway.events.catalog import BadLine, read_line
+from gateway.events.envelope import Envelope
+from gateway.events.group_events import GroupDeleted, GroupForwarded, GroupHosted
+from gateway.events.line_files import FOLDER_NAME, PATTERN
+from gateway.hosting.states import Mode
 from gateway.readable import escaped
 from gateway.state_log.kafka.content import newest
 from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION
@@ -27,6 +34,9 @@ from gateway.state_log.sqlite_reader import read_state
 from kafka_codecs import WireError, state_records
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
 from kafka_codecs.declaration import Struct
+
+_MODES = {GroupHosted.name: Mode.HOSTED, GroupForwarded.name: Mode.FORWARDED}
+_ABOUT_MODES = tuple(f'"event":"{name}"'.encode() for name in (*_MODES, GroupDeleted.name))
 
 
 def of_folder(folder: Path, group_id: str | None) -> bool:
@@ -39,6 +49,7 @@ def of_folder(folder: Path, group_id: str | None) -> bool:
         return False
     for row in state.rows:
         _show({"position": row.position}, row.entry, group_id)
+    _show_modes(folder / FOLDER_NAME, group_id)
     return True
 
 
@@ -60,6 +71,30 @@ def of_topic(
         _show({"position": position, "offset": offset}, Entry(key, value), group_id)
 
 
+def _show_modes(events: Path, group_id: str | None) -> None:
+    """Print who answers for each group, as its gateway has told last."""
+    latest: dict[str | None, Envelope] = {}
+    for path in sorted(events.glob(PATTERN)):
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            for data in file:
+                # Most lines are about something else, and reading one takes a hundred times longer.
+                if not any(mark in data for mark in _ABOUT_MODES):
+                    continue
+                with contextlib.suppress(BadLine):
+                    told = read_line(data)
+                    latest[told.group_id] = told
+    for each, told in latest.items():
+        mode = _MODES.get(told.event)
+        if mode is not None and group_id in (None, each):
+            shown = {
+                "group_id": each,
+                "mode": mode.value,
+                **told.fields.fields,
+                "at_ms": told.at_ms,
+            }
+            _print(shown)
+
+
 def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:
     assert entry.value is not None
     of_group = None
@@ -77,7 +112,11 @@ def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:
         if of_group is not None:
             shown = {"group_id": of_group, **shown}
     if group_id is None or of_group == group_id:
-        sys.stdout.write(escaped(json.dumps(place | shown, ensure_ascii=False)) + "\n")
+        _print(place | shown)
+
+
+def _print(line: Mapping[str, Any]) -> None:
+    sys.stdout.write(escaped(json.dumps(line, ensure_ascii=False)) + "\n")
 
 
 def _as_json(name: str, value: Any) -> Any:

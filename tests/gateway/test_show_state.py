@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway import cli
+from gateway.events.group_events import GroupDeleted, GroupForwarded, GroupHosted
+from gateway.events.journal import Journal, Sinks
+from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, encode_record
@@ -97,6 +101,32 @@ async def test_an_unreadable_record_is_shown_raw(
         assert list(await log.unreadable_groups()) == [GROUP]
         with pytest.raises(StateLogUnreadable, match=r"record 1 of state\.sqlite cannot be read"):
             await log.read(GROUP)
+
+
+async def test_who_answers_for_each_group_follows_the_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As told last, with the reason. A deleted group has no mode."""
+    files = LineFiles(tmp_path / FOLDER_NAME)
+    journal = Journal("log-1", Sinks(files=files), now_ms=lambda: 7)
+    with capture_logs():
+        journal.tell(GroupForwarded(reason="1 members (payments)"), GROUP)
+        journal.tell(GroupHosted(reason="it has no members in the cluster"), GROUP)
+        journal.tell(GroupHosted(reason="it has no members in the cluster"), "deleted")
+        journal.tell(GroupDeleted(), "deleted")
+        journal.tell(GroupForwarded(reason="its protocol type is connect"), "workers")
+    files.write(b'{"event":"group_hosted","fields":{}}\n')
+    files.close()
+    async with open_sqlite_log(tmp_path):
+        *_, ours, workers = shown(capsys, tmp_path)
+        assert shown(capsys, tmp_path, "--group", GROUP) == [ours]
+    assert ours == {
+        "group_id": GROUP,
+        "mode": "Hosted",
+        "reason": "it has no members in the cluster",
+        "at_ms": 7,
+    }
+    assert (workers["group_id"], workers["mode"]) == ("workers", "Forwarded")
 
 
 def test_a_folder_without_a_log_is_one_line(

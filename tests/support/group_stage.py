@@ -84,8 +84,10 @@ class GroupStage:
             )
         )
 
-    async def join(self, name: str, client: Client, *flags: str) -> None:
-        """Start a client as this member. `settled` waits for it."""
+    async def join(self, name: str, client: Client, *flags: str, beside: bool = False) -> None:
+        """Start a client as this member, behind the gateway or beside it. `settled` waits for
+        it."""
+        bootstrap = self._upstream.bootstrap if beside else self.gateway.bootstrap
         self._incarnations += 1
         process = Process(member=name, incarnation=self._incarnations)
         child = await self._nursery.start(
@@ -93,7 +95,7 @@ class GroupStage:
                 run_client,
                 client,
                 [
-                    f"--bootstrap={self.gateway.bootstrap}",
+                    f"--bootstrap={bootstrap}",
                     f"--topic={self._upstream.topic}",
                     f"--group={self.group}",
                     *flags,
