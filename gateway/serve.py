@@ -18,6 +18,7 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
+from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
@@ -213,6 +214,7 @@ async def _run_settings(
         listen_host=settings.listen.host,
         listen_port=settings.listen.port,
         advertised_host=settings.advertised_host,
+        broker_names=None if settings.listen_sni is None else BrokerNames(settings.listen_sni),
         state_folder=settings.state_dir,
         tls=security.listening,
         to_brokers=security.of_clients,

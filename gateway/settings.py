@@ -37,6 +37,7 @@ from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
 from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
+from gateway.data_path.broker_names import BrokerNames
 from gateway.hosting.states import Adoption
 from gateway.logs import LogFormat, LogLevel
 
@@ -240,6 +241,11 @@ class Settings(BaseSettings):
     advertise: Annotated[str, Field(min_length=1), BeforeValidator(_host_only)] | None = Field(
         None, description="host that clients are told to connect to; by default that of `listen`"
     )
+    listen_sni: Annotated[str, AfterValidator(BrokerNames.check)] | None = Field(
+        None,
+        description="host names of the brokers, such as broker-$(id).gateway.example: the port of"
+        " `listen` then serves them all, by the name that a TLS client asks for; needs `tls_cert`",
+    )
     tls_cert: _Path | None = Field(
         None,
         description="PEM file with the certificate shown to clients; all ports then speak TLS",
@@ -423,7 +429,7 @@ class Settings(BaseSettings):
             raise ValueError(f"upstream_sasl_token_url: {why}")
         if self.upstream_sasl_scope is not None and not wants_tokens:
             raise ValueError("upstream_sasl_scope: needs OAUTHBEARER")
-        for name in ("tls_key", "tls_client_ca"):
+        for name in ("tls_key", "tls_client_ca", "listen_sni"):
             if getattr(self, name) is not None and self.tls_cert is None:
                 raise ValueError(f"{name}: needs tls_cert, the certificate shown to clients")
         if self.upstream_tls_key is not None and self.upstream_tls_cert is None:

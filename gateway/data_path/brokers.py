@@ -17,6 +17,7 @@ from gateway.cluster.broker_connection import (
     BrokerConnection,
 )
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import BROKER_TIMEOUT_S
 from kafka_codecs.api_versions import ApiVersionsResponse
 
@@ -69,6 +70,10 @@ class Brokers:
     def learn(self, brokers: Mapping[int, Address]) -> None:
         """Note the brokers' addresses."""
         self._addresses.update(brokers)
+
+    def knows(self, node_id: int) -> bool:
+        """Whether the cluster has named this broker."""
+        return node_id in self._addresses
 
     async def connect(
         self, node_id: int | None, software: ClientSoftware
@@ -197,6 +202,16 @@ class BrokerRoute:
     brokers: Brokers
     node_id: int | None
     """None stands for any live broker."""
+    names: BrokerNames | None = None
+    """The brokers' host names, if the listener represents each of them."""
+
+    def to(self, host: str | None) -> "BrokerRoute | None":
+        """The way that leads to the host a client asked for by SNI, if any. None if that is the
+        name of a broker that the cluster does not have."""
+        node_id = None if self.names is None else self.names.node_of(host)
+        if node_id is None:
+            return self
+        return BrokerRoute(self.brokers, node_id) if self.brokers.knows(node_id) else None
 
     async def connect(self, software: ClientSoftware) -> tuple[int, BrokerConnection]:
         """Connect. Returns the node id and the connection. Raises UpstreamError."""

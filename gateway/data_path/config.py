@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
+from gateway.data_path.broker_names import BrokerNames
 from gateway.transport.certificates import TlsContext
 
 BROKER_TIMEOUT_S = 3.0
@@ -64,6 +65,9 @@ class DataPathConfig:
     """The bootstrap port; brokers take the ports after it. With 0 the system chooses every port."""
     advertised_host: str
     """The host in every address that clients are told."""
+    broker_names: BrokerNames | None = None
+    """Each broker's host name at the bootstrap port, which then serves all brokers; needs `tls`.
+    None opens a port per broker."""
     state_folder: Path | None = None
     """Stores the brokers' ports; None stores nothing."""
     tls: TlsContext | None = None

@@ -1,4 +1,7 @@
-"""The listening ports: one for bootstrap, and one per broker, opened when the broker appears."""
+"""The listening ports: one for bootstrap, and one per broker, opened when the broker appears.
+
+If the brokers have names, the bootstrap port serves them all.
+"""
 
 import errno
 import logging
@@ -64,7 +67,7 @@ async def check_ports(config: DataPathConfig, node_ids: Iterable[int]) -> None:
     """Raises ListenError if one of the fixed ports is taken: the bootstrap port, or one kept for a
     broker."""
     book = PortBook(config.state_folder, config.listen_port)
-    kept = [book.kept(node_id) for node_id in node_ids]
+    kept = [] if config.broker_names else [book.kept(node_id) for node_id in node_ids]
     for port in (config.listen_port, *kept):
         if port is None:
             continue
@@ -105,6 +108,7 @@ class Listeners:
         self._accepting = accepting
         self._clients = clients
         self._book = PortBook(config.state_folder, config.listen_port)
+        self._bootstrap_port = 0
         self._ports: dict[int, int] = {}
         self._learning = trio.Lock()
 
@@ -115,7 +119,8 @@ class Listeners:
         """
         port = self._config.listen_port
         try:
-            port = await self._listen(port, BrokerRoute(self._brokers, None))
+            route = BrokerRoute(self._brokers, None, self._config.broker_names)
+            port = self._bootstrap_port = await self._listen(port, route)
         except OSError as error:
             raise _cannot_listen(self._config, port, error) from None
         log.info("bootstrap_listener_opened", port=port)
@@ -135,6 +140,9 @@ class Listeners:
             for node_id in sorted(brokers.keys() - self._ports.keys()):
                 if len(self._ports) >= self._config.limits.max_brokers:
                     raise BadFrame("the cluster has more brokers than the limit on listeners")
+                if self._config.broker_names is not None:
+                    self._ports[node_id] = self._bootstrap_port
+                    continue
                 self._ports[node_id] = await self._open(node_id)
                 log.info("broker_listener_opened", node_id=node_id, port=self._ports[node_id])
 
@@ -159,7 +167,9 @@ class Listeners:
         return with_addresses(answer, self._readdress)
 
     def _readdress(self, node_id: int, _: Address) -> Address:
-        return self._config.advertised_host, self._ports[node_id]
+        names = self._config.broker_names
+        host = self._config.advertised_host if names is None else names.host_of(node_id)
+        return host, self._ports[node_id]
 
     async def _open(self, node_id: int) -> int:
         route = BrokerRoute(self._brokers, node_id)

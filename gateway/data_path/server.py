@@ -188,6 +188,15 @@ class _Clients:
                 transport = await self._handshake(sock, client_host, self._tls.current)
             if transport is None:
                 return
+            if isinstance(transport, TlsSocket):
+                found = route.to(transport.asked_host)
+                if found is None:
+                    close(transport)
+                    reason = f"the cluster has no broker with the name {transport.asked_host}"
+                    complaints = self._surroundings.complaints
+                    complaints.tell("connection_refused", client_host, reason=reason)
+                    return
+                route = found
             connection = ClientConnection(
                 transport, client_host=client_host, route=route, context=self._surroundings
             )

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.transport.sockets import note_asked_host
+
 _Stamp = tuple[int, int, int]
 
 
@@ -86,6 +88,7 @@ def for_clients(files: CertificateFiles) -> TlsContext:
 
     def make(files: CertificateFiles) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.sni_callback = note_asked_host
         if files.ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
         return _with_files(context, files)

@@ -18,8 +18,14 @@ _SHORT_NAMES = {
     "stateOrProvinceName": "ST",
     "countryName": "C",
 }
+_ASKED_HOST = "asked_host"  # ssl tells it only during the handshake
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _ESCAPED = r"\\\g<0>"
+
+
+def note_asked_host(sock: Any, host: str | None, _: ssl.SSLContext) -> None:
+    """Keep the host that a client asks for: a callback for server contexts."""
+    setattr(sock, _ASKED_HOST, host)
 
 
 class TlsSocket:
@@ -39,6 +45,11 @@ class TlsSocket:
         peer has shown none."""
         shown = self._sock.getpeercert()
         return _distinguished_name(shown["subject"]) if shown else None
+
+    @property
+    def asked_host(self) -> str | None:
+        """The host that the client asked for (SNI), if any."""
+        return getattr(self._sock, _ASKED_HOST, None)
 
     def fileno(self) -> int:
         return self._sock.fileno()

@@ -74,6 +74,7 @@ def test_every_setting_can_be_set_in_every_source(
         "upstream_tls_cert": "/etc/gateway.pem",
         "upstream_tls_key": "/etc/gateway.key",
         "upstream_tls_check_host": "false",
+        "listen_sni": "broker-$(id).gateway.example",
         "tls_cert": "/etc/gateway.pem",
         "tls_key": "/etc/gateway.key",
         "tls_client_ca": "/etc/clients.pem",
@@ -257,6 +258,14 @@ USER = {
         (
             {"tls_client_ca": "ca"},
             "tls_client_ca: needs tls_cert, the certificate shown to clients",
+        ),
+        (
+            {"listen_sni": "broker-$(id).gateway.example"},
+            "listen_sni: needs tls_cert, the certificate shown to clients",
+        ),
+        (
+            {"listen_sni": "gateway.example"},
+            "--listen-sni: gateway.example: give a host name with one $(id) for the broker's id",
         ),
         (
             {"upstream_security_protocol": "ssl", "upstream_tls_key": "k"},

@@ -1,0 +1,125 @@
+"""TLS clients that reach every broker through one port, by the host that they ask for (SNI)."""
+
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from structlog.testing import capture_logs
+
+from gateway.data_path.broker_names import BrokerNames
+from gateway.data_path.config import DataPathConfig
+from gateway.transport.certificates import for_clients
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from tests.support.authority import Authority
+from tests.support.data_path import RunningGateway, running_gateway
+from tests.support.mock_cluster import running_mock_cluster
+from tests.support.wire import Wire
+
+HOST = "gateway.example"
+NAMES = BrokerNames("broker-$(id).gateway.example")
+PARTITIONS = 4
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Signs the gateway's certificate."""
+    return Authority.in_folder(tmp_path / "authority")
+
+
+@asynccontextmanager
+async def sni_gateway(authority: Authority) -> AsyncIterator[RunningGateway]:
+    """A gateway with one port, in front of a cluster of three brokers with the topic `numbers`."""
+    files = replace(authority.issue("gateway", HOST, "*.gateway.example"), ca=None)
+    config = DataPathConfig(
+        listen_port=0, advertised_host=HOST, broker_names=NAMES, tls=for_clients(files)
+    )
+    async with running_mock_cluster() as upstream:
+        await upstream.create_topic("numbers", PARTITIONS)
+        async with running_gateway(upstream.bootstrap, config=config) as gateway:
+            yield gateway
+
+
+@asynccontextmanager
+async def asking_for(
+    host: str | None, gateway: RunningGateway, context: ssl.SSLContext
+) -> AsyncIterator[Wire]:
+    """A client that asks for this host."""
+    context.check_hostname = False
+    tcp = await trio.open_tcp_stream("127.0.0.1", gateway.address[1])
+    async with trio.SSLStream(tcp, context, server_hostname=host) as stream:
+        yield Wire(stream)
+
+
+async def described(wire: Wire) -> MetadataResponse:
+    """The brokers that the cluster names."""
+    answer: MetadataResponse = await wire.ask(MetadataRequest(topics=()), 9)
+    return answer
+
+
+@pytest.mark.parametrize("host", [HOST, None, "elsewhere.example", "broker-1.gateway.example"])
+async def test_a_client_is_told_the_name_of_each_broker(
+    authority: Authority, host: str | None
+) -> None:
+    """All of them are at the bootstrap port, also for a client that asks for no host."""
+    async with sni_gateway(authority) as gateway:
+        async with asking_for(host, gateway, authority.trusting()) as wire:
+            answer = await described(wire)
+    assert {(each.host, each.port) for each in answer.brokers} == {
+        (NAMES.host_of(node_id), gateway.address[1]) for node_id in (1, 2, 3)
+    }
+
+
+async def test_a_broker_that_the_cluster_does_not_have_is_refused(authority: Authority) -> None:
+    """Another broker must not answer in its place. The log names the host."""
+    async with sni_gateway(authority) as gateway:
+        with capture_logs() as lines:
+            async with asking_for(NAMES.host_of(9), gateway, authority.trusting()) as wire:
+                with pytest.raises((EOFError, trio.BrokenResourceError)):
+                    await described(wire)
+    (line,) = [each for each in lines if each["event"] == "connection_refused"]
+    assert line["reason"] == "the cluster has no broker with the name broker-9.gateway.example"
+
+
+async def test_a_real_client_finds_the_leader_of_every_partition(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It checks each broker's certificate. Its resolver finds every host at the gateway."""
+    asked: set[str] = set()
+    resolve = socket.getaddrinfo
+
+    def at_gateway(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(host, str) and host.endswith(HOST):
+            asked.add(host)
+            host = "127.0.0.1"
+        return resolve(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", at_gateway)
+    async with sni_gateway(authority) as gateway:
+
+        def run() -> list[bytes]:
+            access: dict[str, Any] = {
+                "bootstrap_servers": f"{HOST}:{gateway.address[1]}",
+                "security_protocol": "SSL",
+                "ssl_cafile": str(authority.ca),
+            }
+            producer = KafkaProducer(**access)
+            for number in range(PARTITIONS):
+                producer.send("numbers", b"%d" % number, partition=number).get(10)
+            producer.close()
+            consumer = KafkaConsumer(**access, auto_offset_reset="earliest")
+            consumer.assign([TopicPartition("numbers", each) for each in range(PARTITIONS)])
+            found = [next(consumer).value for _ in range(PARTITIONS)]
+            consumer.close()
+            return found
+
+        with trio.fail_after(60):
+            found = await trio.to_thread.run_sync(run)
+    assert sorted(found) == [b"0", b"1", b"2", b"3"]
+    assert {HOST} < asked <= {HOST, *(NAMES.host_of(node_id) for node_id in (1, 2, 3))}
