@@ -11,6 +11,7 @@ import pytest
 import structlog
 from xdist.remote import Producer
 
+from gateway.simulate import OBJECTS_PER_COLLECTION
 from tests.support.effort import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken
@@ -37,10 +38,11 @@ each failure. A broken promise is not repeated."""
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Pause garbage collection, and exempt from it what was loaded and collected: it is much, and
-    stays."""
+    stays. Collect less often afterwards: tests create many objects, and little garbage."""
     gc.disable()
     done = yield
     gc.freeze()
+    gc.set_threshold(OBJECTS_PER_COLLECTION)
     gc.enable()
     return done
 

@@ -51,7 +51,7 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         # The embedded cluster holds an empty fetch for the whole wait.
-        "fetch.wait.max.ms": 50,
+        "fetch.wait.max.ms": 250,
         "log_level": 0,  # errors come through error_cb
     }
     if libversion()[1] >= _FIRST_WITH_GROUP_PROTOCOL:

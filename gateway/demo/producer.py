@@ -33,7 +33,7 @@ class NumberedRecords:
                 "bootstrap.servers": bootstrap,
                 "client.id": "producer",
                 "enable.idempotence": True,
-                "linger.ms": 50,
+                "linger.ms": 200,
                 "log_level": 0,  # errors come through error_cb
                 "error_cb": _trouble,
             }

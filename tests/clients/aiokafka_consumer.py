@@ -98,7 +98,7 @@ async def consume(options: argparse.Namespace, stop: StopRequest) -> None:
         partition_assignment_strategy=(ASSIGNORS[options.assignor],),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        fetch_max_wait_ms=50,
+        fetch_max_wait_ms=250,
         session_timeout_ms=6000,
         heartbeat_interval_ms=500,
     )

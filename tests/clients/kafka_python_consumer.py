@@ -84,7 +84,7 @@ def main() -> None:
         auto_offset_reset="earliest",
         auto_commit_interval_ms=500,
         default_offset_commit_callback=on_commit,
-        fetch_max_wait_ms=50,
+        fetch_max_wait_ms=250,
         session_timeout_ms=6000,
         heartbeat_interval_ms=500,
     )

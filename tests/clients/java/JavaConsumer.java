@@ -123,7 +123,7 @@ public final class JavaConsumer {
         config.put("group.protocol", wanted.get("--protocol"));
         config.put("auto.offset.reset", "earliest");
         config.put("enable.auto.commit", "false");
-        config.put("fetch.max.wait.ms", "50");
+        config.put("fetch.max.wait.ms", "250");
         config.put("key.deserializer", StringDeserializer.class);
         config.put("value.deserializer", StringDeserializer.class);
         if (wanted.get("--protocol").equals("classic")) {

@@ -22,7 +22,7 @@ const consumer = kafka.consumer({
   sessionTimeout: 6000,
   rebalanceTimeout: 20000,
   heartbeatInterval: 500,
-  maxWaitTimeInMs: 50,
+  maxWaitTimeInMs: 250,
   partitionAssigners: [
     (config) => ({ ...PartitionAssigners.roundRobin(config), name: wanted.assignor }),
   ],

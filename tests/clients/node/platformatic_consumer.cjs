@@ -21,7 +21,7 @@ const consumer = new Consumer({
   sessionTimeout: 6000,
   rebalanceTimeout: 20000,
   heartbeatInterval: 500,
-  maxWaitTime: 50,
+  maxWaitTime: 250,
   retries: 10,
   retryDelay: 200,
 })
@@ -53,7 +53,7 @@ async function consume() {
     mode: MessagesStreamModes.COMMITTED,
     fallbackMode: MessagesStreamFallbackModes.EARLIEST,
     autocommit: 200,
-    maxWaitTime: 50,
+    maxWaitTime: 250,
   })
   stream.on('autocommit', (error, offsets) => {
     if (error) troubled('commit', error)

@@ -42,7 +42,7 @@ func main() {
 		kgo.ConsumerGroup(wanted.Group),
 		kgo.ConsumeTopics(wanted.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(50*time.Millisecond),
+		kgo.FetchMaxWait(250*time.Millisecond),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(own.onAssigned),

@@ -98,7 +98,7 @@ func read(
 		Brokers:   wanted.Bootstrap,
 		Topic:     wanted.Topic,
 		Partition: assigned.ID,
-		MaxWait:   50 * time.Millisecond,
+		MaxWait:   250 * time.Millisecond,
 	})
 	defer reader.Close()
 	if err := reader.SetOffset(assigned.Offset); err != nil {

@@ -50,7 +50,7 @@ func configuration(wanted reports.Options) *sarama.Config {
 	config.Consumer.Return.Errors = true
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Interval = 500 * time.Millisecond
-	config.Consumer.MaxWaitTime = 50 * time.Millisecond
+	config.Consumer.MaxWaitTime = 250 * time.Millisecond
 	config.Consumer.Group.Session.Timeout = 6 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	// NewConfig lists range already: a strategy listed twice is one that no member supports.
