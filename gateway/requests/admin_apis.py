@@ -223,7 +223,13 @@ class AdminApis:
                 include_authorized_operations=message.include_authorized_operations,
             )
             answer: ConsumerGroupDescribeResponse = await forward(request, asked)
-            groups |= {group.group_id: group for group in answer.groups}
+            # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.
+            # Tools then ask DescribeGroups, as for every group that is not of the new protocol.
+            groups |= {
+                group.group_id: group
+                for group in answer.groups
+                if group.error_code != ErrorCode.UNSUPPORTED_VERSION
+            }
         if message.include_authorized_operations:
             await _add_operations(request, shown.known)
         shown.add_to(groups)

@@ -52,6 +52,8 @@ async def test_a_group_with_a_live_classic_member_is_forwarded(kafka: KafkaClust
         assert behind.leader == first.leader == first.member_id
         described = await direct.described()
         assert {each.client_id for each in described.members} == {"beside", "behind"}
+        of_native = await client.described_as_consumer_group()
+        assert of_native.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         assert not gateway.events
         native = await client.native("n")
         if kafka.has_new_protocol:
@@ -104,6 +106,40 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
         upstream = await direct.described()
         assert log_of(upstream) is not None
         assert len(upstream.members) == 1
+
+
+async def test_commits_without_a_member_take_no_group(kafka: KafkaCluster) -> None:
+    """As of Flink and Spark: the cluster stores them."""
+    group = fresh_group("simple")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        assert await client.commit({0: 4, 2: 6}) == {0: 0, 2: 0}
+        assert await client.committed() == await direct.committed() == {0: 4, 1: -1, 2: 6}
+        described = await direct.described()
+        assert (described.group_state, described.members) == ("Empty", ())
+        assert not gateway.events
+
+
+async def test_commits_to_a_forwarded_group_are_the_clusters(kafka: KafkaCluster) -> None:
+    """It stores those of members, and refuses those without one."""
+    group = fresh_group("shared")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        joined = await direct.enter()
+        refused = await client.commit({0: 5})
+        assert refused == await direct.commit({0: 5}) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
+        stored = await client.commit(
+            {0: 5}, member_id=joined.member_id, epoch=joined.generation_id, version=8
+        )
+        assert stored == {0: 0}
+        assert await client.committed() == {0: 5, 1: -1, 2: -1}
+        assert not gateway.events
 
 
 async def test_where_nothing_is_adopted_a_new_group_is_the_clusters(kafka: KafkaCluster) -> None:
@@ -174,13 +210,14 @@ async def test_a_group_is_answered_only_at_its_coordinator(
 
 
 @pytest.mark.parametrize(
-    ("protocol_type", "protocol"), [("connect", "compatible"), ("consumer", "stream")]
+    ("protocol_type", "protocol"),
+    [("connect", "compatible"), ("consumer", "stream"), ("sr", "v0")],
 )
 async def test_other_protocols_are_relayed(
     kafka: KafkaCluster, protocol_type: str, protocol: str
 ) -> None:
-    """Connect and Streams use the same requests with their own protocols. The cluster answers all
-    of them, from the first JoinGroup to the last LeaveGroup."""
+    """Connect, Streams and Schema Registry use the same requests with their own protocols. The
+    cluster answers all of them, from the first JoinGroup to the last LeaveGroup."""
     group = fresh_group("workers")
     async with (
         group_client(kafka.addresses[0], group) as direct,

@@ -14,11 +14,13 @@ from structlog.testing import capture_logs
 
 from coordinator.interface.config import GroupConfig
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.simulation.coordinator import FakeGroup
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import MemberType
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import (
     OffsetFetchRequest,
@@ -31,6 +33,7 @@ from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, group_client
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
+from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
 
 
@@ -462,6 +465,46 @@ async def test_the_cluster_answers_for_groups_that_match_a_pattern(
         assert bool(scene.gateway.events) is not is_forwarded
         told = [line["reason"] for line in lines if line["event"] == "group_forwarded"]
         assert told == ["as configured (groups.forward)"] * is_forwarded
+
+
+@pytest.mark.parametrize(
+    ("protocol", "error"),
+    [
+        ("groupferry-of-another-log", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ("roundrobin", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+async def test_a_forwarded_join_that_an_anchor_overtakes_may_retry(
+    protocol: str, error: ErrorCode
+) -> None:
+    """The cluster's refusal would end the client. Where the group still has members of its own, the
+    client has no assignor in common with them, and must know."""
+    async with offset_stage() as stage, trio.open_nursery() as nursery:
+        broker = stage.broker
+        broker.occupants, broker.join_gate = ("direct",), trio.Event()
+        answers: list[JoinGroupResponse] = []
+
+        async def join() -> None:
+            answers.append(await stage.client.join(metadata=b"", version=5))
+
+        nursery.start_soon(join)
+        await until(lambda: ApiKey.JOIN_GROUP in [each.api_key for each in broker.seen])
+        broker.coordinator.groups["g"] = FakeGroup(
+            protocol_type="consumer", protocol=protocol, member_id="m", is_synced=True
+        )
+        broker.join_gate.set()
+        await until(lambda: answers)
+        assert [each.error_code for each in answers] == [error]
+
+
+async def test_a_native_member_leaves_a_group_that_went_to_a_cluster_without_it() -> None:
+    """It was hosted before. UNKNOWN_MEMBER_ID makes it give up its partitions."""
+    async with offset_stage() as stage:
+        stage.broker.occupants = ("direct",)
+        joining, beating = await stage.client.native("n"), await stage.client.native("n", 3)
+        assert joining.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert "1 members (direct)" in (joining.error_message or "")
+        assert beating.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_a_cluster_without_native_members_forwards_none() -> None:
