@@ -1,12 +1,10 @@
-"""The process behind `groupferry serve`: settings, signals, open files, the state folder."""
+"""The process behind `groupferry serve`: settings, signals, the state folder."""
 
-import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import asdict
-from functools import partial
 
 import structlog
 import trio
@@ -27,25 +25,23 @@ from gateway.events.events_topic import EventsTopic, EventsTopicError, open_even
 from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
+from gateway.open_files import within_open_files
 from gateway.readable import escaped
+from gateway.reloading import Reloading, limits_of
 from gateway.security import Security, security_of
-from gateway.settings import Settings, SettingsError
+from gateway.settings import Settings
 from gateway.state_folder import StateFolderError, locked
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
-from gateway.transport.reloading import reload_certificates, watch_certificates
+from gateway.transport.reloading import watch_certificates
 
 log = structlog.get_logger()
 
 QUIET_START_S = 3.0
 """After this time, the gateway logs what its start is waiting for."""
-FILES_PER_CONNECTION = 2
-"""The client's socket and the upstream socket."""
-FILES_BESIDES = 256
-"""Other files: listeners, pipes, the gateway's connections to the cluster, and Python's own."""
 
 
 def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
@@ -56,10 +52,10 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
     """
     reason: Exception | None = None
     security = security_of(settings)
-    reload = partial(_reload, settings, security, read_again)
-    settings = _within_open_files(settings)
+    limits = limits_of(within_open_files(settings))
+    reloading = Reloading(settings, read_again, security=security, limits=limits)
     try:
-        trio.run(_run_until_signal, settings, security, reload)
+        trio.run(_run_until_signal, settings, security, limits, reloading)
     except* (
         UpstreamError,
         ListenError,
@@ -76,37 +72,14 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
     return 0
 
 
-def _within_open_files(settings: Settings) -> Settings:
-    """Raise the limit on open files, whose usual value of 1024 is far below our own limit. If it
-    cannot be raised enough, allow fewer connections."""
-    allowed = _allow_open_files(settings.max_connections * FILES_PER_CONNECTION + FILES_BESIDES)
-    besides = min(FILES_BESIDES, allowed // 2)
-    fitting = max(1, (allowed - besides) // FILES_PER_CONNECTION)
-    if fitting >= settings.max_connections:
-        return settings
-    log.warning("open_files_limited", limit=allowed, max_connections=fitting)
-    return settings.model_copy(update={"max_connections": fitting})
-
-
-def _allow_open_files(wanted: int) -> int:
-    """Raise the limit on open files to `wanted` if possible. Returns the limit."""
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed == resource.RLIM_INFINITY or allowed >= wanted:
-        return wanted
-    if most != resource.RLIM_INFINITY:
-        wanted = min(wanted, most)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-    return wanted
-
-
 async def _run_until_signal(
-    settings: Settings, security: Security, reload: Callable[[], None]
+    settings: Settings, security: Security, limits: Limits, reloading: Reloading
 ) -> None:
     stop, started = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
-            await _run_settings(settings, security, stop, task_status)
+            await _run_settings(settings, security, limits, stop, task_status)
             nursery.cancel_scope.cancel()
 
         await nursery.start(
@@ -114,27 +87,12 @@ async def _run_until_signal(
             stop,
             started,
             nursery.cancel_scope,
-            reload,
+            reloading.reload,
         )
         nursery.start_soon(_log_wait, settings.upstream, started)
         nursery.start_soon(watch_certificates, security.certificates)
         await nursery.start(run_settings)
         started.set()
-
-
-def _reload(settings: Settings, security: Security, read_again: Callable[[], Settings]) -> None:
-    """Load changed certificates, and log which settings have changed in vain."""
-    reload_certificates(security.certificates)
-    try:
-        now = read_again()
-    except SettingsError as error:
-        for line in error.lines:
-            log.error("settings_not_read", reason=line)  # noqa: TRY400  # not a bug
-        return
-    changed = [
-        name for name in Settings.model_fields if getattr(now, name) != getattr(settings, name)
-    ]
-    log.info("reloaded", needs_restart=", ".join(changed) or None)
 
 
 async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
@@ -207,6 +165,7 @@ async def _events_topic(settings: Settings, access: Access) -> AsyncIterator[Eve
 async def _run_settings(
     settings: Settings,
     security: Security,
+    limits: Limits,
     stop: trio.Event,
     task_status: trio.TaskStatus[Address],
 ) -> None:
@@ -219,14 +178,7 @@ async def _run_settings(
         tls=security.listening,
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
-        limits=Limits(
-            permission_lifetime_s=settings.permission_lifetime_ms / 1000,
-            max_connections=settings.max_connections,
-            max_connections_per_address=settings.max_connections_per_address
-            or max(1, settings.max_connections // 2),
-            broker_timeout_s=settings.broker_timeout_ms / 1000,
-            drain_timeout_s=settings.drain_timeout_ms / 1000,
-        ),
+        limits=limits,
     )
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))

@@ -11,9 +11,9 @@ BROKER_TIMEOUT_S = 3.0
 PERMISSION_LIFETIME_S = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Limits:
-    """Named limits of the data path."""
+    """Named limits of the data path. New limits on connections and draining count at once."""
 
     max_connections: int = 10_000
     """Client connections over all listeners."""

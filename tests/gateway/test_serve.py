@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -22,7 +21,6 @@ from structlog.testing import capture_logs
 from gateway import serve, settings
 from gateway.cluster import cluster
 from gateway.events.line_files import FOLDER_NAME
-from gateway.security import Security
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -145,20 +143,30 @@ async def test_a_signal_ends_a_starting_gateway(tmp_path: Path) -> None:
                 assert await gateway.wait() == 0
 
 
-async def test_sighup_reloads_and_ends_nothing(tmp_path: Path) -> None:
-    """Unchanged settings need no restart."""
-    port = free_port()
+async def test_sighup_ends_nothing_and_takes_new_settings(tmp_path: Path) -> None:
+    """A client beyond the limit is served once the limit is raised. The first one stays."""
+    port, config = free_port(), tmp_path / "gateway.toml"
+    config.write_text("max_connections = 1\n")
+    environment = {**os.environ, "GROUPFERRY_CONFIG": f"{config}"}
+    versions = request_frame(ApiKey.API_VERSIONS, 0, 1, b"")
     with trio.fail_after(30):
         async with (
             running_mock_cluster(1) as upstream,
-            process(tmp_path, upstream.bootstrap[0], port) as gateway,
+            process(tmp_path, upstream.bootstrap[0], port, env=environment) as gateway,
         ):
-            await until(partial(is_open, port))
-            gateway.send_signal(signal.SIGHUP)
-            await until_said(gateway, "reloaded")
-            async with connected(("127.0.0.1", port)) as client:
-                await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b""))
-                await client.frame()
+            await until_said(gateway, "bootstrap_listener_opened")
+            async with connected(("127.0.0.1", port)) as first:
+                await first.send(versions)
+                await first.frame()
+                async with connected(("127.0.0.1", port)) as second:
+                    assert await second.at_end()
+                config.write_text("max_connections = 4\n")
+                gateway.send_signal(signal.SIGHUP)
+                await until_said(gateway, "reloaded")
+                async with connected(("127.0.0.1", port)) as second:
+                    for client in (first, second):
+                        await client.send(versions)
+                        await client.frame()
             gateway.send_signal(signal.SIGTERM)
             assert await gateway.wait() == 0
 
@@ -224,36 +232,3 @@ def test_an_unusable_state_folder_is_one_line(
     assert serve.run(settings.load(flags), partial(settings.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")
-
-
-@pytest.mark.parametrize(
-    ("limit", "fitting"), [(100_000, 2_000), (4_256, 2_000), (1_256, 500), (100, 25)]
-)
-def test_a_low_limit_of_open_files_limits_connections(
-    monkeypatch: pytest.MonkeyPatch, limit: int, fitting: int
-) -> None:
-    """One line reports it. Clients beyond the limit are refused cleanly."""
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: wanted)
-    with capture_logs() as lines:
-        found = serve._within_open_files(settings.load({"upstream": "localhost:9092"}))
-    assert found.max_connections == fitting
-    told = [{"event": "open_files_limited", "limit": limit, "max_connections": fitting}]
-    assert [{name: line[name] for name in told[0]} for line in lines] == (
-        told if fitting < 2_000 else []
-    )
-
-
-def test_a_reload_names_the_settings_that_need_a_restart(tmp_path: Path) -> None:
-    """Their values are not shown. Settings that cannot be read change nothing."""
-    before = settings.load({"upstream": "k:1", "state_dir": f"{tmp_path}"})
-    now = before.model_copy(update={"max_groups": 7, "log_level": "debug"})
-    with capture_logs() as lines:
-        serve._reload(before, Security(), lambda: now)
-        serve._reload(before, Security(), lambda: before)
-        serve._reload(before, Security(), lambda: settings.load({"upstream": "k"}))
-    changed, same, wrong = lines
-    assert (changed["event"], changed["needs_restart"]) == ("reloaded", "log_level, max_groups")
-    assert same["needs_restart"] is None
-    assert wrong["event"] == "settings_not_read"
-    assert wrong["reason"].startswith("--upstream: k is not HOST:PORT")
