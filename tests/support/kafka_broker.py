@@ -20,7 +20,13 @@ from tests.support.group_client import group_client
 from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.kafka_jars import FETCH_TIMEOUT_S
 from tests.support.kafka_node import KafkaNode
-from tests.support.kafka_release import CONTROLLER_ID, QUICK_START, START_TIMEOUT_S, kafka_release
+from tests.support.kafka_release import (
+    CONTROLLER_ID,
+    LISTENER_PROTOCOLS,
+    QUICK_START,
+    START_TIMEOUT_S,
+    kafka_release,
+)
 from tests.support.ports import HOST, free_port
 
 __all__ = ["FETCH_TIMEOUT_S", "PARTITIONS", "TOPIC", "KafkaCluster", "KafkaNode", "running_kafka"]
@@ -61,6 +67,7 @@ class KafkaCluster:
         self._settings: dict[str, object] = {
             "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{controller_port}",
             "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": LISTENER_PROTOCOLS,
             "num.partitions": PARTITIONS,
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,

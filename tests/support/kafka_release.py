@@ -15,8 +15,11 @@ from tests.support.installs import installed, run
 from tests.support.kafka_jars import kafka_jars
 from tests.support.ports import HOST, free_port, is_open
 
-CLUSTER_ID = "groupferry-tests-kafka"
+CLUSTER_ID = "groupferry-tests-kafkQ"
+"""128 bits in base64: Kafka 2.8 decodes it, so the last letter stands for two bits only."""
 CONTROLLER_ID = 100
+LISTENER_PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
+"""The default since 3.0."""
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
 LOOK_INTERVAL_S = 0.05
@@ -63,6 +66,7 @@ def _prepare(jars: Path, folder: Path) -> None:
         f"node.id={CONTROLLER_ID}\n"
         f"controller.quorum.voters={CONTROLLER_ID}@{HOST}:{controller_port}\n"
         "controller.listener.names=CONTROLLER\n"
+        f"listener.security.protocol.map={LISTENER_PROTOCOLS}\n"
         f"listeners=CONTROLLER://{HOST}:{controller_port},PLAINTEXT://{HOST}:{port}\n"
         f"log.dirs={data}\n"
     )

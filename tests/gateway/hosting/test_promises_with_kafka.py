@@ -30,9 +30,14 @@ from tests.support.kafka_broker import (
     TOPIC,
     KafkaCluster,
 )
+from tests.support.releases import with_anchors
 from tests.support.until import until, until_answered, until_logged
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.timeout(FETCH_TIMEOUT_S),
+    with_anchors(),
+]
 
 LIMIT_S = 30
 SHORT_SESSION_MS = 3_000
