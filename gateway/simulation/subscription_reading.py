@@ -1,8 +1,9 @@
-"""How a coordinator reads a member's subscription: a port of what Kafka 2.4 to 4.3 do.
+"""How a coordinator reads a member's subscription: a port of what Kafka 3.9 to 4.3 do.
 
 Kafka's generated reader throws a BufferUnderflowException where a number is cut off, which the
 coordinator catches: the group has no known subscriptions. For a length that is not possible it
-throws a bare RuntimeException, which nothing catches, so the JoinGroup is never answered.
+throws a bare RuntimeException, which nothing catches, so the JoinGroup is never answered. Older
+releases, such as 2.8, survive some of these lengths.
 """
 
 import struct
@@ -36,8 +37,7 @@ def read(data: bytes) -> Reading:
 
 
 def _read(buffer: "_Buffer") -> None:
-    if buffer.number(">h") < 0:
-        raise _CrashError  # there is no such version
+    buffer.number(">h")  # the version, which does not matter
     topics = buffer.number(">i")
     if not 0 <= topics <= buffer.rest:  # an element has at least one byte
         raise _CrashError

@@ -68,3 +68,15 @@ def test_pending_revocations_count_as_held(group: GroupScript) -> None:
     assert native.topic_names == ("foo",)
     assert read_assignment(native.assignment_bytes) == {"foo": (2,)}
     assert native.metadata == b""
+
+
+def test_the_subscribed_topics_are_those_of_the_present_epoch(group: GroupScript) -> None:
+    """A classic group has those of its generation, as long as they can be read."""
+    assert (group.engine.epoch, set(group.engine.subscribed_topics())) == (0, set())
+    group.given_classic_group(given_classic_group_member("a", FOO_0), generation=4)
+    assert group.engine.epoch == 4
+    assert set(group.engine.subscribed_topics()) == {"foo"}
+    group.given_consumer_group(given_native("n", assigned=FOO_0))
+    assert (group.engine.epoch, set(group.engine.subscribed_topics())) == (10, {"foo"})
+    group.native("m", topics=("bar",))
+    assert (group.engine.epoch, set(group.engine.subscribed_topics())) == (11, {"bar", "foo"})

@@ -177,7 +177,7 @@ def any_anchor_ends_stray_commits(patch: Patch) -> None:
     patch.setattr(Anchor, "_end_strays", end_strays)
 
 
-@noticed_by(Invariant.LIVENESS)
+@noticed_by(Invariant.LIVENESS, Invariant.OFFSETS)
 def the_commit_of_a_gone_client_never_ends(patch: Patch) -> None:
     """The commits of a client that disconnects stay in flight."""
     patch.setattr(CommitsInFlight, "abandon", lambda *_: None)
