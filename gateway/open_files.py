@@ -4,26 +4,28 @@ import resource
 
 import structlog
 
-from gateway.settings import Settings
-
 log = structlog.get_logger()
 
+CONNECTIONS_MAX = 100_000
+"""The most connections unless the operator asks for more. Idle ones take about a gigabyte."""
 FILES_PER_CONNECTION = 2
 """The client's socket and the upstream socket."""
 FILES_BESIDES = 256
 """Other files: listeners, pipes, the gateway's connections to the cluster, and Python's own."""
 
 
-def within_open_files(settings: Settings) -> Settings:
-    """Raise the limit on open files, whose usual value of 1024 is far below our own limit. If it
-    cannot be raised enough, allow fewer connections."""
-    allowed = _allow_open_files(settings.max_connections * FILES_PER_CONNECTION + FILES_BESIDES)
+def connections_within(wanted: int | None) -> int:
+    """The number of connections that the process may have: `wanted`, by default CONNECTIONS_MAX, or
+    what the limit on open files allows. Raises that limit, whose usual value of 1024 is low."""
+    most = CONNECTIONS_MAX if wanted is None else wanted
+    allowed = _allow_open_files(most * FILES_PER_CONNECTION + FILES_BESIDES)
     besides = min(FILES_BESIDES, allowed // 2)
     fitting = max(1, (allowed - besides) // FILES_PER_CONNECTION)
-    if fitting >= settings.max_connections:
-        return settings
-    log.warning("open_files_limited", limit=allowed, max_connections=fitting)
-    return settings.model_copy(update={"max_connections": fitting})
+    if fitting >= most:
+        return most
+    tell = log.info if wanted is None else log.warning
+    tell("open_files_limited", limit=allowed, max_connections=fitting)
+    return fitting
 
 
 def _allow_open_files(wanted: int) -> int:

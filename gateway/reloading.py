@@ -7,7 +7,7 @@ import structlog
 
 from gateway import logs
 from gateway.data_path.config import Limits
-from gateway.open_files import within_open_files
+from gateway.open_files import connections_within
 from gateway.security import Security
 from gateway.settings import Settings, SettingsError
 from gateway.transport.reloading import reload_certificates
@@ -65,7 +65,7 @@ class Reloading:
         settings = self._settings = self._settings.model_copy(update=changed)
         if "log_level" in changed:
             logs.configure(settings.log_format, settings.log_level)
-        limits = limits_of(within_open_files(settings))
+        limits = limits_of(settings)
         self._limits.max_connections = limits.max_connections
         self._limits.max_connections_per_address = limits.max_connections_per_address
         self._limits.drain_timeout_s = limits.drain_timeout_s
@@ -73,11 +73,12 @@ class Reloading:
 
 def limits_of(settings: Settings) -> Limits:
     """The limits of the data path that are settings."""
+    max_connections = connections_within(settings.max_connections)
     return Limits(
         permission_lifetime_s=settings.permission_lifetime_ms / 1000,
-        max_connections=settings.max_connections,
+        max_connections=max_connections,
         max_connections_per_address=settings.max_connections_per_address
-        or max(1, settings.max_connections // 2),
+        or max(1, max_connections // 2),
         broker_timeout_s=settings.broker_timeout_ms / 1000,
         drain_timeout_s=settings.drain_timeout_ms / 1000,
     )

@@ -25,7 +25,6 @@ from gateway.events.events_topic import EventsTopic, EventsTopicError, open_even
 from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
-from gateway.open_files import within_open_files
 from gateway.readable import escaped
 from gateway.reloading import Reloading, limits_of
 from gateway.security import Security, security_of
@@ -52,7 +51,7 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
     """
     reason: Exception | None = None
     security = security_of(settings)
-    limits = limits_of(within_open_files(settings))
+    limits = limits_of(settings)
     reloading = Reloading(settings, read_again, security=security, limits=limits)
     try:
         trio.run(_run_until_signal, settings, security, limits, reloading)

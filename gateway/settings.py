@@ -322,7 +322,11 @@ class Settings(BaseSettings):
         int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
     ] = 600_000
 
-    max_connections: _Count = Field(2_000, description="most client connections at a time")
+    max_connections: _Count | None = Field(
+        None,
+        description="most client connections at a time; by default 100,000, or as many as the limit"
+        " on open files allows",
+    )
     max_connections_per_address: _Count | None = Field(
         None,
         description="most client connections from one address; by default half of"

@@ -5,8 +5,7 @@ import resource
 import pytest
 from structlog.testing import capture_logs
 
-from gateway import settings
-from gateway.open_files import within_open_files
+from gateway.open_files import CONNECTIONS_MAX, connections_within
 
 
 @pytest.mark.parametrize(
@@ -19,9 +18,27 @@ def test_a_low_limit_of_open_files_limits_connections(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
     monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: wanted)
     with capture_logs() as lines:
-        found = within_open_files(settings.load({"upstream": "localhost:9092"}))
-    assert found.max_connections == fitting
-    told = [{"event": "open_files_limited", "limit": limit, "max_connections": fitting}]
-    assert [{name: line[name] for name in told[0]} for line in lines] == (
-        told if fitting < 2_000 else []
-    )
+        assert connections_within(2_000) == fitting
+    told = [
+        {
+            "event": "open_files_limited",
+            "limit": limit,
+            "max_connections": fitting,
+            "log_level": "warning",
+        }
+    ]
+    assert lines == (told if fitting < 2_000 else [])
+
+
+@pytest.mark.parametrize(
+    ("limit", "fitting"), [(resource.RLIM_INFINITY, CONNECTIONS_MAX), (20_000, 9_872)]
+)
+def test_connections_are_as_many_as_files_by_default(
+    monkeypatch: pytest.MonkeyPatch, limit: int, fitting: int
+) -> None:
+    """An operator who asked for no number gets no warning, but is told."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: wanted)
+    with capture_logs() as lines:
+        assert connections_within(None) == fitting
+    assert [line["log_level"] for line in lines] == (["info"] if fitting < CONNECTIONS_MAX else [])
