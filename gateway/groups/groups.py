@@ -361,6 +361,10 @@ class Groups:
                 driver.feed(Ending())
         return driver
 
+    def again(self, driver: GroupDriver) -> GroupDriver:
+        """The driver of its group: this one, unless another was begun since it went idle."""
+        return self._drivers.setdefault(driver.group.group_id, driver)
+
     def _forget(self, group_id: str) -> None:
         if not self._is_ending:
             self._drivers.pop(group_id, None)

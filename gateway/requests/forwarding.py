@@ -7,9 +7,15 @@ from gateway.data_path.upstream import Upstream
 from gateway.hosting.answers import GroupApi
 from gateway.requests.refusals import GroupMessage, api_of, refusal
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
+
+FIRST_VERSION_WITH_REGEX = 1
+"""The first ConsumerGroupHeartbeat with a regular expression."""
 
 
 def highest_version(upstream: Upstream, api_key: ApiKey) -> int:
@@ -38,9 +44,21 @@ def version_for(request: GroupRequest, since_version: int = 0) -> int:
 async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "") -> Struct:
     """The cluster's answer about a group of its own. `why`: why the group is forwarded. Raises
     UpstreamLost."""
-    if highest_version(request.upstream, ApiKey(request.header.api_key)) < 0:
+    highest = highest_version(request.upstream, ApiKey(request.header.api_key))
+    if highest < 0:
         # ConsumerGroupHeartbeat is the only group api offered without the cluster's support.
         return _no_new_protocol(request, message, why)
+    match message:
+        case ConsumerGroupHeartbeatRequest(subscribed_topic_regex=str()) if highest < (
+            FIRST_VERSION_WITH_REGEX
+        ):
+            reason = (
+                "the group is forwarded to the cluster, which does not know regular expressions"
+            )
+            version = request.header.api_version
+            return refusal(message, version, ErrorCode.UNSUPPORTED_VERSION, reason)
+        case _:
+            pass
     answer = cast(Struct, await forward(request, message))
     match answer:
         # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.

@@ -63,8 +63,7 @@ class MemberApis:
                 return refused(message, version, situation, why)
             case Forwarded(why):
                 told = await ask_cluster(request, message, why)
-                driver = self._groups.driver(group_id)  # an idle one may have been replaced
-                driver.feed(Relayed(_client(request), message, told))
+                self._groups.again(driver).feed(Relayed(_client(request), message, told))
                 if call.is_foreign:
                     self._note_foreign(message, told)
                 elif may_be_anchored(told) and not await self._groups.is_forwarded(group_id):

@@ -84,3 +84,15 @@ async def test_a_cluster_without_the_new_protocol_has_no_such_group() -> None:
     answer = await ask_cluster(lone_request(message, 0), message)
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[attr-defined]
     assert "does not know the new protocol" in answer.error_message  # type: ignore[attr-defined]
+
+
+async def test_a_cluster_without_regular_expressions_is_not_asked_about_one() -> None:
+    """Version 0 has no field for it. The client reads the reason."""
+    message = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, subscribed_topic_regex="a.*"
+    )
+    upstream = Recorder(consumer_group_heartbeat=(0, 0))
+    answer = await ask_cluster(replace(lone_request(message, 1), upstream=upstream), message)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION  # type: ignore[attr-defined]
+    assert "regular expressions" in answer.error_message  # type: ignore[attr-defined]
+    assert upstream.asked == []
