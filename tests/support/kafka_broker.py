@@ -1,7 +1,9 @@
 """Real Apache Kafka for tests: a KRaft cluster on the loopback, one Java process per node.
 
-The controller is a separate node, so that a test may kill any broker, even all of them. Brokers
-keep their ports and data, and a test may add one. `kafka/pom.xml` has the versions.
+With three brokers or more, the controller is a separate node, so that a test may kill any broker,
+even all of them. In smaller clusters the first broker is the controller as well, which saves a
+process. Brokers keep their ports and data, and a test may add one. `kafka/pom.xml` has the
+versions.
 """
 
 import itertools
@@ -60,12 +62,14 @@ class KafkaCluster:
         self.release = release
         self._files = kafka_release(release, java_options)
         self._folder = folder
-        controller_port = free_port()
-        replicas = REPLICAS if brokers >= REPLICAS else 1
+        is_separate = brokers >= REPLICAS
+        self._controller_id = CONTROLLER_ID if is_separate else 1
+        self._controller_port = free_port()
+        replicas = REPLICAS if is_separate else 1
         # Small and fast: one offsets partition per broker, no initial rebalance delay, and a short
         # broker session.
         self._settings: dict[str, object] = {
-            "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{controller_port}",
+            "controller.quorum.voters": f"{self._controller_id}@{HOST}:{self._controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": LISTENER_PROTOCOLS,
             "num.partitions": PARTITIONS,
@@ -90,7 +94,7 @@ class KafkaCluster:
             **settings,
         }
         self._of_brokers = of_brokers
-        self._controller = self._new_controller(controller_port)
+        self._controllers = [self._new_controller()] if is_separate else []
         self.brokers: dict[int, KafkaNode] = {}
         """Keyed by node id, from 1."""
         for _ in range(brokers):
@@ -118,9 +122,8 @@ class KafkaCluster:
 
     async def start(self) -> None:
         """Start all nodes that are down, and wait until the cluster is whole."""
-        down = [self._controller, *self.brokers.values()]
         async with trio.open_nursery() as nursery:
-            for node in down:
+            for node in self._nodes():
                 if not node.is_running:
                     nursery.start_soon(node.start)
         await self.until_whole()
@@ -149,33 +152,45 @@ class KafkaCluster:
 
     def kill_now(self) -> None:
         """Kill all nodes at the end of all tests. Their data is in the temporary folder."""
-        for node in (self._controller, *self.brokers.values()):
+        for node in self._nodes():
             node.kill_now()
 
-    def _new_controller(self, port: int) -> KafkaNode:
+    def _nodes(self) -> list[KafkaNode]:
+        return [*self._controllers, *self.brokers.values()]
+
+    def _new_controller(self) -> KafkaNode:
         settings = self._settings | {
             "process.roles": "controller",
             "node.id": CONTROLLER_ID,
-            "listeners": f"CONTROLLER://{HOST}:{port}",
+            "listeners": self._controller_listener,
         }
-        controller = KafkaNode(self._files, self._folder / "controller", settings, port)
-        controller.format_controller()
+        home = self._folder / "controller"
+        controller = KafkaNode(self._files, home, settings, self._controller_port)
+        controller.format(CONTROLLER_ID)
         return controller
+
+    @property
+    def _controller_listener(self) -> str:
+        return f"CONTROLLER://{HOST}:{self._controller_port}"
 
     def _new_broker(self) -> int:
         node_id = len(self.brokers) + 1
         port = free_port()
         own = self._of_brokers[node_id - 1] if node_id <= len(self._of_brokers) else {}
-        further = str(own.get("listeners", ""))
+        listeners = [f"PLAINTEXT://{HOST}:{port}", *filter(None, [str(own.get("listeners", ""))])]
+        roles = ["broker"]
+        if node_id == self._controller_id:
+            listeners.append(self._controller_listener)
+            roles.append("controller")
         settings = {
             **self._settings,
             **own,
-            "process.roles": "broker",
+            "process.roles": ",".join(roles),
             "node.id": node_id,
-            "listeners": ",".join(filter(None, (f"PLAINTEXT://{HOST}:{port}", further))),
+            "listeners": ",".join(listeners),
         }
         broker = KafkaNode(self._files, self._folder / f"broker-{node_id}", settings, port)
-        broker.format_broker(node_id)
+        broker.format(node_id)
         self.brokers[node_id] = broker
         return node_id
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import trio
 
 from tests.support.kafka_release import (
-    CLUSTER_ID,
     LOOK_INTERVAL_S,
     START_TIMEOUT_S,
     STOP_TIMEOUT_S,
@@ -52,15 +51,9 @@ class KafkaNode:
         """Whether its process is running."""
         return self._process is not None and self._process.poll() is None
 
-    def format_broker(self, node_id: int) -> None:
-        """Prepare a broker's storage once. Kafka's own tool does the same in a process."""
-        (self._home / "data").mkdir()
-        properties = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={node_id}\n"
-        (self._home / "data" / "meta.properties").write_text(properties)
-
-    def format_controller(self) -> None:
-        """Prepare a controller's storage once."""
-        self._release.format_controller(self._home / "data")
+    def format(self, node_id: int) -> None:
+        """Prepare its storage once."""
+        self._release.format_storage(self._home / "data", node_id)
 
     async def start(self) -> None:
         """Start the node and wait until its port is open."""

@@ -1,7 +1,7 @@
 """A release of Kafka that is ready to start: its jars, a class archive and a formatted storage.
 
-Half of a node's start is loading classes, and formatting a controller's storage takes a process.
-Both are done once per machine.
+Half of a node's start is loading classes, and formatting a storage takes a process. Both are done
+once per machine.
 """
 
 import shutil
@@ -43,9 +43,11 @@ class KafkaRelease:
         archive = f"-XX:SharedArchiveFile={_classes(self.prepared)}"
         return _java(self.jars, *self.java_options, archive, "kafka.Kafka", f"{settings}")
 
-    def format_controller(self, data: Path) -> None:
-        """Prepare a controller's storage with the features of its release."""
+    def format_storage(self, data: Path, node_id: int) -> None:
+        """Prepare a node's storage with the features of its release."""
         shutil.copytree(_storage(self.prepared), data)
+        properties = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={node_id}\n"
+        (data / "meta.properties").write_text(properties)
 
 
 @cache

@@ -190,7 +190,7 @@ async def test_a_gateway_that_cannot_read_the_log_does_not_take_it(kafka: KafkaC
             async with opened(kafka, topic):
                 pass
         await log.append("a", [epoch(2)])
-        assert log.may_answer
+        await until(lambda: log.may_answer)
 
 
 async def test_the_owner_gives_way_to_a_claim(kafka: KafkaCluster) -> None:
