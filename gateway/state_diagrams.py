@@ -60,6 +60,12 @@ MACHINES = (
     Machine("Anchor", hosting_states.AnchorPhase, hosting_states.ANCHOR, hosting_states.__name__),
     Machine("Commit", hosting_states.CommitPhase, hosting_states.COMMIT, hosting_states.__name__),
     Machine(
+        "Adoption of a group",
+        hosting_states.AdoptionStage,
+        hosting_states.ADOPTION,
+        hosting_states.__name__,
+    ),
+    Machine(
         "Client connection",
         data_path_states.ClientState,
         data_path_states.CLIENT_MOVES,

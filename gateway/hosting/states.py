@@ -1,7 +1,7 @@
 """The states of a group behind the gateway, and their legal moves.
 
-Five machines describe a group: who answers for it (mode), the anchor that holds it in the cluster,
-its engine and log, each commit in flight, and each call of a client.
+Six machines describe a group: who answers for it (mode), the anchor that holds it in the cluster,
+its engine and log, each commit in flight, each call of a client, and its adoption from the cluster.
 """
 
 from enum import StrEnum
@@ -103,6 +103,43 @@ class Stage(StrEnum):
     """Nothing: the client has its answer."""
 
 
+class AdoptionStage(StrEnum):
+    """How far the adoption of a live group has come."""
+
+    PROPOSED = "Proposed"
+    """The cluster describes the group for the first time."""
+    CONFIRMING = "Confirming"
+    """The cluster describes it again. Nothing may have changed."""
+    ANNOUNCING = "Announcing"
+    """The log stores what is about to be adopted."""
+    IMPERSONATING = "Impersonating"
+    """Calls are held. Once those under way are answered, the gateway sends a heartbeat of each
+    member."""
+    REJOINING = "Rejoining"
+    """The leader's member rejoins with the private protocol first. The others are still there."""
+    RELEASING = "Releasing"
+    """The other members leave the cluster's group."""
+    LOCKING = "Locking"
+    """The leader's member rejoins with the private protocol only: the cluster refuses all others
+    from then on. The log stores it."""
+    ANCHORING = "Anchoring"
+    """The anchor joins beside the leader's member."""
+    HANDING_OVER = "HandingOver"
+    """The leader's member leaves, the anchor holds the group, and the engine takes over. There is
+    no way back."""
+    ADOPTED = "Adopted"
+    """The engine has the group."""
+    RESUMING = "Resuming"
+    """The gateway was killed during an adoption, and asks the cluster how far it came."""
+    GIVING_BACK = "GivingBack"
+    """The members are told to rejoin. The leader's member keeps the group until all of them have
+    given up what they held."""
+    FORGETTING = "Forgetting"
+    """The adoption is undone; the log forgets it."""
+    UNDONE = "Undone"
+    """The cluster serves the group as before."""
+
+
 ANCHOR: Moves[AnchorPhase] = MappingProxyType(
     {
         AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING}),
@@ -153,5 +190,36 @@ STAGES: Moves[Stage] = MappingProxyType(
         Stage.CONFIRMING: frozenset({Stage.ANSWERED}),
         Stage.RELEASING: frozenset({Stage.ANSWERED}),
         Stage.ANSWERED: frozenset(),
+    }
+)
+
+ADOPTION: Moves[AdoptionStage] = MappingProxyType(
+    {
+        AdoptionStage.PROPOSED: frozenset({AdoptionStage.CONFIRMING, AdoptionStage.UNDONE}),
+        AdoptionStage.CONFIRMING: frozenset({AdoptionStage.ANNOUNCING, AdoptionStage.UNDONE}),
+        AdoptionStage.ANNOUNCING: frozenset(
+            {AdoptionStage.IMPERSONATING, AdoptionStage.FORGETTING}
+        ),
+        AdoptionStage.IMPERSONATING: frozenset({AdoptionStage.REJOINING, AdoptionStage.FORGETTING}),
+        # Straight to Locking: the leader's member is the only one.
+        AdoptionStage.REJOINING: frozenset(
+            {
+                AdoptionStage.RELEASING,
+                AdoptionStage.LOCKING,
+                AdoptionStage.GIVING_BACK,
+                AdoptionStage.FORGETTING,
+            }
+        ),
+        AdoptionStage.RELEASING: frozenset({AdoptionStage.LOCKING, AdoptionStage.GIVING_BACK}),
+        AdoptionStage.LOCKING: frozenset({AdoptionStage.ANCHORING, AdoptionStage.GIVING_BACK}),
+        AdoptionStage.ANCHORING: frozenset({AdoptionStage.HANDING_OVER, AdoptionStage.GIVING_BACK}),
+        AdoptionStage.HANDING_OVER: frozenset({AdoptionStage.ADOPTED, AdoptionStage.GIVING_BACK}),
+        AdoptionStage.ADOPTED: frozenset(),
+        AdoptionStage.RESUMING: frozenset(
+            {AdoptionStage.ANCHORING, AdoptionStage.HANDING_OVER, AdoptionStage.GIVING_BACK}
+        ),
+        AdoptionStage.GIVING_BACK: frozenset({AdoptionStage.FORGETTING}),
+        AdoptionStage.FORGETTING: frozenset({AdoptionStage.UNDONE}),
+        AdoptionStage.UNDONE: frozenset(),
     }
 )

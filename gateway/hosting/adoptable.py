@@ -1,0 +1,88 @@
+"""Whether a group can be adopted, and what is adopted.
+
+The reasons are for operators, who see all of them at once.
+"""
+
+from collections.abc import Iterator
+
+from coordinator.handlers.adoption import obstacles
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue
+from gateway.hosting.forwarded import WatchedGroup, WatchedMember
+from gateway.hosting.standing import STREAMS_PROTOCOL
+from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+
+UNKNOWN_SESSION_MS = 45_000
+UNKNOWN_REBALANCE_MS = 300_000
+"""The timeouts of a member whose join this gateway has not seen: the defaults of Java's client."""
+
+STABLE = "Stable"
+
+
+def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupValue:
+    """The group as it would go on here. The cluster says who is in it and what each member has,
+    the relayed requests say the rest."""
+    return ClassicGroupValue(
+        protocol_type=described.protocol_type,
+        generation=-1 if watched.generation is None else watched.generation,
+        protocol=described.protocol_data,
+        leader=watched.leader_id,
+        members=tuple(
+            _member(each, watched.members.get(each.member_id), described.protocol_data)
+            for each in sorted(described.members, key=lambda member: member.member_id)
+        ),
+    )
+
+
+def why_not(
+    described: DescribedGroup, watched: WatchedGroup, config: GroupConfig, now_ms: int
+) -> tuple[str, ...]:
+    """Why the group cannot be adopted now; empty if it can."""
+    return tuple(_reasons(described, watched, config, now_ms))
+
+
+def _reasons(
+    described: DescribedGroup, watched: WatchedGroup, config: GroupConfig, now_ms: int
+) -> Iterator[str]:
+    if described.error_code:
+        yield f"the cluster does not describe it (error {described.error_code})"
+        return
+    if described.group_state != STABLE:
+        yield f"the cluster says that it is {described.group_state or 'of another protocol'}"
+        return
+    if described.protocol_data == STREAMS_PROTOCOL:
+        yield "it is a group of Kafka Streams"
+    if watched.generation is None:
+        yield "its generation is unknown until a member's next heartbeat"
+    for member in described.members:
+        if not _is_behind(watched.members.get(member.member_id), now_ms):
+            yield (
+                f"{member.member_id} ({member.client_id} at {member.client_host}): its heartbeats"
+                " do not come through this gateway"
+            )
+        if member.member_id == watched.leader_id and member.group_instance_id is not None:
+            yield f"{member.member_id}: the leader is a static member"
+    yield from obstacles(snapshot(described, watched), config)
+
+
+def _is_behind(member: WatchedMember | None, now_ms: int) -> bool:
+    """Whether this gateway has relayed a heartbeat of the member within its session."""
+    if member is None or member.heartbeat_ms is None:
+        return False
+    return now_ms - member.heartbeat_ms < (member.session_timeout_ms or UNKNOWN_SESSION_MS)
+
+
+def _member(
+    described: DescribedGroupMember, watched: WatchedMember | None, protocol: str
+) -> ClassicGroupMember:
+    known = watched or WatchedMember(member_id=described.member_id)
+    return ClassicGroupMember(
+        member_id=described.member_id,
+        instance_id=described.group_instance_id,
+        client_id=described.client_id,
+        client_host=described.client_host,
+        session_timeout_ms=known.session_timeout_ms or UNKNOWN_SESSION_MS,
+        rebalance_timeout_ms=known.rebalance_timeout_ms or UNKNOWN_REBALANCE_MS,
+        protocols=known.protocols or ((protocol, described.member_metadata),),
+        assignment=described.member_assignment,
+    )

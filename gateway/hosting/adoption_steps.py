@@ -1,0 +1,167 @@
+"""What happens to an adoption, and what it asks its driver to do."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from coordinator.interface.records import Adoption
+from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.identity import AnchorIds
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribedGroup
+
+
+class Lane(StrEnum):
+    """A connection to the group's coordinator, with at most one request on its way. A coordinator
+    that parks a JoinGroup reads nothing else from its connection."""
+
+    LEADER = "leader"
+    """JoinGroups of the leader's member."""
+    ANCHOR = "anchor"
+    """JoinGroups and SyncGroups of the anchor."""
+    OTHERS = "others"
+    """Everything that the coordinator answers at once."""
+
+
+class Treatment(StrEnum):
+    """What becomes of the requests of clients meanwhile."""
+
+    FORWARDED = "forwarded"
+    """The cluster answers them."""
+    HELD = "held"
+    """Heartbeats of the group's generation succeed once the group is guarded. Everything else
+    waits."""
+    RECALLED = "recalled"
+    """The members are told to rejoin, and joins wait until all have given up what they hold."""
+    HOSTED = "hosted"
+    """The engine answers them."""
+
+
+# -- inputs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The cluster's description of the group, None if it gives none, and what is known of the
+    group from requests that were relayed."""
+
+    group: DescribedGroup | None
+    watched: WatchedGroup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The log has the latest `Store`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFailed:
+    """The log may not have the latest `Store`."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Every request that was relayed before `Hold` has been answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The coordinator answered the request of a lane."""
+
+    lane: Lane
+    answer: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The coordinator did not answer the request of a lane. It may still receive it."""
+
+    lane: Lane
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A member that was recalled has sent a request."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """A member that was recalled holds no partition any more: it left, it joined without owning
+    any, or its client returned without an id after it got UNKNOWN_MEMBER_ID."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TookOver:
+    """The engine has the group, and so has the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOverFailed:
+    """The log may not have the group yet."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """`next_ms` is over."""
+
+
+Input = (
+    Described
+    | Stored
+    | StoreFailed
+    | Drained
+    | Answered
+    | Unanswered
+    | Heard
+    | GaveUp
+    | TookOver
+    | TakeOverFailed
+    | TimePassed
+)
+
+# -- effects ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Ask the cluster who is in the group. `Described` must follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write how far the adoption has come; None: it is over. `Stored` or `StoreFailed` must
+    follow."""
+
+    adoption: Adoption | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Relay no further request of the group. `Drained` must follow once all are answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send a request to the group's coordinator. `Answered` or `Unanswered` must follow."""
+
+    lane: Lane
+    message: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Have the engine take over the group, and the anchor go on with these ids. `TookOver` or
+    `TakeOverFailed` must follow."""
+
+    ids: AnchorIds
+
+
+Effect = Describe | Store | Hold | Ask | TakeOver

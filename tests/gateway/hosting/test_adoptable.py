@@ -1,0 +1,72 @@
+"""Whether a group can be adopted, and what is adopted."""
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.interface.config import GroupConfig
+from gateway.hosting.adoptable import UNKNOWN_SESSION_MS, snapshot, why_not
+from gateway.hosting.forwarded import WatchedGroup
+from kafka_codecs.describe_groups import DescribedGroup
+from tests.support.adoption import NOW_MS, A, B, described, watched
+
+CONFIG = GroupConfig()
+
+
+def reasons(group: DescribedGroup, known: WatchedGroup) -> tuple[str, ...]:
+    return why_not(group, known, CONFIG, NOW_MS)
+
+
+def test_a_group_whose_members_are_all_behind_the_gateway_can_be_adopted() -> None:
+    assert reasons(described(), watched()) == ()
+
+
+def test_the_cluster_says_who_is_there_and_relayed_requests_say_the_rest() -> None:
+    group = snapshot(described(), watched())
+    assert (group.generation, group.leader, group.protocol) == (7, A, "range")
+    assert [member.member_id for member in group.members] == [A, B]
+    assert group.members[0].session_timeout_ms == 10_000
+    assert group.members[0].assignment == described().members[0].member_assignment
+
+
+def test_a_member_whose_join_was_not_seen_has_the_default_timeouts() -> None:
+    known = watched(b={"session_timeout_ms": None, "rebalance_timeout_ms": None, "protocols": ()})
+    member = snapshot(described(), known).members[1]
+    assert member.session_timeout_ms == UNKNOWN_SESSION_MS
+    assert member.protocols == (("range", described().members[1].member_metadata),)
+
+
+@pytest.mark.parametrize(
+    ("group", "known", "why"),
+    [
+        (described(error_code=16), watched(), "the cluster does not describe it (error 16)"),
+        (described(group_state="PreparingRebalance"), watched(), "it is PreparingRebalance"),
+        (described(group_state=""), watched(), "it is of another protocol"),
+        (described(protocol_data="stream"), watched(), "it is a group of Kafka Streams"),
+        (described(protocol_type="connect"), watched(), "its protocol type is 'connect'"),
+        (described(), replace(watched(), generation=None), "its generation is unknown"),
+        (described(), replace(watched(), leader_id=None), "its leader is unknown"),
+        (described(), watched(b={"heartbeat_ms": None}), f"{B} (b at /10.0.0.2): its heartbeats"),
+        (
+            described(),
+            watched(b={"heartbeat_ms": NOW_MS - 10_000}),
+            f"{B} (b at /10.0.0.2): its heartbeats do not come through this gateway",
+        ),
+        (described(), replace(watched(), members={}), f"{A} (a at /10.0.0.1): its heartbeats"),
+        (described(instance_of_a="i-1"), watched(), f"{A}: the leader is a static member"),
+        (described(), watched(b={"session_timeout_ms": 1}), f"{B}: its session timeout of 1 ms"),
+    ],
+)
+def test_every_obstacle_has_a_reason_that_names_the_member(
+    group: DescribedGroup, known: WatchedGroup, why: str
+) -> None:
+    assert any(why in reason for reason in reasons(group, known))
+
+
+def test_a_static_follower_is_no_obstacle() -> None:
+    assert reasons(described(instance_of_b="i-1"), watched()) == ()
+
+
+def test_all_reasons_are_given_at_once() -> None:
+    known = replace(watched(a={"heartbeat_ms": None}, b={"heartbeat_ms": None}), leader_id=None)
+    assert len(reasons(described(), known)) == 3

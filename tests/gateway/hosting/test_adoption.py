@@ -1,0 +1,553 @@
+"""The steps of one adoption, against answers of a coordinator that does what the test says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import Adoption
+from gateway.hosting.adoptable import snapshot
+from gateway.hosting.adoption import (
+    BACKOFF_MS,
+    HEARTBEAT_INTERVAL_MS,
+    HOLD_MAX_MS,
+    LOOK_AGAIN_MS,
+    Adopting,
+)
+from gateway.hosting.adoption_steps import (
+    Answered,
+    Ask,
+    Describe,
+    Described,
+    Drained,
+    Effect,
+    GaveUp,
+    Heard,
+    Hold,
+    Input,
+    Lane,
+    Store,
+    Stored,
+    StoreFailed,
+    TakeOver,
+    TakeOverFailed,
+    TimePassed,
+    TookOver,
+    Treatment,
+    Unanswered,
+)
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.states import AdoptionStage as Stage
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupMember, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.support.adoption import GENERATION, GROUP, GUISE, NOW_MS, A, B, described, watched
+
+ANCHOR = f"{GUISE.instance_id}-1"
+ANNOUNCED = Adoption(group=snapshot(described(), watched()))
+OK = HeartbeatResponse()
+ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def joined(
+    generation: int,
+    *there: str,
+    member_id: str = A,
+    leader: str | None = None,
+    protocol: str = GUISE.protocol,
+    **changes: Any,
+) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        generation_id=generation,
+        protocol_type="consumer",
+        protocol_name=protocol,
+        leader=member_id if leader is None else leader,
+        member_id=member_id,
+        members=tuple(
+            JoinGroupMember(member_id=each, metadata=b"") for each in there or (member_id,)
+        ),
+        **changes,
+    )
+
+
+def refused(code: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code)
+
+
+def left(*codes: int) -> LeaveGroupResponse:
+    members = tuple(
+        MemberResponse(member_id="m", group_instance_id=None, error_code=code)
+        for code in codes or (0,)
+    )
+    return LeaveGroupResponse(members=members)
+
+
+@dataclass
+class Script:
+    """An adoption and its clock. `asked` has the outstanding request of each lane."""
+
+    adopting: Adopting
+    now_ms: int = NOW_MS
+    effects: list[Effect] = field(default_factory=list)
+    asked: dict[Lane, Any] = field(default_factory=dict)
+
+    def start(self) -> None:
+        self._note(self.adopting.start(self.now_ms))
+
+    def feed(self, event: Input) -> None:
+        self._note(self.adopting.handle(event, self.now_ms))
+
+    def answer(self, lane: Lane, answer: Any) -> None:
+        del self.asked[lane]
+        self.feed(Answered(lane, answer))
+
+    def fail(self, lane: Lane) -> None:
+        del self.asked[lane]
+        self.feed(Unanswered(lane, "it is gone"))
+
+    def wait(self, length_ms: int) -> None:
+        """Let time pass, as far as the machine wants to be told."""
+        end_ms = self.now_ms + length_ms
+        for _ in range(100):
+            at_ms = self.adopting.next_ms()
+            if at_ms is None or at_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, at_ms)
+            self.feed(TimePassed())
+        else:
+            raise AssertionError("the machine asks for time again and again")
+        self.now_ms = end_ms
+
+    def is_at(self, stage: Stage) -> bool:
+        return self.adopting.stage is stage
+
+    def treats(self, treatment: Treatment) -> bool:
+        return self.adopting.treatment is treatment
+
+    def took(self, kind: type[Any]) -> Any:
+        """The newest effect, which has to be of this kind."""
+        effect = self.effects.pop()
+        assert isinstance(effect, kind), effect
+        return effect
+
+    def _note(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Ask):
+                assert effect.lane not in self.asked, "two requests on one connection"
+                self.asked[effect.lane] = effect.message
+            else:
+                self.effects.append(effect)
+
+    # -- ways to a stage -------------------------------------------------------------------------
+
+    def to_impersonating(self) -> None:
+        self.start()
+        for _ in range(2):
+            self.took(Describe)
+            self.feed(Described(described(), watched()))
+        assert self.took(Store).adoption == ANNOUNCED
+        self.feed(Stored())
+        self.took(Hold)
+        self.feed(Drained())
+
+    def to_rejoining(self) -> None:
+        self.to_impersonating()
+        for member_id in (A, B):
+            assert self.asked[Lane.OTHERS].member_id == member_id
+            self.answer(Lane.OTHERS, OK)
+
+    def to_releasing(self) -> None:
+        self.to_rejoining()
+        self.answer(Lane.OTHERS, ROUND)
+        self.took(Describe)
+        self.feed(Described(described(group_state="PreparingRebalance")))
+
+    def to_locking(self) -> None:
+        self.to_releasing()
+        self.answer(Lane.OTHERS, left())
+        self.answer(Lane.LEADER, joined(8))
+
+    def to_anchoring(self) -> None:
+        self.to_locking()
+        self.answer(Lane.LEADER, joined(9))
+        self.answer(Lane.OTHERS, SyncGroupResponse())
+        assert self.took(Store).adoption == replace(ANNOUNCED, lock_generation=9)
+        self.feed(Stored())
+
+    def to_handing_over(self) -> None:
+        self.to_anchoring()
+        self.answer(Lane.OTHERS, ROUND)
+
+    def gave_up_all(self) -> None:
+        for member_id in (A, B):
+            self.feed(GaveUp(member_id))
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script(Adopting(GROUP, GUISE, GroupConfig()))
+
+
+def resuming(locked: int | None = None) -> Script:
+    found = replace(ANNOUNCED, lock_generation=locked)
+    script = Script(Adopting(GROUP, GUISE, GroupConfig(), found=found))
+    script.start()
+    script.took(Describe)
+    return script
+
+
+# -- the whole way ---------------------------------------------------------------------------------
+
+
+def test_the_engine_takes_over_once_only_the_anchor_is_in_the_group(script: Script) -> None:
+    script.to_handing_over()
+    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
+    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
+    assert isinstance(script.asked[Lane.ANCHOR], SyncGroupRequest)
+    script.now_ms += 40
+    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    assert script.took(TakeOver).ids == AnchorIds(
+        member_id=ANCHOR, generation=10, instance_id=GUISE.instance_id
+    )
+    assert script.treats(Treatment.HELD)
+    script.feed(TookOver())
+    assert script.is_at(Stage.ADOPTED)
+    assert script.treats(Treatment.HOSTED)
+    assert script.adopting.held_ms == 40
+    assert script.adopting.next_ms() is None
+
+
+def test_requests_are_relayed_until_the_adoption_is_in_the_log(script: Script) -> None:
+    script.start()
+    assert script.treats(Treatment.FORWARDED)
+    for _ in range(2):
+        script.took(Describe)
+        script.feed(Described(described(), watched()))
+    assert script.treats(Treatment.FORWARDED)
+    script.feed(Stored())
+    assert script.treats(Treatment.HELD)
+    assert script.adopting.holds_commits
+    assert not script.asked, "requests are under way"
+
+
+def test_a_single_member_needs_nobody_to_leave() -> None:
+    script = Script(Adopting(GROUP, GUISE, GroupConfig()))
+    alone = described(members=described().members[:1])
+    script.start()
+    for _ in range(2):
+        script.took(Describe)
+        script.feed(Described(alone, watched()))
+    script.feed(Stored())
+    script.feed(Drained())
+    script.answer(Lane.OTHERS, OK)
+    assert Lane.OTHERS not in script.asked
+    script.answer(Lane.LEADER, joined(8))
+    assert script.is_at(Stage.LOCKING)
+    assert [each.name for each in script.asked[Lane.LEADER].protocols] == [GUISE.protocol]
+
+
+# -- before anything is changed --------------------------------------------------------------------
+
+
+def test_a_group_with_a_member_outside_is_left_alone(script: Script) -> None:
+    script.start()
+    script.feed(Described(described(), watched(b={"heartbeat_ms": None})))
+    assert script.is_at(Stage.UNDONE)
+    assert B in script.adopting.reasons[0]
+    assert script.adopting.is_over
+
+
+def test_a_group_that_changes_between_two_looks_is_left_alone(script: Script) -> None:
+    script.start()
+    script.feed(Described(described(), watched()))
+    script.feed(Described(described(), replace(watched(), generation=GENERATION + 1)))
+    assert script.adopting.reasons == ("it changed between two looks",)
+
+
+def test_a_group_that_the_cluster_does_not_describe_is_left_alone(script: Script) -> None:
+    script.start()
+    script.feed(Described(None))
+    assert script.is_at(Stage.UNDONE)
+
+
+def test_an_adoption_that_the_log_may_have_is_erased(script: Script) -> None:
+    script.start()
+    for _ in range(2):
+        script.feed(Described(described(), watched()))
+    script.effects.clear()
+    script.feed(StoreFailed("the disk is full"))
+    assert script.is_at(Stage.FORGETTING)
+    assert script.took(Store).adoption is None
+    script.feed(StoreFailed("the disk is full"))
+    assert not script.effects
+    script.wait(BACKOFF_MS)
+    script.took(Store)
+    script.feed(Stored())
+    assert script.is_at(Stage.UNDONE)
+
+
+def test_a_member_that_the_cluster_does_not_know_ends_it(script: Script) -> None:
+    script.to_impersonating()
+    script.answer(Lane.OTHERS, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    assert script.is_at(Stage.FORGETTING)
+    assert "UNKNOWN_MEMBER_ID" in script.adopting.why
+
+
+def test_an_outsider_that_has_begun_to_join_ends_it_without_a_trace(script: Script) -> None:
+    script.to_impersonating()
+    script.answer(Lane.OTHERS, ROUND)
+    assert script.is_at(Stage.FORGETTING)
+
+
+def test_heartbeats_succeed_only_while_the_group_is_guarded(script: Script) -> None:
+    """Until then the cluster may remove a member that would believe to be in."""
+    script.to_impersonating()
+    assert not script.adopting.vouches
+    script.answer(Lane.OTHERS, OK)
+    script.answer(Lane.OTHERS, OK)
+    assert script.is_at(Stage.REJOINING)
+    assert script.adopting.vouches
+
+
+# -- the lock --------------------------------------------------------------------------------------
+
+
+def test_nobody_leaves_before_the_leaders_join_has_begun_a_round(script: Script) -> None:
+    script.to_rejoining()
+    assert isinstance(script.asked[Lane.LEADER], JoinGroupRequest)
+    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+    script.answer(Lane.OTHERS, OK)
+    assert Lane.OTHERS not in script.asked
+    script.wait(LOOK_AGAIN_MS)
+    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+
+
+def test_nobody_leaves_if_somebody_else_began_the_round(script: Script) -> None:
+    script.to_rejoining()
+    script.answer(Lane.OTHERS, ROUND)
+    group = described()
+    outsider = replace(group.members[0], member_id="o-1")
+    script.feed(Described(replace(group, members=(*group.members, outsider))))
+    assert script.is_at(Stage.GIVING_BACK)
+
+
+def test_a_refused_first_join_leaves_the_group_as_it_was(script: Script) -> None:
+    script.to_rejoining()
+    script.answer(Lane.LEADER, refused(ErrorCode.INVALID_SESSION_TIMEOUT))
+    assert script.is_at(Stage.FORGETTING)
+    assert "INVALID_SESSION_TIMEOUT" in script.adopting.why
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [joined(8, A, "o-1"), joined(8, leader="o-1"), refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)],
+    ids=["an outsider is there", "an outsider leads", "refused"],
+)
+def test_an_outsider_in_the_first_round_has_it_undone(
+    script: Script, answer: JoinGroupResponse
+) -> None:
+    script.to_releasing()
+    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.LEADER, answer)
+    assert script.is_at(Stage.GIVING_BACK)
+
+
+def test_an_outsider_in_the_second_round_has_it_undone(script: Script) -> None:
+    script.to_locking()
+    script.answer(Lane.LEADER, refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    assert script.is_at(Stage.GIVING_BACK)
+
+
+def test_a_member_that_has_gone_by_itself_counts_as_having_left(script: Script) -> None:
+    script.to_releasing()
+    script.answer(Lane.OTHERS, left(ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Lane.LEADER, joined(8))
+    assert script.is_at(Stage.LOCKING)
+
+
+def test_calls_are_held_for_a_bounded_time(script: Script) -> None:
+    script.to_releasing()
+    script.answer(Lane.OTHERS, left())
+    script.wait(HOLD_MAX_MS - 1)
+    assert script.is_at(Stage.RELEASING)
+    script.wait(1)
+    assert script.is_at(Stage.GIVING_BACK)
+    assert str(HOLD_MAX_MS) in script.adopting.why
+
+
+# -- the anchor ------------------------------------------------------------------------------------
+
+
+def test_the_leaders_member_stays_until_the_anchor_waits_in_the_group(script: Script) -> None:
+    """Without a member, the cluster would admit anybody."""
+    script.to_anchoring()
+    assert script.asked[Lane.ANCHOR].group_instance_id == GUISE.instance_id
+    script.answer(Lane.OTHERS, OK)
+    script.wait(LOOK_AGAIN_MS)
+    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS])
+def test_the_anchor_joins_again_after_a_native_consumer_disturbed_it(
+    script: Script, code: ErrorCode
+) -> None:
+    script.to_handing_over()
+    script.answer(Lane.ANCHOR, refused(code))
+    script.wait(LOOK_AGAIN_MS)
+    assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
+    assert script.is_at(Stage.HANDING_OVER)
+
+
+def test_an_anchor_that_took_an_earlier_ones_place_joins_again(script: Script) -> None:
+    script.to_handing_over()
+    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR, skip_assignment=True))
+    assert script.asked[Lane.ANCHOR].member_id == ANCHOR
+
+
+def test_after_the_leaders_member_has_left_there_is_only_a_way_forward(script: Script) -> None:
+    script.to_handing_over()
+    script.fail(Lane.OTHERS)
+    script.fail(Lane.ANCHOR)
+    script.wait(HOLD_MAX_MS)
+    assert script.is_at(Stage.HANDING_OVER)
+    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
+    assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
+
+
+def test_a_failed_take_over_is_repeated(script: Script) -> None:
+    script.to_handing_over()
+    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.took(TakeOver)
+    script.feed(TakeOverFailed("the log is away"))
+    script.wait(BACKOFF_MS)
+    script.took(TakeOver)
+
+
+# -- undoing it ------------------------------------------------------------------------------------
+
+
+def given_back(script: Script) -> None:
+    """An outsider slipped in after the others had left."""
+    script.to_releasing()
+    script.answer(Lane.OTHERS, left())
+    script.answer(Lane.LEADER, joined(8, A, "o-1", protocol="range"))
+
+
+def test_an_outsider_gets_nothing_while_members_may_hold_partitions(script: Script) -> None:
+    given_back(script)
+    assert script.treats(Treatment.RECALLED)
+    sync = script.asked[Lane.OTHERS]
+    assert [each.member_id for each in sync.assignments] == ["o-1"]
+    script.answer(Lane.OTHERS, SyncGroupResponse())
+    assert script.adopting.guard == AnchorIds(member_id=A, generation=8, instance_id="")
+    script.wait(HEARTBEAT_INTERVAL_MS)
+    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
+
+
+def test_the_guard_leads_every_further_round(script: Script) -> None:
+    given_back(script)
+    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.wait(HEARTBEAT_INTERVAL_MS)
+    script.answer(Lane.OTHERS, ROUND)
+    assert script.adopting.guard is None
+    script.wait(0)
+    assert next(each.name for each in script.asked[Lane.LEADER].protocols) == GUISE.protocol
+
+
+def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> None:
+    given_back(script)
+    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.gave_up_all()
+    leave = script.asked.get(Lane.OTHERS, None)
+    if leave is None:
+        script.wait(HEARTBEAT_INTERVAL_MS)
+        leave = script.asked[Lane.OTHERS]
+    assert [each.member_id for each in leave.members] == [A, B, ""]
+    script.answer(Lane.OTHERS, left(0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
+    assert script.treats(Treatment.HELD)
+    assert script.took(Store).adoption is None
+    script.feed(Stored())
+    assert script.is_at(Stage.UNDONE)
+
+
+def test_a_silent_member_is_given_up_when_its_session_is_over(script: Script) -> None:
+    given_back(script)
+    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.feed(GaveUp(A))
+    script.wait(6_000)
+    if Lane.OTHERS in script.asked:
+        script.answer(Lane.OTHERS, OK)
+    script.feed(Heard(B))
+    script.wait(9_999)
+    assert not isinstance(script.asked.get(Lane.OTHERS), LeaveGroupRequest)
+    script.asked.pop(Lane.OTHERS, None)
+    script.feed(Answered(Lane.OTHERS, OK))
+    script.wait(HEARTBEAT_INTERVAL_MS)
+    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
+
+
+def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None:
+    given_back(script)
+    script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    assert script.adopting.guard is None
+    script.wait(1_000)
+    assert not script.asked
+    script.gave_up_all()
+    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
+
+
+# -- after a restart -------------------------------------------------------------------------------
+
+
+def members(*there: str) -> Described:
+    template = described().members[0]
+    return Described(described(members=tuple(replace(template, member_id=m) for m in there)))
+
+
+def test_a_restart_before_the_lock_gives_the_group_back() -> None:
+    script = resuming()
+    assert script.treats(Treatment.HELD)
+    script.feed(members(A, B))
+    assert script.is_at(Stage.GIVING_BACK)
+    assert isinstance(script.asked[Lane.LEADER], JoinGroupRequest)
+
+
+@pytest.mark.parametrize("there", [(A,), (A, ANCHOR)])
+def test_a_restart_goes_on_with_a_locked_group(there: tuple[str, ...]) -> None:
+    script = resuming(locked=9)
+    script.feed(members(*there))
+    assert script.is_at(Stage.ANCHORING)
+    assert script.asked[Lane.OTHERS].generation_id == 9
+
+
+def test_a_restart_takes_over_from_its_own_anchor() -> None:
+    script = resuming(locked=9)
+    script.feed(members(ANCHOR))
+    assert script.is_at(Stage.HANDING_OVER)
+    script.answer(Lane.ANCHOR, joined(10, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
+    script.answer(Lane.ANCHOR, joined(11, member_id=f"{GUISE.instance_id}-2"))
+    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.took(TakeOver)
+
+
+def test_others_may_have_had_the_group_if_a_generation_is_missing() -> None:
+    script = resuming(locked=9)
+    script.feed(members(ANCHOR))
+    script.answer(Lane.ANCHOR, joined(12, member_id=f"{GUISE.instance_id}-2", skip_assignment=True))
+    assert script.is_at(Stage.GIVING_BACK)
+
+
+def test_a_restart_asks_again_until_the_cluster_describes_the_group() -> None:
+    script = resuming(locked=9)
+    script.feed(Described(None))
+    assert not script.effects
+    script.wait(BACKOFF_MS)
+    script.took(Describe)
