@@ -1,6 +1,7 @@
 """The first state of a world."""
 
 from gateway.hosting.anchor import RENEWAL_INTERVAL_MS
+from gateway.simulation.explorer.adoption_world import AdoptionWorld, new_world
 from gateway.simulation.explorer.moves import free_moves
 from gateway.simulation.explorer.promises import BrokenPromiseError
 from gateway.simulation.explorer.shape import Shape
@@ -17,8 +18,13 @@ QUIET_MOVES_MAX = 500
 """Moves until a new world is at rest."""
 
 
-def begin(shape: Shape) -> World:
+def begin(shape: Shape) -> World | AdoptionWorld:
     """The first state of a world."""
+    return begin_forwarded(shape) if shape.is_adoption else begin_hosted(shape)
+
+
+def begin_hosted(shape: Shape) -> World:
+    """A world whose group the gateway hosts."""
     world = World(
         shape=shape,
         budgets=dict(shape.budgets),
@@ -29,15 +35,28 @@ def begin(shape: Shape) -> World:
         kinds=dict(shape.consumers),
     )
     if shape.begins_at_rest:
-        for name in world.consumers:
-            world.play(f"start {name}")
-            _settle_down(world)
+        _start(world)
         # Until the anchor has shown its partitions, and may show others.
         _settle_down(world, until_ms=world.now_ms + 2 * RENEWAL_INTERVAL_MS)
     return world
 
 
-def _settle_down(world: World, until_ms: int = START_MS) -> None:
+def begin_forwarded(shape: Shape) -> AdoptionWorld:
+    """A world whose group the cluster serves."""
+    world = new_world(shape)
+    if shape.begins_at_rest:
+        _start(world)
+        world.is_excused = False
+    return world
+
+
+def _start(world: World | AdoptionWorld) -> None:
+    for name, _kind in world.shape.consumers:
+        world.play(f"start {name}")
+        _settle_down(world)
+
+
+def _settle_down(world: World | AdoptionWorld, until_ms: int = START_MS) -> None:
     for _ in range(QUIET_MOVES_MAX):
         if world.is_at_rest() and world.now_ms >= until_ms:
             return

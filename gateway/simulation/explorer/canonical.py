@@ -8,7 +8,7 @@ different although they are not, never the other way round.
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -21,12 +21,15 @@ from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Topics
+from gateway.hosting.adoption import Adopting
+from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import AnchorPhase
+from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import FIRST_GENERATION
-from gateway.simulation.explorer.small_consumers import Consumer
+from gateway.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, Consumer
 from gateway.simulation.explorer.small_world import (
     FIRST_TOKEN,
     OFFSETS_APART,
@@ -51,6 +54,7 @@ _DERIVED = {
 }
 _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "on_change"),
+    *("reasons", "held_ms"),
 }
 _SETTINGS = (GroupConfig, Shape, StandingRules, Topics)
 """What never changes in a world."""
@@ -98,12 +102,12 @@ class Plan(NamedTuple):
 _plans: dict[type[Any], Plan] = {}
 
 
-def digest(world: World) -> bytes:
+def digest(world: World | AdoptionWorld) -> bytes:
     """16 bytes that stand for the canonical form."""
     return hashlib.blake2b(repr(canonical(world)).encode(), digest_size=16).digest()
 
 
-def canonical(world: World) -> list[Any]:
+def canonical(world: World | AdoptionWorld) -> list[Any]:
     """The form itself, as a flat list."""
     walk = _Walk(world)
     walk.value(world)
@@ -111,16 +115,21 @@ def canonical(world: World) -> list[Any]:
 
 
 class _Walk:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World | AdoptionWorld) -> None:
         self.out: list[Any] = []
         self.now_ms = world.now_ms
-        self.offsets = world.cluster.offsets
-        self.generation = world.cluster.group.generation
-        self.anchor = world.machine.anchor
-        self.epoch = _newest_epoch(world)
+        self.asked: Container[str]
+        if isinstance(world, AdoptionWorld):
+            self.offsets = world.upstream.offsets
+            self.generation = self.epoch = world.upstream.generation
+            self.anchor, self.asked = None, world.asked
+        else:
+            self.offsets = world.cluster.offsets
+            self.generation = world.cluster.group.generation
+            self.anchor, self.asked = world.machine.anchor, world.questions
+            self.epoch = _newest_epoch(world)
         self.names: dict[Any, Any] = {}
         self.seen: dict[int, int] = {}
-        self.world = world
 
     def value(self, value: Any) -> None:
         """Add any value."""
@@ -211,6 +220,7 @@ class _Walk:
     def counter(self, _owner: Any, value: int) -> None:
         """Only which of the anchor's requests came first matters, of those not yet confirmed."""
         anchor = self.anchor
+        assert anchor is not None
         if value < anchor.confirmed:
             self.out.append("past")
         elif value == anchor.sent:
@@ -234,8 +244,20 @@ class _Walk:
     def asked_by_anchor(self, anchor: Anchor, value: int) -> None:
         self.out.append(None if anchor._asked is None else max(value - self.now_ms, -LONG_AGO_MS))
 
+    def relayed(self, world: AdoptionWorld, value: Mapping[str, int]) -> None:
+        """Whose heartbeats came through the gateway lately, while that matters."""
+        if world.treatment is not Treatment.FORWARDED:
+            return
+        for member_id, at_ms in value.items():
+            self.text(member_id)
+            self.moment(at_ms, SESSION_TIMEOUT_MS)
+
+    def held_from(self, adopting: Adopting, value: Any) -> None:
+        """Only for how long calls may still be held."""
+        self.moment(value if adopting.is_hold_bounded else None, LONG_AGO_MS)
+
     def asked_by_consumer(self, consumer: Consumer, value: int) -> None:
-        is_open = consumer.name in self.world.questions
+        is_open = consumer.name in self.asked
         self.out.append(max(value - self.now_ms, -LONG_AGO_MS) if is_open else None)
 
 
@@ -342,6 +364,8 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Anchor", "_lost_ms"): _Walk.lost,
     ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
+    ("Adopting", "_held_from_ms"): _Walk.held_from,
+    ("AdoptionWorld", "relayed"): _Walk.relayed,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
 }

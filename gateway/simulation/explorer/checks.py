@@ -3,14 +3,19 @@
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.topics import Partition
 from gateway.hosting.states import LogPhase
+from gateway.simulation.explorer import adoption_moves
+from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.promises import promise
 from gateway.simulation.explorer.small_consumers import TOPIC_ID, Consumer
 from gateway.simulation.explorer.small_world import World
 from gateway.simulation.invariants import BrokenInvariantError, check_group
 
 
-def check(world: World) -> None:
+def check(world: World | AdoptionWorld) -> None:
     """Raises BrokenPromiseError, or BrokenInvariantError for the state of the engine."""
+    if isinstance(world, AdoptionWorld):
+        adoption_moves.check(world)
+        return
     owners = _check_owners(world)
     for number, offset in world.acknowledged.items():
         stored = world.cluster.offsets[number]

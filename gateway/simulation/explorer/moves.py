@@ -7,13 +7,15 @@ others are free, and go on until the world is at rest.
 from collections.abc import Iterator
 
 from gateway.hosting.effects import AskCoordinator, Effect, Load, Look, Write
+from gateway.simulation.explorer import adoption_moves
+from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.small_consumers import Consumer
 from gateway.simulation.explorer.small_world import Move, World
 from kafka_codecs.join_group import JoinGroupRequest
 
 _PRICES = {
     **{verb: verb for verb in ("start", "crash", "leave", "switch", "commit", "lose", "fail")},
-    **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude")},
+    **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude", "adopt")},
     **dict.fromkeys(("lose-answer", "lose-stored", "lose-stray", "land"), "lose"),
     "late-answer": "late",
     **dict.fromkeys(("fail-answer", "fail-unsure", "fail-after"), "fail"),
@@ -28,7 +30,7 @@ def price(move: Move) -> str:
     return _PRICES.get(move.partition(" ")[0], "")
 
 
-def moves_of(world: World) -> tuple[list[Move], bool]:
+def moves_of(world: World | AdoptionWorld) -> tuple[list[Move], bool]:
     """All that can happen now, and whether a move is left out because its budget has been used up.
     What follows that one is unknown."""
     moves, is_cut = free_moves(world), False
@@ -41,7 +43,7 @@ def moves_of(world: World) -> tuple[list[Move], bool]:
     return moves, is_cut
 
 
-def make(world: World, move: Move) -> None:
+def make(world: World | AdoptionWorld, move: Move) -> None:
     """Pay for a move, and play it. Raises BrokenPromiseError."""
     if paid := price(move):
         world.budgets[paid] -= 1
@@ -51,8 +53,10 @@ def make(world: World, move: Move) -> None:
 # -- free ------------------------------------------------------------------------------------------
 
 
-def free_moves(world: World) -> list[Move]:
+def free_moves(world: World | AdoptionWorld) -> list[Move]:
     """The moves that take neither a decision nor a failure."""
+    if isinstance(world, AdoptionWorld):
+        return adoption_moves.free_moves(world)
     moves = [f"answer {name}" for name in world.pending]
     moves += [f"deliver {name}" for name in world.under_way]
     moves += [f"arrive {number}" for number in range(len(world.left_behind))]
@@ -77,7 +81,10 @@ def free_moves(world: World) -> list[Move]:
 # -- with a price ----------------------------------------------------------------------------------
 
 
-def _paid_moves(world: World) -> Iterator[Move]:
+def _paid_moves(world: World | AdoptionWorld) -> Iterator[Move]:
+    if isinstance(world, AdoptionWorld):
+        yield from adoption_moves.paid_moves(world)
+        return
     for name, consumer in world.consumers.items():
         if consumer is not None:
             yield from _moves_of_consumer(world, name, consumer)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.beginning import begin
 from gateway.simulation.explorer.checks import check
 from gateway.simulation.explorer.moves import make, moves_of
@@ -19,7 +20,7 @@ def read(text: str) -> tuple[Move, ...]:
     return tuple(line for line in lines if line)
 
 
-def play(shape: Shape, moves: Iterable[Move]) -> Iterator[tuple[Move, World]]:
+def play(shape: Shape, moves: Iterable[Move]) -> Iterator[tuple[Move, World | AdoptionWorld]]:
     """Play the moves from the beginning of the world. Yields each with the world that it leads to.
 
     Raises BrokenPromiseError, or WrongMoveError."""

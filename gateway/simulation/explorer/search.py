@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.beginning import begin
 from gateway.simulation.explorer.canonical import digest
 from gateway.simulation.explorer.checks import check
@@ -95,7 +96,7 @@ class Search:
             return self._report(0, 0, found.finding)
         return self._judge(open_)
 
-    def _begin(self) -> World:
+    def _begin(self) -> World | AdoptionWorld:
         try:
             world = begin(self._shape)
             check(world)
@@ -109,7 +110,7 @@ class Search:
             or self._transitions >= self._bounds.transitions_max
         )
 
-    def _enter(self, world: World, parent: int, move: Move) -> tuple[int, Copy]:
+    def _enter(self, world: World | AdoptionWorld, parent: int, move: Move) -> tuple[int, Copy]:
         number = self._numbers[digest(world)] = len(self._moves)
         self._parents.append(parent)
         self._moves.append(move)
@@ -118,7 +119,7 @@ class Search:
         return number, copy(world)
 
     def _expand(self, number: int, saved: Copy) -> Iterator[tuple[int, Copy]]:
-        world: World | None = restore(saved)
+        world: World | AdoptionWorld | None = restore(saved)
         assert world is not None
         moves, is_cut = moves_of(world)
         self._cut += is_cut

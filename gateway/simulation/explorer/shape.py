@@ -42,3 +42,12 @@ class Shape:
     begins_at_rest: bool = False
     """Whether the consumers have started, and each has its share."""
     config: GroupConfig = CONFIG
+    beside: tuple[tuple[str, Kind], ...] = ()
+    """Consumers that join the group in the cluster, around the gateway. Only worlds of adoption
+    have them."""
+    is_adoption: bool = False
+    """Whether the cluster serves the group at first, and the gateway may adopt it."""
+    elects_newest: bool = False
+    """Whether the member that joined last becomes the leader when the leader has gone; any may."""
+    natives_disturb: bool = False
+    """Whether a native consumer disturbs joins that it may not be part of, as in Kafka 4."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.simulation.explorer.beginning import begin
+from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.canonical import canonical, digest
 from gateway.simulation.explorer.moves import free_moves, make
 from gateway.simulation.explorer.small_world import World
@@ -19,7 +19,7 @@ def around(world: World) -> None:
 
 
 def test_a_round_of_heartbeats_leads_back() -> None:
-    world = begin(WORLDS["switch"])
+    world = begin_hosted(WORLDS["switch"])
     around(world)
     before, at_ms, token = digest(world), world.now_ms, world.next_token
     around(world)
@@ -29,7 +29,7 @@ def test_a_round_of_heartbeats_leads_back() -> None:
 
 def test_a_commit_leads_back() -> None:
     """Offsets are relative to the committed ones."""
-    world = begin(WORLDS["commit"])
+    world = begin_hosted(WORLDS["commit"])
     world.budgets["commit"] = 9
     for _ in range(2):
         make(world, "commit b")
@@ -44,7 +44,7 @@ def test_a_commit_leads_back() -> None:
 
 def test_a_member_that_leaves_and_returns_leads_back() -> None:
     """Epochs and ids are relative."""
-    world = begin(WORLDS["switch"])
+    world = begin_hosted(WORLDS["switch"])
     forms = set()
     for _ in range(6):
         world.budgets["switch"] = 1
@@ -72,7 +72,7 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
     ],
 )
 def test_what_matters_makes_another_form(change: Callable[[World], None]) -> None:
-    world = begin(WORLDS["switch"])
+    world = begin_hosted(WORLDS["switch"])
     before = digest(world)
     change(world)
     assert digest(world) != before

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.interface.topics import Partition
-from gateway.simulation.explorer.beginning import begin
+from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.checks import check
 from gateway.simulation.explorer.promises import BrokenPromiseError
 from gateway.simulation.explorer.small_consumers import TOPIC_ID
@@ -15,7 +15,7 @@ BOTH = {Partition(TOPIC_ID, 0), Partition(TOPIC_ID, 1)}
 
 @pytest.fixture
 def world() -> World:
-    world = begin(WORLDS["switch"])
+    world = begin_hosted(WORLDS["switch"])
     check(world)
     return world
 

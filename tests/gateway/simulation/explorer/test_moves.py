@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from gateway.arguments import BUDGETS as ON_THE_COMMAND_LINE
-from gateway.simulation.explorer.beginning import begin
+from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.moves import BUDGETS, free_moves, make, moves_of, price
 from gateway.simulation.explorer.worlds import WORLDS
 
@@ -14,14 +14,14 @@ def test_the_command_line_knows_every_budget() -> None:
 
 
 def test_a_world_at_rest_only_waits_unless_somebody_decides_something() -> None:
-    world = begin(replace(WORLDS["switch"], budgets={}))
+    world = begin_hosted(replace(WORLDS["switch"], budgets={}))
     while free_moves(world) != ["wait"]:
         make(world, free_moves(world)[0])
     assert moves_of(world) == (["wait"], False)
 
 
 def test_a_move_uses_up_its_budget_and_what_it_cuts_is_told() -> None:
-    world = begin(WORLDS["switch"])
+    world = begin_hosted(WORLDS["switch"])
     moves, is_cut = moves_of(world)
     assert {"switch a", "switch b"} <= set(moves)
     assert not is_cut
@@ -38,6 +38,6 @@ def test_faults_have_a_price() -> None:
 
 
 def test_time_waits_for_everyone_who_has_to_act() -> None:
-    world = begin(WORLDS["switch"])
+    world = begin_hosted(WORLDS["switch"])
     make(world, "switch a")
     assert "wait" not in free_moves(world)

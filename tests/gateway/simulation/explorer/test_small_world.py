@@ -7,7 +7,7 @@ import pytest
 from coordinator.interface.records import MemberMetadata, RemovalCause
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.group import HostedGroup
-from gateway.simulation.explorer.beginning import begin
+from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.checks import check
 from gateway.simulation.explorer.moves import free_moves, make
 from gateway.simulation.explorer.promises import BrokenPromiseError
@@ -29,7 +29,7 @@ def settle(world: World) -> None:
 @pytest.fixture
 def world() -> World:
     budgets = dict.fromkeys(("commit", "switch", "restart", "remove", "lose", "crash", "late"), 3)
-    return begin(replace(WORLDS["commit"], budgets=budgets))
+    return begin_hosted(replace(WORLDS["commit"], budgets=budgets))
 
 
 def test_a_world_at_rest_has_shared_out_its_partitions(world: World) -> None:

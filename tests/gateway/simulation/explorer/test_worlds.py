@@ -9,7 +9,10 @@ from gateway.simulation.explorer.moves import BUDGETS
 from gateway.simulation.explorer.search import Report, explore
 from gateway.simulation.explorer.worlds import WORLDS
 
-EXHAUSTED = {"restart": 52_000, "eager": 38_000, "upgrade": 12_000}
+EXHAUSTED = {
+    **{"restart": 52_000, "eager": 38_000, "upgrade": 12_000},
+    **{"adopt": 4_500, "adopt-outsider": 9_000, "adopt-restart": 9_500},
+}
 """The worlds that are played here, and roughly how many transitions each has: together more than
 100,000. If a world has become smaller, find out why before you lower its number."""
 
@@ -38,6 +41,19 @@ class TestStart:
 
     def test_a_consumer_may_switch_while_answers_are_lost(self) -> None:
         exhaust("upgrade")
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
+class TestAdoption:
+    def test_no_consumer_notices_an_adoption(self) -> None:
+        exhaust("adopt")
+
+    def test_an_outsider_may_join_at_any_step_of_it(self) -> None:
+        exhaust("adopt-outsider")
+
+    def test_the_gateway_may_be_killed_at_any_step_of_it(self) -> None:
+        exhaust("adopt-restart")
 
 
 def test_the_worlds_played_here_have_more_than_100_000_transitions() -> None:
