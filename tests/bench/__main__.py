@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SIDE_BY_SIDE = ("group_calls", "relay")
+SIDE_BY_SIDE = ("group_calls", "relay", "tls")
 """Those that measure peers, keep results and have a short form."""
 
 

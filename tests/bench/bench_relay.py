@@ -16,6 +16,7 @@ from uuid import UUID
 
 import trio
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs import encode
 from kafka_codecs.api_versions import ApiVersion, ApiVersionsResponse
@@ -71,8 +72,8 @@ defaults
     timeout server 600s
     {options}
 listen kafka
-    bind {host}:{port}
-    server broker {host}:{broker}
+    bind {host}:{port} {bind}
+    server broker {host}:{broker} {server}
 """
 SPLICED = "option splice-request\n    option splice-response"
 
@@ -161,23 +162,34 @@ def c_relay(behind: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def haproxy(behind: Server, options: str = "") -> Iterator[Server]:
-    """HAProxy in TCP mode, with one thread."""
+def haproxy(
+    behind: Server, *, options: str = "", bind: str = "", server: str = ""
+) -> Iterator[Server]:
+    """HAProxy in TCP mode, with one thread. `bind` and `server` are keywords for either side."""
     program = shutil.which("haproxy") or shutil.which("/usr/sbin/haproxy")
     if program is None:
         raise PeerMissing("HAProxy: not installed (Debian's package haproxy)")
     port = free_port()
     with tempfile.NamedTemporaryFile("w") as config:
-        config.write(HAPROXY.format(host=HOST, port=port, broker=behind.port, options=options))
+        config.write(
+            HAPROXY.format(
+                host=HOST,
+                port=port,
+                broker=behind.port,
+                options=options,
+                bind=bind,
+                server=server,
+            )
+        )
         config.flush()
-        with running("HAProxy", [program, "-db", "-f", config.name], port) as server:
-            yield server
+        with running("HAProxy", [program, "-db", "-f", config.name], port) as started:
+            yield started
 
 
 @contextmanager
 def haproxy_splicing(behind: Server) -> Iterator[Server]:
     """HAProxy that moves bytes within the kernel where it can."""
-    with haproxy(behind, SPLICED) as server:
+    with haproxy(behind, options=SPLICED) as server:
         yield server
 
 
@@ -185,11 +197,12 @@ def haproxy_splicing(behind: Server) -> Iterator[Server]:
 def groupferry(behind: Server) -> Iterator[Server]:
     """The gateway's listener of the broker."""
     with gateway(f"{HOST}:{behind.port}") as server:
-        yield Server(port=trio.run(_listener, server.port), pid=server.pid)
+        yield Server(port=trio.run(listener, server.port), pid=server.pid)
 
 
-async def _listener(bootstrap_port: int) -> int:
-    async with await BrokerConnection.open(HOST, bootstrap_port) as connection:
+async def listener(bootstrap_port: int, access: Access = PLAIN_ACCESS) -> int:
+    """The port that a gateway has opened for the broker."""
+    async with await BrokerConnection.open(HOST, bootstrap_port, access=access) as connection:
         answer: MetadataResponse = await connection.ask(MetadataRequest(topics=()))
     return answer.brokers[0].port
 
@@ -230,8 +243,8 @@ def measure_round_trips(
 
 def measure_bulk(results: Results, form: Form, relays: dict[str, Server]) -> None:
     """Large frames, in either direction."""
-    rows = [(f"Fetch {_named(s)}", fetch(v), s) for v, s in FETCHED.items() if s != SMALL]
-    rows += [(f"Produce {_named(size)}", produce(size), size) for size in PRODUCED]
+    rows = [(f"Fetch {named(s)}", fetch(v), s) for v, s in FETCHED.items() if s != SMALL]
+    rows += [(f"Produce {named(size)}", produce(size), size) for size in PRODUCED]
     for row, requests, size in rows:
         compare(
             results,
@@ -244,7 +257,10 @@ def measure_bulk(results: Results, form: Form, relays: dict[str, Server]) -> Non
         )
 
 
-def _named(size: int) -> str:
+def named(size: int) -> str:
+    """The size in words."""
+    if size < KIB:
+        return f"{size} B"
     return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB"
 
 
