@@ -228,7 +228,8 @@ async def test_a_recreated_topic_is_another_topic(kafka: KafkaCluster) -> None:
                 (done,) = admin.delete_topics([topic]).values()
                 await trio.to_thread.run_sync(done.result, LIMIT_S)
                 await kafka.make_topic(topic)
-                await until_answered(ids, lambda found: found[2] != {before})
+                # Their old partitions have the same names, so wait for the new topic's.
+                await until_answered(ids, lambda found: found[2] == {found[0]} != {before})
                 for each in running:
                     await each.until_partitions(everything)
                     await each.progress()
