@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from gateway.hosting.identity import INSTANCE_ID, log_of
 from kafka_codecs.describe_groups import DescribedGroup
@@ -28,6 +28,19 @@ def produce(servers: str, topic: str, partitions: int) -> None:
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number, partition=number % partitions)
     assert producer.flush(30) == 0
+
+
+def records_in(servers: str, topic: str, partitions: int) -> int:
+    """How many records these partitions have."""
+    reader = Consumer({"bootstrap.servers": servers, "group.id": "reader", "log_level": 0})
+    try:
+        marks = [
+            reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+            for number in range(partitions)
+        ]
+    finally:
+        reader.close()
+    return sum(high - low for low, high in marks)
 
 
 def consume_for(

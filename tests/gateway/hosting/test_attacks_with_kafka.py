@@ -10,7 +10,14 @@ import trio
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.direct_clients import RECORDS, anchor_in, consume_for, produce, remove_anchor
+from tests.support.direct_clients import (
+    RECORDS,
+    anchor_in,
+    consume_for,
+    produce,
+    records_in,
+    remove_anchor,
+)
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, TOPIC, KafkaCluster
@@ -104,11 +111,13 @@ async def test_a_group_deleted_as_it_empties_returns_intact(kafka: KafkaCluster)
     }, codes
 
 
-async def test_a_direct_consumer_and_a_hosted_one_exclude_each_other(
+async def test_a_direct_consumer_and_one_behind_the_gateway_never_both_have_everything(
     kafka: KafkaCluster,
 ) -> None:
-    """They start at the same moment, and the first to reach the cluster has the group."""
+    """They start at the same moment. If the anchor reaches the cluster first, the direct consumer
+    is refused; otherwise both share the group in the cluster."""
     await trio.to_thread.run_sync(produce, kafka.bootstrap_servers, TOPIC, PARTITIONS)
+    total = await trio.to_thread.run_sync(records_in, kafka.bootstrap_servers, TOPIC, PARTITIONS)
     records: defaultdict[str, list[int]] = defaultdict(list)
 
     async def consume(servers: str, group: str, protocol: str) -> None:
@@ -122,7 +131,7 @@ async def test_a_direct_consumer_and_a_hosted_one_exclude_each_other(
                 group = fresh_group(f"contested-{protocol}")
                 for servers in (kafka.bootstrap_servers, gateway.bootstrap_servers):
                     nursery.start_soon(consume, servers, group, protocol)
-    assert all(sorted(map(bool, each)) == [False, True] for each in records.values()), records
+    assert all(total <= sum(each) < 2 * total for each in records.values()), (total, records)
 
 
 async def test_consumers_continue_while_the_anchor_is_removed_repeatedly(
