@@ -1,5 +1,6 @@
 """Forwards group requests to the cluster, on the client's own connection."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 from gateway.data_path.group_apis import GroupRequest
@@ -64,6 +65,11 @@ async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "
         # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.
         case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION):
             return _no_new_protocol(request, message, why)
+        # DEV D49: a member that was hosted here gives up its partitions and rejoins.
+        case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND) if (
+            api_of(message) is GroupApi.CONSUMER_HEARTBEAT
+        ):
+            return replace(answer, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
         case _:
             return answer
 
@@ -72,7 +78,7 @@ def _no_new_protocol(request: GroupRequest, message: GroupMessage, why: str) -> 
     reason = "the group is forwarded to the cluster, which does not know the new protocol"
     if why:
         reason = f"{reason}: {why}"
-    # A member that was hosted here first gives up its partitions, and is refused when it rejoins.
+    # DEV D49: as above. It is refused when it rejoins.
     is_member = api_of(message) is GroupApi.CONSUMER_HEARTBEAT
     code = ErrorCode.UNKNOWN_MEMBER_ID if is_member else ErrorCode.GROUP_ID_NOT_FOUND
     return refusal(message, request.header.api_version, code, reason)

@@ -94,7 +94,7 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
         group_client(gateway.address, group) as client,
     ):
         joined = await direct.enter()
-        assert (await client.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert await client.commit({0: 1}) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
         await direct.leave(joined.member_id)
         hosted = await client.enter()
         native = await client.native("n")
