@@ -102,7 +102,7 @@ class KafkaNode:
     def _spawned(self) -> subprocess.Popen[bytes]:
         with (self._home / "log").open("ab") as log:
             return subprocess.Popen(
-                self._release.start_command(self._settings),
+                self._release.command("kafka.Kafka", f"{self._settings}"),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -35,13 +35,13 @@ class KafkaRelease:
     jars: Path
     prepared: Path
     java_options: tuple[str, ...]
-    """Those of its nodes."""
+    """Those of its nodes and tools."""
 
-    def start_command(self, settings: Path) -> list[str]:
-        """The command that starts a node with the settings in this file."""
+    def command(self, *arguments: str) -> list[str]:
+        """The command that runs one of its classes, the first of the arguments."""
         # The JVM ignores an archive that does not fit.
         archive = f"-XX:SharedArchiveFile={_classes(self.prepared)}"
-        return _java(self.jars, *self.java_options, archive, "kafka.Kafka", f"{settings}")
+        return _java(self.jars, *self.java_options, archive, *arguments)
 
     def format_storage(self, data: Path, node_id: int) -> None:
         """Prepare a node's storage with the features of its release."""

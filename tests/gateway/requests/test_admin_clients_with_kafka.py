@@ -23,7 +23,7 @@ from tests.support.configs import HEARTBEAT, SESSION
 from tests.support.gateway import QUICK, whole_gateway
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.kafka_jars import kafka_jars
+from tests.support.kafka_release import QUICK_START, kafka_release
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -31,8 +31,7 @@ TOOLS_RELEASE = "4.3"
 GROUP_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 ALL_KINDS_TOOL = "org.apache.kafka.tools.GroupsCommand"
 CONFIG_TOOL = "kafka.admin.ConfigCommand"
-JAVA_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-JAVA_OPTIONS += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+JAVA_OPTIONS = (*QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 SESSION_TIMEOUT_MS = 600_000  # longer than the tools of one test take on a busy machine
 GROUPS = replace(
     QUICK,
@@ -53,8 +52,8 @@ class Scene:
 
     async def java(self, tool: str, *arguments: str) -> str:
         """The output of one of Kafka's command line tools."""
-        command = ["java", *JAVA_OPTIONS, "-cp", f"{kafka_jars(TOOLS_RELEASE)}/*", tool]
-        command += ["--bootstrap-server", self.servers, *arguments]
+        release = kafka_release(TOOLS_RELEASE, JAVA_OPTIONS)
+        command = release.command(tool, "--bootstrap-server", self.servers, *arguments)
         done = await trio.run_process(
             command, capture_stdout=True, capture_stderr=True, check=False
         )
