@@ -254,6 +254,8 @@ class Standing:
 
     def _unknown(self, error: str, now_ms: int) -> Verdict:
         if self.verdict.mode is Mode.FORWARDED:
+            # Its members' heartbeats must not all wait for looks that fail.
+            self.seen_ms = now_ms - FORWARDED_FOR_MS + FOUND_FREE_FOR_MS
             return self.verdict
         why = "the cluster does not say who is in the group"
         self._report("group_state_unknown", f"{why}: {error}")

@@ -142,6 +142,16 @@ def test_a_forwarded_group_counts_as_forwarded_for_a_while() -> None:
     assert lines(group) == ["group_forwarded", "group_hosted", "group_forwarded"]
 
 
+def test_a_forwarded_group_stays_so_while_the_cluster_is_silent() -> None:
+    """Heartbeats of its members do not wait for one failing look after another."""
+    group = standing()
+    group.take(DIRECT, 0)
+    group.take(NoAnswer("nobody listens"), FORWARDED_FOR_MS)
+    last_ms = FORWARDED_FOR_MS + FOUND_FREE_FOR_MS - 1
+    assert group.lately(last_ms) == group.verdict
+    assert group.lately(last_ms + 1) is None
+
+
 @pytest.mark.parametrize(
     ("pattern", "group_id", "is_forwarded"),
     [

@@ -13,6 +13,7 @@ from gateway.events.group_events import (
     GroupConverted,
     GroupCreated,
     GroupForwarded,
+    GroupHosted,
 )
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
 from gateway.pipeline.tables.readiness import ReadinessRow
@@ -167,10 +168,17 @@ def forwarded(scribe: Scribe) -> None:
     scribe.beside(2, GroupForwarded(reason="as configured"))
 
 
+def hosted_again(scribe: Scribe) -> None:
+    """The cluster held the group until it was empty."""
+    forwarded(scribe)
+    scribe.beside(3, GroupHosted(reason="it has no members in the cluster"))
+
+
 Found = tuple[str | None, str, int, int, bool | None, str | None]
 """Version, protocol, members, static members, support of KIP-848, obstacle."""
 
 CASES: Mapping[object, Sequence[Found]] = {
+    hosted_again: [("4.1.0", "classic", 1, 0, True, None)],
     ready: [
         ("3.9.2", "classic", 1, 0, False, None),
         ("4.1.0", "classic", 2, 1, True, None),
