@@ -1,8 +1,12 @@
 """The cluster expires the offsets of empty groups, but not those of hosted groups.
 
-The test takes a minute and a half, because Kafka's retention is at least a minute. Both releases
-run at once, and meanwhile their only broker is killed and restarted.
+The test takes a minute and a half, because Kafka's retention is at least a minute. All releases run
+at once, and meanwhile their only broker is killed and restarted. All groups share the one partition
+of the offsets topic, so that a group that cannot be loaded would take the others with it.
 """
+
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 import pytest
 import trio
@@ -14,6 +18,7 @@ from tests.support.direct_clients import anchor_in, until_anchored
 from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster, running_kafka
+from tests.support.releases import WITH_ANCHORS
 
 pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -26,6 +31,8 @@ EXPIRY_LIMIT_S = 150
 FURTHER_CHECKS_S = 5
 AWAY_S = 15
 BEAT_INTERVAL_S = 3.0
+SESSION_TIMEOUT_MS = 40_000
+UNSUBSCRIBED = "letters"
 TRANSIENT = {0, 14, 15, 16}
 """Errors after which a client retries."""
 
@@ -43,8 +50,10 @@ async def stay(gateway: Gateway, group: str, epoch: int, codes: set[int]) -> Non
 
 
 async def outlive(cluster: KafkaCluster) -> None:
-    """A group whose member commits once, and another group whose offset may expire."""
-    quiet, nobodys = fresh_group("quiet"), fresh_group("nobodys")
+    """A group whose member commits once, also for a topic without subscribers; a group whose offset
+    may expire; and one with a consumer in the cluster itself."""
+    quiet, nobodys, direct_one = fresh_group("quiet"), fresh_group("nobodys"), fresh_group("direct")
+    await cluster.make_topic(UNSUBSCRIBED)
     (broker,) = cluster.brokers.values()
     codes: set[int] = set()
     async with group_client(cluster.addresses[0], nobodys) as control:
@@ -52,17 +61,24 @@ async def outlive(cluster: KafkaCluster) -> None:
     async with whole_gateway(cluster.addresses) as gateway, trio.open_nursery() as nursery:
         async with group_client(gateway.address, quiet) as member:
             epoch = (await member.native("n")).member_epoch
-            assert await member.commit({0: 7}, member_id="n", epoch=epoch) == {0: 0}
+            mine = {"member_id": "n", "epoch": epoch}
+            assert await member.commit({0: 7}, **mine) == {0: 0}  # type: ignore[arg-type]
+            stored = await member.commit({0: 8}, topic=UNSUBSCRIBED, **mine)  # type: ignore[arg-type]
+            assert stored == {0: 0}
         nursery.start_soon(stay, gateway, quiet, epoch, codes)
         async with group_client(cluster.addresses[0], quiet) as direct:
             before = await anchor_in(direct)
+        async with group_client(cluster.addresses[0], direct_one) as consumer:
+            joined = await consumer.enter(session_timeout_ms=SESSION_TIMEOUT_MS)
         await broker.kill()
         await trio.sleep(AWAY_S)
         await broker.start()
         async with (
             group_client(cluster.addresses[0], quiet) as direct,
             group_client(cluster.addresses[0], nobodys) as control,
+            group_client(cluster.addresses[0], direct_one) as consumer,
         ):
+            assert (await consumer.beat(joined)).error_code == 0
             held = await until_anchored(direct)
             assert held.members[0].member_id == before.members[0].member_id
             assert (await direct.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -72,6 +88,7 @@ async def outlive(cluster: KafkaCluster) -> None:
                     await trio.sleep(1)
             await trio.sleep(FURTHER_CHECKS_S)
             assert (await direct.committed())[0] == 7
+            assert (await direct.committed(UNSUBSCRIBED))[0] == 8
         nursery.cancel_scope.cancel()
     assert codes <= TRANSIENT
 
@@ -79,15 +96,17 @@ async def outlive(cluster: KafkaCluster) -> None:
 def test_offsets_of_a_quiet_group_survive_the_retention() -> None:
     """The anchor is its member in the cluster, and also survives an outage of the cluster."""
 
-    async def both(old: KafkaCluster, new: KafkaCluster) -> None:
+    async def all_at_once(clusters: Iterable[KafkaCluster]) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(outlive, old)
-            nursery.start_soon(outlive, new)
+            for cluster in clusters:
+                nursery.start_soon(outlive, cluster)
 
-    with (
-        running_kafka("3.9", brokers=1, settings=SHORT) as old,
-        running_kafka("4.3", brokers=1, settings=SHORT) as new,
-        capture_logs() as lines,
-    ):
-        trio.run(both, old, new)
+    with ExitStack() as stack, capture_logs() as lines:
+        trio.run(
+            all_at_once,
+            [
+                stack.enter_context(running_kafka(release, brokers=1, settings=SHORT))
+                for release in WITH_ANCHORS
+            ],
+        )
     assert not [line for line in lines if line["log_level"] == "error"]
