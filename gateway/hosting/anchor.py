@@ -230,6 +230,9 @@ class Anchor:
         self._looks_up = True
         if self.phase is AnchorPhase.LEAVING:
             self._leave_failed(why, now_ms)
+        elif self.phase is AnchorPhase.RENEWING:
+            self._move(AnchorPhase.STABLE, now_ms)
+            self._beat_failed(why, now_ms)
         elif isinstance(asked, HeartbeatRequest):
             self._beat_failed(why, now_ms)
         else:
@@ -356,6 +359,10 @@ class Anchor:
             del timeouts_ms[0]
             self._join(asked.member_id, now_ms)
             return
+        if answer.error_code and self.phase is AnchorPhase.RENEWING:
+            self._move(AnchorPhase.STABLE, now_ms)
+            self._refused_as_member("JoinGroup", answer.error_code, now_ms)
+            return
         is_hindered = answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
         if is_hindered and self._repeats < JOIN_REPEATS_MAX:
             self._repeats += 1
@@ -366,8 +373,6 @@ class Anchor:
             self._lose(Lost("another member is in the group", by_somebody_else=True), now_ms)
             return
         if self._lost_over("JoinGroup", answer.error_code, now_ms):
-            if self._ids is not None and asked.member_id == self._ids.member_id:
-                self._retry_at_ms = now_ms  # a renewal, which found the anchor removed
             return
         leads = answer.leader == answer.member_id
         if asked.member_id == NO_MEMBER and (answer.skip_assignment or not leads):
@@ -450,12 +455,13 @@ class Anchor:
 
     def _renew(self, now_ms: int) -> None:
         """Begin a generation with another assignment, in place of a heartbeat. It keeps its member
-        id and is alone in the group, so the coordinator answers at once; commits wait meanwhile."""
+        id and is alone in the group, so the coordinator answers at once; commits wait meanwhile. If
+        the coordinator does not begin the generation, the anchor remains in the present one; if its
+        answer is lost, the next heartbeat tells."""
         assert self._ids is not None
         self._renew_at_ms = now_ms + RENEWAL_INTERVAL_MS
-        self._repeats = 0
         self.why = "the anchor renews its assignment"
-        self._move(AnchorPhase.JOINING, now_ms)
+        self._move(AnchorPhase.RENEWING, now_ms)
         self._join(self._ids.member_id, now_ms)
 
     def _beat(self, now_ms: int) -> None:
@@ -473,11 +479,16 @@ class Anchor:
     def _beaten(self, answer: HeartbeatResponse, now_ms: int) -> None:
         if self.phase is not AnchorPhase.STABLE:  # a commit has reported the loss already
             return
-        if answer.error_code and answer.error_code not in ABOUT_THE_ANCHOR:
-            self._beat_failed(_refused("Heartbeat", answer.error_code), now_ms)
-            return
-        if not self._lost_over("Heartbeat", answer.error_code, now_ms):
+        if answer.error_code:
+            self._refused_as_member("Heartbeat", answer.error_code, now_ms)
+        else:
             self._confirm(HEARTBEAT_INTERVAL_MS, now_ms)
+
+    def _refused_as_member(self, api: str, error_code: int, now_ms: int) -> None:
+        if error_code in ABOUT_THE_ANCHOR:
+            self._lost_over(api, error_code, now_ms)
+        else:
+            self._beat_failed(_refused(api, error_code), now_ms)
 
     def _beat_failed(self, why: str, now_ms: int) -> None:
         self._looks_up = self._is_anxious = True

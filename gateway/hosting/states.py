@@ -36,12 +36,13 @@ class AnchorPhase(StrEnum):
     ABSENT = "Absent"
     """Not in the group: it is not needed, or another member holds the group."""
     JOINING = "Joining"
-    """Sending its JoinGroup, the second one that follows a take-over, or one for a new
-    assignment."""
+    """Sending its JoinGroup, or the second one that follows a take-over."""
     SYNCING = "Syncing"
     """Sending its SyncGroup, upon which the coordinator persists the generation."""
     STABLE = "Stable"
     """Holds the group. Commits carry its ids."""
+    RENEWING = "Renewing"
+    """Sending a JoinGroup under its member id, to begin a generation with another assignment."""
     LOST = "Lost"
     """Needed, but not certainly in the group: it rejoins."""
     LEAVING = "Leaving"
@@ -145,8 +146,13 @@ ANCHOR: Moves[AnchorPhase] = MappingProxyType(
         AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING}),
         AnchorPhase.JOINING: frozenset({AnchorPhase.SYNCING, AnchorPhase.LOST}),
         AnchorPhase.SYNCING: frozenset({AnchorPhase.STABLE, AnchorPhase.LOST}),
-        # From Stable to Joining: it renews its assignment.
-        AnchorPhase.STABLE: frozenset({AnchorPhase.JOINING, AnchorPhase.LOST, AnchorPhase.LEAVING}),
+        AnchorPhase.STABLE: frozenset(
+            {AnchorPhase.RENEWING, AnchorPhase.LOST, AnchorPhase.LEAVING}
+        ),
+        # Back to Stable: the generation has not begun, as far as known.
+        AnchorPhase.RENEWING: frozenset(
+            {AnchorPhase.SYNCING, AnchorPhase.STABLE, AnchorPhase.LOST}
+        ),
         AnchorPhase.LOST: frozenset({AnchorPhase.JOINING, AnchorPhase.ABSENT}),
         AnchorPhase.LEAVING: frozenset({AnchorPhase.ABSENT, AnchorPhase.LOST}),
     }

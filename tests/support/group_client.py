@@ -12,6 +12,7 @@ import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs import consumer_group_describe, consumer_group_heartbeat, describe_groups
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -161,7 +162,7 @@ class GroupClient:
     async def leave(self, member_id: str, version: int | None = None) -> LeaveGroupResponse:
         """One LeaveGroup."""
         if version is None:
-            version = 5
+            version = self.connection.highest_version(ApiKey.LEAVE_GROUP)
         one_member = version < FIRST_LEAVE_VERSION_WITH_MEMBERS
         answer: LeaveGroupResponse = await self.connection.ask(
             LeaveGroupRequest(

@@ -254,6 +254,34 @@ def test_a_renewal_that_fails_is_a_lost_anchor(on: AnchorStage) -> None:
     assert not on.anchor.was_taken
 
 
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("code", [None, ErrorCode.NOT_COORDINATOR])
+def test_a_renewal_without_an_answer_loses_nothing_by_itself(
+    on: AnchorStage, code: ErrorCode | None, *, is_done: bool
+) -> None:
+    """As after such a heartbeat, the next one finds out whether the generation has begun."""
+    on.is_live = True
+    ids = on.hold()
+    on.is_holding = True
+    on.shown.partition_count = 3
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    asked = on.take_ask().message
+    assert isinstance(asked, JoinGroupRequest)
+    if is_done:
+        on.coordinator.answer(asked)
+    if code is None:
+        on.anchor.failed("nobody answers", on.now_ms)
+    else:
+        on.anchor.answered(JoinGroupResponse(error_code=code), on.now_ms)
+    assert on.ids == ids
+    on.is_holding = False
+    on.wait(2 * ANXIOUS_INTERVAL_MS)
+    assert (on.ids == ids) is not is_done
+    on.wait(2 * RENEWAL_INTERVAL_MS)
+    assert on.group.assignment == b"a topic with 3 partitions"
+    assert not on.anchor.was_taken
+
+
 def test_a_commit_that_is_lost_during_a_renewal_ends_with_a_new_member(on: AnchorStage) -> None:
     """The member id remains the same in a renewal."""
     on.is_live = True

@@ -273,6 +273,7 @@ async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> Non
                     member_id=predecessor.member_id,
                     instance_id=INSTANCE_ID,
                     epoch=epoch,
+                    version=8,
                 )
                 assert late == {0: ErrorCode.FENCED_INSTANCE_ID}
             assert (await direct.committed())[0] == 7

@@ -32,7 +32,8 @@ MOVES = """
 Absent>Joining
 Joining>Syncing Joining>Lost
 Syncing>Stable Syncing>Lost
-Stable>Joining Stable>Lost Stable>Leaving
+Stable>Renewing Stable>Lost Stable>Leaving
+Renewing>Syncing Renewing>Stable Renewing>Lost
 Lost>Joining Lost>Absent
 Leaving>Absent Leaving>Lost
 
@@ -111,10 +112,15 @@ def test_every_state_can_be_reached_and_left(states: type[StrEnum]) -> None:
 
 
 def test_only_a_completed_generation_makes_an_anchor_stable() -> None:
-    """A lost anchor starts over."""
+    """A lost anchor starts over. One that renews its assignment has not left its generation
+    yet."""
     assert [phase for phase in AnchorPhase if AnchorPhase.STABLE in ANCHOR[phase]] == [
-        AnchorPhase.SYNCING
+        AnchorPhase.SYNCING,
+        AnchorPhase.RENEWING,
     ]
     assert [phase for phase in AnchorPhase if AnchorPhase.SYNCING in ANCHOR[phase]] == [
-        AnchorPhase.JOINING
+        AnchorPhase.JOINING,
+        AnchorPhase.RENEWING,
     ]
+    before = [phase for phase in AnchorPhase if AnchorPhase.RENEWING in ANCHOR[phase]]
+    assert before == [AnchorPhase.STABLE]
