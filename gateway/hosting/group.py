@@ -420,6 +420,7 @@ class HostedGroup:
                 pass
         if self._ids_for(call, patience_ms, now_ms) is not None:
             self.standing.host(self.standing.verdict.why)
+            self._effects += self.standing.take_outbox()  # before the events of its members
             self._begin(call, now_ms)
 
     def _begin(self, call: Call, now_ms: int) -> None:

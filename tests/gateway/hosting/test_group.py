@@ -69,7 +69,8 @@ def test_a_forwarded_group_is_hosted_once_its_last_member_has_left(on: HostedSce
     on.join()
     on.found = None
     on.native_member()
-    assert [event.name for event in on.events][:2] == ["group_forwarded", "group_hosted"]
+    told = [event.name for event in on.events]
+    assert told[:2] == ["group_forwarded", "group_hosted"]
     assert on.told("group_hosted")[0]["reason"] == "it has no members in the cluster"
 
 
