@@ -26,8 +26,8 @@ class Mode(StrEnum):
 
 
 Adoption: TypeAlias = Literal["auto", "manual", "never"]
-"""What becomes of groups that are not hosted: live ones are adopted by themselves, or on command
-only, or every group stays with the cluster, empty ones too."""
+"""What becomes of groups that are not hosted: live ones are to be adopted by themselves, or on
+command only, or every group stays with the cluster, empty ones too."""
 
 
 class AnchorPhase(StrEnum):
