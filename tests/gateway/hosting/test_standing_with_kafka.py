@@ -1,6 +1,7 @@
 """Hosting decisions in front of real Apache Kafka."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,8 +21,12 @@ from kafka_codecs.offset_fetch import (
 )
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
-from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
+from tests.support.kafka_jars import kafka_jars
 from tests.support.releases import on_release
+from tests.support.until import until_answered
+
+SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -140,6 +145,43 @@ async def test_commits_to_a_forwarded_group_are_the_clusters(kafka: KafkaCluster
         assert stored == {0: 0}
         assert await client.committed() == {0: 5, 1: -1, 2: -1}
         assert not gateway.events
+
+
+@on_release("4.3")
+async def test_a_share_group_of_the_same_name_is_the_clusters(kafka: KafkaCluster) -> None:
+    """Consumers get the cluster's own refusals, and the list shows the share group."""
+    group = fresh_group("share")
+    command = [
+        *("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *("-cp", f"{kafka_jars(kafka.release)}/*", SHARE_CONSUMER),
+        *("--bootstrap-server", kafka.bootstrap_servers, "--topic", TOPIC, "--group", group),
+    ]
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(kafka.addresses) as gateway,
+        group_client(gateway.address, group) as client,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(
+            partial(trio.run_process, command, capture_stdout=True, capture_stderr=True)
+        )
+
+        async def listed() -> ListGroupsResponse:
+            answer: ListGroupsResponse = await client.connection.ask(ListGroupsRequest())
+            return answer
+
+        def has_members(answer: ListGroupsResponse) -> bool:
+            states = {each.group_id: each.group_state for each in answer.groups}
+            return states.get(group) == "Stable"
+
+        answer = await until_answered(listed, has_members)
+        assert [each.group_type for each in answer.groups if each.group_id == group] == ["share"]
+        refused = await client.join()
+        assert refused.error_code == (await direct.join()).error_code != 0
+        refused_too = await client.native("n")
+        assert refused_too.error_code == (await direct.native("n")).error_code != 0
+        assert not gateway.events
+        nursery.cancel_scope.cancel()
 
 
 async def test_where_nothing_is_adopted_a_new_group_is_the_clusters(kafka: KafkaCluster) -> None:
