@@ -1,0 +1,209 @@
+"""The steps of an adoption in front of real coordinators, as `test_adoption.py` assumes them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import trio
+
+from gateway.hosting.forwarded import WatchedGroup, WatchedMember
+from gateway.hosting.states import AdoptionStage as Stage
+from kafka_codecs.consumer_protocol import decode_assignment
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupResponse
+from tests.support.adoption_driver import Coordinator, coordinator, now_ms
+from tests.support.group_client import GroupClient, Owned, fresh_group, group_client
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import on_release, with_anchors
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+LOCKED = (Stage.ANCHORING, Stage.HANDING_OVER)
+CHANGING = (Stage.IMPERSONATING, Stage.REJOINING, Stage.RELEASING, Stage.LOCKING, *LOCKED)
+
+
+@dataclass
+class Group:
+    """Two consumers that are Stable in the cluster, and who else wants to join."""
+
+    leader: JoinGroupResponse
+    follower: JoinGroupResponse
+    outsider: GroupClient
+    at: Coordinator
+
+
+@asynccontextmanager
+async def stable_group(kafka: KafkaCluster) -> AsyncIterator[Group]:
+    name = fresh_group("adopted")
+    address = kafka.addresses[0]
+    async with (
+        group_client(address, name, client_id="a") as a,
+        group_client(address, name, client_id="b") as b,
+        group_client(address, name, client_id="o") as outsider,
+    ):
+        leader, follower = await joined_by_two(a, b)
+        members = {
+            each.member_id: WatchedMember(
+                member_id=each.member_id,
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=10_000,
+                heartbeat_ms=now_ms(),
+                joined_here=True,
+            )
+            for each in (leader, follower)
+        }
+        watched = WatchedGroup(
+            group_id=name,
+            generation=leader.generation_id,
+            protocol="range",
+            leader_id=leader.member_id,
+            members=members,
+        )
+        yield Group(leader, follower, outsider, await coordinator(address, watched))
+
+
+async def joined_by_two(
+    a: GroupClient, b: GroupClient
+) -> tuple[JoinGroupResponse, JoinGroupResponse]:
+    """Both join in one round, and `a` leads."""
+    first = await a.enter()
+    asked = await b.join()
+    joined: list[JoinGroupResponse] = []
+
+    async def join(client: GroupClient, member_id: str) -> None:
+        joined.append(await client.join(member_id))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(join, b, asked.member_id)
+        nursery.start_soon(join, a, first.member_id)
+    leader, follower = sorted(joined, key=lambda each: each.member_id != each.leader)
+    assert leader.member_id == first.member_id
+    shares: dict[str, Owned] = {
+        leader.member_id: {"numbers": (0, 1)},
+        follower.member_id: {"numbers": (2,)},
+    }
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(a.sync, leader, shares)
+        nursery.start_soon(b.sync, follower)
+    return leader, follower
+
+
+async def is_anchored(group: Group) -> bool:
+    described = await group.outsider.described()
+    (member,) = described.members
+    assert group.at.anchor is not None
+    return described.group_state == "Stable" and member.member_id == group.at.anchor.member_id
+
+
+@with_anchors()
+async def test_the_anchor_takes_the_members_place(kafka: KafkaCluster) -> None:
+    """Outsiders are refused, and commits go under the anchor's ids."""
+    async with stable_group(kafka) as group:
+        adopted = await group.at.adopt()
+        assert adopted.stage is Stage.ADOPTED, adopted.why
+        assert await is_anchored(group)
+        refusal = await group.outsider.join()
+        assert refusal.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        ids = group.at.anchor
+        assert ids is not None
+        how = {"instance_id": ids.instance_id, "version": 7}
+        mine = {"member_id": ids.member_id, "epoch": ids.generation}
+        assert await group.outsider.commit({0: 5}, **mine, **how) == {0: 0}  # type: ignore[arg-type]
+        old = {"member_id": group.leader.member_id, "epoch": group.leader.generation_id}
+        assert await group.outsider.commit({0: 4}, version=7, **old) == {  # type: ignore[arg-type]
+            0: ErrorCode.UNKNOWN_MEMBER_ID
+        }
+        assert (await group.outsider.committed())[0] == 5
+
+
+@pytest.mark.parametrize("stage", CHANGING)
+async def test_an_outsider_gets_nothing_that_a_member_holds(
+    kafka: KafkaCluster, stage: Stage
+) -> None:
+    """It is refused, or the adoption is undone, and the outsider gets everything only after the
+    members have given it up."""
+    async with stable_group(kafka) as group, trio.open_nursery() as nursery:
+        got: list[int] = []
+
+        async def consume() -> None:
+            got.extend(await partitions_of(group.outsider))
+
+        async def knock() -> None:
+            nursery.start_soon(consume)
+
+        ended = await group.at.adopt({stage: knock})
+        if ended.stage is Stage.ADOPTED:
+            assert await is_anchored(group)
+            assert not got
+        else:
+            assert ended.stage is Stage.UNDONE
+            assert group.at.stored is None
+            with trio.fail_after(30):
+                while not got:
+                    await trio.sleep(0.05)
+            assert sorted(got) == [0, 1, 2]
+        nursery.cancel_scope.cancel()
+
+
+async def partitions_of(client: GroupClient) -> list[int]:
+    """Join like a consumer until there are partitions; none if the group refuses."""
+    member_id = ""
+    while True:
+        joined = await client.join(member_id)
+        member_id = joined.member_id if joined.error_code != 25 else ""
+        if joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return []
+        if joined.error_code:
+            continue
+        everything = {member_id: {"numbers": range(3)}}
+        leads = joined.leader == member_id
+        assert not leads or len(joined.members) == 1, "it leads members of ours"
+        synced = await client.sync(
+            joined, everything if leads else None, protocol=joined.protocol_name or ""
+        )
+        if not synced.error_code:
+            _version, given = decode_assignment(synced.assignment)
+            mine = [n for each in given.assigned_partitions for n in each.partitions]
+            if mine:
+                return mine
+            while not (await client.beat(joined)).error_code:
+                await trio.sleep(0.1)
+
+
+@on_release("4.3")
+@pytest.mark.parametrize("stage", CHANGING)
+async def test_a_native_outsider_gets_nothing(kafka: KafkaCluster, stage: Stage) -> None:
+    async with stable_group(kafka) as group:
+        answers = []
+
+        async def knock() -> None:
+            answers.append(await group.outsider.native("n"))
+
+        ended = await group.at.adopt({stage: knock})
+        (answer,) = answers
+        if stage in (Stage.IMPERSONATING, Stage.REJOINING) and not answer.error_code:
+            # It came before the leader's member had rejoined: an ordinary upgrade of the group.
+            assert ended.stage is Stage.UNDONE
+            assert answer.assignment is None or not answer.assignment.topic_partitions
+        else:
+            assert answer.error_code in (
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+            )
+
+
+@pytest.mark.parametrize("stage", CHANGING)
+async def test_a_kill_leaves_the_old_way_or_the_new_one(kafka: KafkaCluster, stage: Stage) -> None:
+    """The next process decides from its log and the group in the cluster."""
+    async with stable_group(kafka) as group:
+        await group.at.killed_at(stage)
+        assert group.at.stored is not None
+        ended = await group.at.adopt()
+        if stage in LOCKED:
+            assert ended.stage is Stage.ADOPTED, ended.why
+            assert await is_anchored(group)
+        else:
+            assert ended.stage is Stage.UNDONE
+            assert not (await group.outsider.described()).members
+        assert group.at.stored is None
