@@ -105,7 +105,8 @@ class Adopting:
         self._adoption = found
         self._effects: list[Effect] = []
         self._asked: dict[Lane, Struct] = {}
-        self._is_storing = self._is_describing = self._is_drained = False
+        self._is_storing = self._is_erasing = False
+        self._is_describing = self._is_drained = False
         self._held_from_ms: int | None = None
         self._first: DescribedGroup | None = None
         self._generation_at_first: int | None = None
@@ -235,8 +236,8 @@ class Adopting:
             case Heard(member_id) if member_id in self._holders:
                 holder = self._holders[member_id]
                 holder.silent_from_ms = now_ms + holder.session_timeout_ms
-            case GaveUp(member_id):
-                self._holders.pop(member_id, None)
+            case GaveUp(member_id) if member_id in self._holders:
+                self._let_go(member_id, now_ms)
             case TookOver():
                 self._move(Stage.ADOPTED, now_ms)
             case TakeOverFailed():
@@ -255,7 +256,14 @@ class Adopting:
             self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
         for member_id, holder in list(self._holders.items()):
             if now_ms >= min(holder.rejoin_by_ms, holder.silent_from_ms):
-                del self._holders[member_id]
+                self._let_go(member_id, now_ms)
+
+    def _let_go(self, member_id: str, now_ms: int) -> None:
+        """The member holds nothing any more. After the last one, the group is given back at
+        once."""
+        del self._holders[member_id]
+        if not self._holders:
+            self._not_before_ms = now_ms
 
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
@@ -321,7 +329,7 @@ class Adopting:
             case Stage.LOCKING:
                 self._move(Stage.ANCHORING, now_ms)
                 self._has_witness = False
-            case Stage.FORGETTING:
+            case Stage.FORGETTING if self._is_erasing:
                 self._move(Stage.UNDONE, now_ms)
             case _:
                 pass  # the answer comes after the adoption was given up
@@ -671,7 +679,7 @@ class Adopting:
 
     def _store(self, adoption: Adoption | None) -> None:
         if not self._is_storing:
-            self._is_storing = True
+            self._is_storing, self._is_erasing = True, adoption is None
             self._effects.append(Store(adoption))
 
     def _ask(self, lane: Lane, message: Struct) -> None:

@@ -504,6 +504,24 @@ def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None
     assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
 
 
+def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -> None:
+    """The log stores the lock after the adoption was given up. That has to be erased, too."""
+    script.to_locking()
+    script.answer(Lane.LEADER, joined(9))
+    script.answer(Lane.OTHERS, SyncGroupResponse())
+    script.took(Store)
+    script.wait(HOLD_MAX_MS)
+    script.answer(Lane.OTHERS, OK)
+    script.gave_up_all()
+    script.answer(Lane.OTHERS, left())
+    assert script.is_at(Stage.FORGETTING)
+    script.feed(Stored())
+    assert script.is_at(Stage.FORGETTING)
+    assert script.took(Store).adoption is None
+    script.feed(Stored())
+    assert script.is_at(Stage.UNDONE)
+
+
 # -- after a restart -------------------------------------------------------------------------------
 
 
