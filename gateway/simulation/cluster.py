@@ -17,8 +17,6 @@ from gateway.hosting.standing import Found
 from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from gateway.simulation.world import World
 from kafka_codecs.declaration import Struct
-from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 
 PARTITIONS_MAX = 6
 RACKS = ("a", "b", "c")
@@ -32,8 +30,6 @@ TIMEOUT_MS = 1_500
 LATE_MS_MAX = 6_000
 """The longest delay of a request whose answer was given up."""
 ANCHOR_SESSION_MS = 60_000
-HINDRANCES = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""What Kafka 4 answers to the anchor's first JoinGroup when a native consumer tries to join too."""
 CONSUMED_MAX = 9
 """The most records that a client consumes from a partition between two commits."""
 
@@ -162,13 +158,6 @@ class Cluster:
     ) -> None:
         """Ask on behalf of the anchor. `answered` gets the answer and its code, or None."""
         world = self._world
-        is_first = isinstance(message, JoinGroupRequest) and not self.group.member_id
-        if is_first and self.fails_now():
-            world.counts["joins of the anchor hindered"] += 1
-            code = world.dice.choice(HINDRANCES)
-            hindered = JoinGroupResponse(error_code=code)
-            world.after(world.between(1, TRIP_MS_MAX), answered, hindered, code)
-            return
         if not self.fails_now():
             world.after(world.between(1, TRIP_MS_MAX), self._coordinate, message, answered)
             return
