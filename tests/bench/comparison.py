@@ -73,15 +73,15 @@ class Results:
             if arm in (SUBJECT, DIRECT) or SUBJECT not in samples:
                 continue
             pairs = [*zip(samples[SUBJECT], each, strict=True)]
-            for name, label in _COSTS.items():
+            for name in _COSTS:
                 ratios = [a[name] / b[name] for a, b in pairs if b.get(name, 0) > 0]
                 if ratios:
-                    self.ratios[f"{row}: {label}, {SUBJECT} / {arm}"] = statistics.median(ratios)
+                    self.ratios[ratio_name(row, name, arm)] = statistics.median(ratios)
             for name in _WALL & each[0].keys():
                 best, best_of_peer = (
                     min(s[name] for s in side) for side in zip(*pairs, strict=True)
                 )
-                self.ratios[f"{row}: wall, {SUBJECT} / {arm}"] = best / best_of_peer
+                self.ratios[ratio_name(row, name, arm)] = best / best_of_peer
 
     def skip(self, what: str) -> None:
         """Note a peer that is missing."""
@@ -92,6 +92,11 @@ class Results:
 _COSTS = {"cpu_us": "CPU", "cpu_s": "CPU", "cpu_s_per_gb": "CPU", "kib": "memory"}
 _WALL = {"wall_us", "wall_s", "wall_s_per_gb"}
 """The figures that make ratios. More is worse."""
+
+
+def ratio_name(row: str, figure: str, arm: str) -> str:
+    """The name of the ratio between groupferry's figure and that of a peer."""
+    return f"{row}: {_COSTS.get(figure, 'wall')}, {SUBJECT} / {arm}"
 
 
 def compare(
