@@ -1,11 +1,13 @@
 """`groupferry explore`: plays every interleaving of a small world and reports what came of it."""
 
+import gc
 import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gateway.simulate import OBJECTS_PER_COLLECTION
 from gateway.simulation.explorer import script
 from gateway.simulation.explorer.promises import BrokenPromiseError
 from gateway.simulation.explorer.search import Bounds, Report, explore
@@ -61,6 +63,7 @@ def command(shape: Shape) -> str:
 def run(shape: Shape, bounds: Bounds) -> tuple[bool, str]:
     """Search a world. Returns whether nothing broke, and the report. A long search prints its
     progress to stderr."""
+    gc.set_threshold(OBJECTS_PER_COLLECTION)  # the states are kept, so collecting finds little
     began_s = told_s = time.monotonic()
 
     def progress(depth: int, states: int, transitions: int) -> None:
