@@ -36,9 +36,9 @@ def test_a_low_limit_of_open_files_limits_connections(
 def test_connections_are_as_many_as_files_by_default(
     monkeypatch: pytest.MonkeyPatch, limit: int, fitting: int
 ) -> None:
-    """An operator who asked for no number gets no warning, but is told."""
+    """An operator who asked for no number gets no warning."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, limit))
     monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: wanted)
     with capture_logs() as lines:
         assert connections_within(None) == fitting
-    assert [line["log_level"] for line in lines] == (["info"] if fitting < CONNECTIONS_MAX else [])
+    assert [line["log_level"] for line in lines] == (["debug"] if fitting < CONNECTIONS_MAX else [])
