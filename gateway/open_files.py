@@ -23,8 +23,8 @@ def connections_within(wanted: int | None) -> int:
     fitting = max(1, (allowed - besides) // FILES_PER_CONNECTION)
     if fitting >= most:
         return most
-    tell = log.debug if wanted is None else log.warning
-    tell("open_files_limited", limit=allowed, max_connections=fitting)
+    if wanted is not None:
+        log.warning("open_files_limited", limit=allowed, max_connections=fitting)
     return fitting
 
 
