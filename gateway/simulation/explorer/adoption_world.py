@@ -148,7 +148,9 @@ class AdoptionWorld:
         """What becomes of requests that reach the gateway."""
         if self.machine is not None:
             return self.machine.treatment
-        return Treatment.FORWARDED if self.here.state.group is None else Treatment.HOSTED
+        # As `Standing` decides: a late JoinGroup of an anchor makes the group ours.
+        is_ours = self.here.state.group is not None or self.upstream.is_anchored
+        return Treatment.HOSTED if is_ours else Treatment.FORWARDED
 
     @property
     def behind(self) -> list[str]:

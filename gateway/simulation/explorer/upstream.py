@@ -108,6 +108,13 @@ class Upstream:
             return FIRST_GENERATION
         return group.core.generation if isinstance(group, ClassicGroup) else group.epoch
 
+    @property
+    def is_anchored(self) -> bool:
+        """Whether only an anchor is in the group."""
+        group = self.engine.state.group
+        members = group.members if isinstance(group, ClassicGroup) else ()
+        return bool(members) and all(map(is_anchor, members))
+
     def tell(self, event: Event, now_ms: int) -> None:
         """Handle an event."""
         if self.elects_newest:
