@@ -33,12 +33,14 @@ class ShownPartitions:
         self._assignment = assignment_of((), Topics())
 
     def assignment(self) -> bytes:
-        """Computed only when the group's epoch or its topics have changed."""
+        """Computed only when the group's epoch or its topics have changed. While the group's topics
+        are unknown, as in the first rebalance of a classic group, the latest ones remain."""
         core, topics = self._engine.core, self._engine.topics
         present = (core.epoch, topics.version)
         if present != self._computed_for:
             self._computed_for = present
-            self._assignment = assignment_of(core.subscribed_topics(), topics)
+            if names := core.subscribed_topics():
+                self._assignment = assignment_of(names, topics)
         return self._assignment
 
 

@@ -47,7 +47,7 @@ _DERIVED = {
     # An index over the other tables, which `check_group` compares with them.
     *("holders", "instances", "target_owners", "subscribers", "subscriptions", "offers"),
     *("regex_subscribers", "assignor_votes", "classic_offers", "standings", "_deadlines"),
-    *("_computed_for", "_assignment"),  # of `ShownPartitions`: follow from the engine
+    "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
     "_impatient",  # a heap of the times in the waiting calls, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),

@@ -71,6 +71,19 @@ def test_the_assignment_is_computed_once_per_change(monkeypatch: pytest.MonkeyPa
     assert len(computed) == 1
 
 
+def test_a_group_without_known_topics_shows_the_latest_ones() -> None:
+    """All members have left, or a classic group forms: the anchor does not rejoin for that."""
+    scene = HostedScene()
+    what = ShownPartitions(scene.group.engine)
+    scene.native_member()
+    before = what.assignment()
+    assert shown(before)
+    epoch = scene.group.engine.core.epoch
+    scene.native("n", -1)
+    assert scene.group.engine.core.epoch != epoch
+    assert what.assignment() == before
+
+
 def test_a_hosted_group_shows_its_topics_in_the_cluster() -> None:
     """Soon after the first member has joined: the anchor joins before it."""
     scene = HostedScene()
