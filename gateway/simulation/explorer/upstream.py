@@ -173,6 +173,8 @@ class Upstream:
                 member_id=ids.member_id,
                 instance_id=member.instance_id,
                 generation=ids.generation,
+                protocol_type=group.core.protocol_type,
+                protocol_name=group.core.protocol,
             )
             self.tell(sync, now_ms)
             self.replies.pop()

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import ClassicGroupValue
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.adoption_requests import Requests
@@ -91,3 +92,16 @@ def test_the_newest_joiner_is_elected_if_the_world_says_so() -> None:
     joined = {token: reply for token, reply in upstream.replies if token in (300, 301)}
     assert joined[301].leader == joined[301].member_id  # type: ignore[union-attr]
     assert joined[300].leader == joined[301].leader  # type: ignore[union-attr]
+
+
+def test_an_anchor_that_a_late_join_left_keeps_its_place() -> None:
+    world = begin_forwarded(replace(WORLDS["adopt"], begins_at_rest=False))
+    upstream = world.upstream
+    group = ClassicGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
+    requests = Requests(GROUP, group, the_gateway().guise)
+    upstream.tell(upstream.read(5, requests.join_anchor("")), world.now_ms)
+    upstream.pass_time(world.now_ms + 1)
+    assert upstream.is_anchored
+    assert upstream.describe().group_state == "CompletingRebalance"
+    assert upstream.keep(world.now_ms + 1) is not None
+    assert upstream.describe().group_state == "Stable"
