@@ -190,10 +190,11 @@ class Adopting:
             case Stage.REJOINING:
                 return has_lane and bool(self._requests.others) and not self._has_witness
             case Stage.ANCHORING:
-                return has_lane or has_anchor_lane
+                return has_anchor_lane or (has_lane and not self._has_witness)
             case Stage.HANDING_OVER:
-                is_joining = has_anchor_lane and not self._is_taking_over
-                return is_joining or (has_lane and not self._has_left)
+                is_anchor_done = self._is_anchor_stable and not self._has_left
+                is_due = not (self._is_taking_over or is_anchor_done)
+                return (has_anchor_lane and is_due) or (has_lane and not self._has_left)
             case Stage.GIVING_BACK if not self._holders:
                 return has_lane and has_anchor_lane
             case Stage.GIVING_BACK if self._round is None:

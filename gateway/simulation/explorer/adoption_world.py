@@ -259,6 +259,8 @@ class AdoptionWorld:
                 self._begin(Adopting(GROUP, the_gateway().guise, self.shape.config))
             case "tick":
                 self._feed(TimePassed())
+                if self.is_time_up():
+                    raise BrokenPromiseError("the machine waits for a time that has passed")
             case "wait" | "slow":
                 self._wait()
             case "arrive":

@@ -1,8 +1,10 @@
 """Processes end and begin, on one log and in front of one cluster."""
 
+from dataclasses import replace
+
 from coordinator.group.consumer_group import ConsumerGroup
 from gateway.simulation.driver import LEASE_MS_MAX
-from tests.support.simulation import Stage
+from tests.support.simulation import PEACEFUL, Stage
 
 
 def members_of(stage: Stage) -> list[str]:
@@ -68,7 +70,7 @@ def test_a_process_that_lost_its_log_ends_within_its_lease() -> None:
 
 def test_requests_wait_while_the_process_is_paused() -> None:
     """They are handled afterwards, and nobody is fenced for the pause."""
-    stage = Stage()
+    stage = Stage(plan=replace(PEACEFUL, has_pauses=True))
     client = stage.native("n1")
     stage.wait()
     stage.driver.pause(8_000)

@@ -10,7 +10,7 @@ from coordinator.interface.records import CurrentAssignment
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.volatile_records import CommitEnded, CommitStarted
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
-from tests.support.simulation import Stage
+from tests.support.simulation import PEACEFUL, Stage
 
 
 def play(monkeypatch: pytest.MonkeyPatch, name: str, planted: Any) -> BrokenInvariantError:
@@ -88,4 +88,6 @@ def test_a_forgotten_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         if isinstance(record, CommitStarted):
             apply(engine, CommitEnded(record.commit))
 
-    assert play(monkeypatch, "apply", planted).invariant is Invariant.OFFSETS
+    monkeypatch.setattr(GroupEngine, "apply", planted)
+    slow = replace(PEACEFUL, commit_ms_max=3_000)
+    assert broken_by(Stage(plan=slow)).invariant is Invariant.OFFSETS
