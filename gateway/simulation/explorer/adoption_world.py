@@ -68,6 +68,7 @@ from gateway.simulation.explorer.small_consumers import (
     Consumer,
     Kind,
     MakeCommit,
+    positions_of,
     shares_are_fair,
     small_topics,
     start,
@@ -351,15 +352,9 @@ class AdoptionWorld:
         self._take_positions(name)
 
     def _take_positions(self, name: str) -> None:
-        consumer = self.consumers[name]
         before = self.positions.pop(name, {})
-        if consumer is not None and consumer.claims:
-            self.positions[name] = {
-                partition.number: before.get(
-                    partition.number, self.upstream.offsets[partition.number]
-                )
-                for partition in sorted(consumer.claims)
-            }
+        if positions := positions_of(self.consumers[name], before, self.upstream.offsets):
+            self.positions[name] = positions
 
     def _end(self, name: str) -> None:
         self.consumers[name] = None

@@ -6,7 +6,7 @@ partitions in the step in which it learns that it must. `simulation/native_clien
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
@@ -399,6 +399,16 @@ def start(name: str, kind: Kind, topics: Topics, now_ms: int) -> Consumer:
         made = ClassicConsumer(name=name, kind=kind, topics=topics)
     made.go_on(now_ms)
     return made
+
+
+def positions_of(
+    consumer: Consumer | None, before: Mapping[int, int], offsets: Sequence[int]
+) -> dict[int, int]:
+    """Where the consumer reads on in each partition that it claims: where it was, or in a new one
+    at the committed offset."""
+    claims = consumer.claims if consumer is not None else ()
+    numbers = sorted(partition.number for partition in claims)
+    return {number: before.get(number, offsets[number]) for number in numbers}
 
 
 def shares_are_fair(consumers: Iterable[Consumer], partition_count: int) -> bool:

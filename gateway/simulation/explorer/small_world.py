@@ -77,6 +77,7 @@ from gateway.simulation.explorer.small_consumers import (
     Consumer,
     Kind,
     MakeCommit,
+    positions_of,
     shares_are_fair,
     start,
 )
@@ -370,15 +371,9 @@ class World:
 
     def _take_positions(self, name: str) -> None:
         """Read from the committed offset on."""
-        consumer = self.consumers[name]
         before = self.positions.pop(name, {})
-        if consumer is not None and consumer.claims:
-            self.positions[name] = {
-                partition.number: before.get(
-                    partition.number, self.cluster.offsets[partition.number]
-                )
-                for partition in sorted(consumer.claims)
-            }
+        if positions := positions_of(self.consumers[name], before, self.cluster.offsets):
+            self.positions[name] = positions
 
     def _lose(self, name: str) -> None:
         """The connection breaks."""
