@@ -30,10 +30,10 @@ from gateway.groups.group_driver import Services
 from gateway.groups.groups import Groups
 from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
-from gateway.hosting.group import HostingRules
 from gateway.hosting.identity import Gateway
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.observers.offset_reporter import OffsetReporter

@@ -25,9 +25,10 @@ from gateway.hosting.calls import (
     Refused,
     Released,
 )
-from gateway.hosting.group import HostedGroup, HostingRules
+from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.room import TooManyGroups
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, Found, Standing, Verdict
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError

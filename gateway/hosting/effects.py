@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import RegexResolution
 from gateway.events.event import GatewayEvent, Level, Told
+from gateway.hosting.answers import code_for
 from gateway.hosting.batch import Batch
+from gateway.hosting.calls import Call, Commit, Refused
 from kafka_codecs.declaration import Struct
 
 
@@ -85,3 +88,19 @@ class Log:
 
 Effect = Look | Load | Write | Forget | Compute | Resolve | AskCoordinator | Tell | TellNow | Log
 """Calls carry their own answers and errands, see `gateway.hosting.calls`."""
+
+
+def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -> Log:
+    """The line about a request that is refused, with the reason."""
+    if isinstance(outcome, Refused):
+        call = item.call if isinstance(item, Commit) else item
+        code = code_for(outcome.situation, call.api)
+    else:
+        code = outcome.error
+    fields = {
+        "group_id": group_id,
+        "event_type": type(item.event).__name__,
+        "error_code": code.name,
+        "reason": outcome.why,
+    }
+    return Log("info", "request_refused", fields)

@@ -7,21 +7,17 @@ partitions leaves unless the anchor holds the group, and an accepted commit hold
 until it has certainly ended.
 """
 
-import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import assert_never
 
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import GroupLost, JoinGroupReceived
-from coordinator.interface.replies import (
-    Reply,
-)
+from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.anchor import Anchor
-from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, Situation, code_for
+from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, Situation
 from gateway.hosting.calls import (
     Answer,
     Call,
@@ -38,50 +34,23 @@ from gateway.hosting.calls import (
     is_for_good,
 )
 from gateway.hosting.commits import CommitsInFlight
-from gateway.hosting.effects import Effect, Log, Look, Tell, TellNow
-from gateway.hosting.forwarded import WatchedGroups
+from gateway.hosting.effects import Effect, Log, Look, Tell, TellNow, refusal_line
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.inputs import Input
-from gateway.hosting.log_health import LogHealth
 from gateway.hosting.logged_engine import Item, LoggedEngine
-from gateway.hosting.pauses import Pauses
-from gateway.hosting.room import Room, TooManyGroups
+from gateway.hosting.room import TooManyGroups
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.shown_partitions import ShownPartitions
 from gateway.hosting.standing import (
     Found,
     NoAnswer,
     Occupants,
     Standing,
-    StandingRules,
     Verdict,
 )
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
+from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
 from kafka_codecs.describe_groups import DescribedGroup
-
-JOIN_PATIENCE_MS = 10_000
-"""How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
-MEMBER_PATIENCE_MS = 3_000
-"""How long a member's requests wait for the anchor, counted from the loss of the group. The
-member's next heartbeat queues behind them, and a session may be as short as 6 s."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostingRules:
-    """What all groups of a gateway share: settings, limits, and what they learn from each other."""
-
-    config: GroupConfig
-    standing: StandingRules
-    can_anchor: bool
-    """Whether the cluster can hold anchors; the embedded one cannot."""
-    linger_ms: int
-    """How long an anchor outlives the group's last member."""
-    hosted: Room
-    """The places for groups in memory."""
-    anchored: Room
-    """The places for anchors."""
-    log_health: LogHealth = field(default_factory=LogHealth)
-    watched: WatchedGroups = field(default_factory=WatchedGroups)
-    pauses: Pauses
 
 
 class HostedGroup:
@@ -109,11 +78,8 @@ class HostedGroup:
         self._commits = CommitsInFlight(self.engine, self.anchor, can_anchor=rules.can_anchor)
         self._calls: dict[Token, Call] = {}
         """The calls without an answer."""
-        self._waiting: dict[Token, Call] = {}
-        """Those of them that wait for a look or the anchor, in the order of arrival: the first one
-        to join leads."""
-        self._impatient: list[tuple[int, Token]] = []
-        """A heap of the times when calls stop waiting."""
+        self._waiting = WaitingCalls()
+        """Those of them that wait for a look, the log or the anchor."""
         self._is_looking = False
         self._is_look_of_anchor = False
         """Whether the look began after the anchor had asked for it."""
@@ -140,14 +106,13 @@ class HostedGroup:
 
     def next_ms(self) -> int | None:
         """When `TimePassed` is due, in wall-clock milliseconds."""
-        while self._impatient and self._impatient[0][1] not in self._waiting:
-            heapq.heappop(self._impatient)
         next_ms = self.engine.next_ms()
         anchor_ms = self.anchor.next_ms(is_live=self.engine.is_live)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        if self._impatient and (next_ms is None or self._impatient[0][0] < next_ms):
-            next_ms = self._impatient[0][0]
+        overdue_ms = self._waiting.next_ms()
+        if overdue_ms is not None and (next_ms is None or overdue_ms < next_ms):
+            next_ms = overdue_ms
         return next_ms
 
     # -- inputs ----------------------------------------------------------------------------------
@@ -172,7 +137,8 @@ class HostedGroup:
             case inputs.Gone(call):
                 self._gone(call, now_ms)
             case inputs.TimePassed():
-                self._lose_patience(now_ms)
+                for call in self._waiting.take_overdue(now_ms):
+                    self._give_up(call)
             case inputs.TopicsMoved(topics):
                 self.engine.topics = topics
             case inputs.Happened(happening):
@@ -275,7 +241,7 @@ class HostedGroup:
         if seen == self._seen:
             return False
         self._seen = seen
-        for call in tuple(self._waiting.values()):
+        for call in self._waiting:
             self._advance(call, now_ms)
         return True
 
@@ -297,7 +263,7 @@ class HostedGroup:
 
     def _advance(self, call: Call, now_ms: int) -> None:
         """Move the call on until it waits for something."""
-        self._waiting.pop(call.token, None)
+        self._waiting.drop(call)
         before = None
         while before is not call.stage:
             before = call.stage
@@ -336,7 +302,7 @@ class HostedGroup:
                 call.move(Stage.RELEASING)
                 return
             if self.engine.phase is LogPhase.LOADING:  # its members may be in the log
-                self._waiting[call.token] = call
+                self._waiting.add(call)
                 return
             verdict = self.standing.verdict_for(call, now_ms)
             if verdict is None:
@@ -383,14 +349,14 @@ class HostedGroup:
         if self.engine.phase is LogPhase.UNLOADED:
             self.engine.load()
         if self.engine.phase is LogPhase.LOADING:
-            self._waiting[call.token] = call
+            self._waiting.add(call)
             return
         if self.engine.phase is LogPhase.UNREADABLE:
             self._refuse(call, Situation.LOADING)
             return
         refusal = None if call.is_checked else self.engine.refusal(call, now_ms)
         if refusal is not None:
-            self._log_refusal(call, refusal)
+            self._effects.append(refusal_line(self.group_id, call, refusal))
             self._finish(call, refusal)
             return
         call.is_checked = True
@@ -477,7 +443,7 @@ class HostedGroup:
             outcomes, self.engine.outcomes = self.engine.outcomes, []
             for item, outcome in outcomes:
                 if not isinstance(outcome, Failed) and outcome.why:
-                    self._log_refusal(item, outcome)
+                    self._effects.append(refusal_line(self.group_id, item, outcome))
                 if isinstance(item, Commit):
                     self._commits.decided(item, outcome)
                     self._store_if_decided(item.call, now_ms)
@@ -518,23 +484,9 @@ class HostedGroup:
             assert call.reply is not None
             refusal = self.engine.refusal(call, now_ms) if call.api in BY_MEMBERS else None
             if refusal is not None and refusal.error in REMOVED:
-                self._log_refusal(call, refusal)
+                self._effects.append(refusal_line(self.group_id, call, refusal))
                 call.reply = refusal
             self._finish(call, call.reply)
-
-    def _log_refusal(self, item: Item, outcome: Reply | Refused) -> None:
-        if isinstance(outcome, Refused):
-            call = item.call if isinstance(item, Commit) else item
-            code = code_for(outcome.situation, call.api)
-        else:
-            code = outcome.error
-        fields = {
-            "group_id": self.group_id,
-            "event_type": type(item.event).__name__,
-            "error_code": code.name,
-            "reason": outcome.why,
-        }
-        self._effects.append(Log("info", "request_refused", fields))
 
     # -- commits ---------------------------------------------------------------------------------
 
@@ -630,20 +582,8 @@ class HostedGroup:
         return True
 
     def _wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
-        if call.give_up_ms is None:
-            call.give_up_ms = give_up_ms
-        if call.give_up_ms <= now_ms:
+        if not self._waiting.add_until(call, give_up_ms, now_ms):
             self._give_up(call)
-            return
-        self._waiting[call.token] = call
-        heapq.heappush(self._impatient, (call.give_up_ms, call.token))
-
-    def _lose_patience(self, now_ms: int) -> None:
-        while self._impatient and self._impatient[0][0] <= now_ms:
-            _at_ms, token = heapq.heappop(self._impatient)
-            call = self._waiting.get(token)
-            if call is not None and call.give_up_ms is not None and call.give_up_ms <= now_ms:
-                self._give_up(call)
 
     def _give_up(self, call: Call) -> None:
         match call.stage:
@@ -662,7 +602,7 @@ class HostedGroup:
     @property
     def _is_awaited(self) -> bool:
         """Whether a member is about to join."""
-        return any(call.stage is Stage.ADMITTING for call in self._waiting.values())
+        return any(call.stage is Stage.ADMITTING for call in self._waiting)
 
     def _release(self, call: Call, now_ms: int) -> None:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
@@ -684,7 +624,7 @@ class HostedGroup:
     # -- looks at the cluster --------------------------------------------------------------------
 
     def _wait_for_look(self, call: Call) -> None:
-        self._waiting[call.token] = call
+        self._waiting.add(call)
         self._look()
 
     def _look(self) -> None:
@@ -750,7 +690,7 @@ class HostedGroup:
         """The gateway is shutting down: nothing waits from now on."""
         self._is_ending = True
         self.engine.end()
-        for call in tuple(self._waiting.values()):
+        for call in self._waiting:
             if call.give_up_ms is not None:
                 self._refuse(call, Situation.NOT_ANCHORED, "the gateway is shutting down")
 
@@ -774,7 +714,7 @@ class HostedGroup:
     def _finish(self, call: Call, answer: Answer) -> None:
         if call.answer is None:
             self._calls.pop(call.token, None)
-            self._waiting.pop(call.token, None)
+            self._waiting.drop(call)
             if isinstance(call, Commits):
                 self._commits.answered(call)
             call.finish(answer)

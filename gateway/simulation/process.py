@@ -32,12 +32,13 @@ from gateway.hosting.effects import (
     TellNow,
     Write,
 )
-from gateway.hosting.group import HostedGroup, HostingRules
+from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Input
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, NoAnswer, Standing, StandingRules
 from gateway.simulation.cluster import GROUP, Cluster
 from gateway.simulation.state_log import SimulatedLog

@@ -57,11 +57,11 @@ from gateway.groups.groups import GroupRefused, Groups
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Commit, Commits, Errand, Refused
-from gateway.hosting.group import HostingRules
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import LOST, Input, Stored
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import LastEvents, LogRecord

@@ -58,7 +58,7 @@ from gateway.hosting.effects import (
     TellNow,
     Write,
 )
-from gateway.hosting.group import HostedGroup, HostingRules
+from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import (
     AWAY,
@@ -86,6 +86,7 @@ from gateway.hosting.inputs import (
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, Standing, StandingRules
 from gateway.hosting.states import Adoption
 from gateway.simulation import coordinator

@@ -48,7 +48,7 @@ _DERIVED = {
     *("holders", "instances", "target_owners", "subscribers", "subscriptions", "offers"),
     *("regex_subscribers", "assignor_votes", "classic_offers", "standings", "_deadlines"),
     "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
-    "_impatient",  # a heap of the times in the waiting calls, with stale entries
+    "_limits",  # a heap of the times in the waiting calls, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),
 }

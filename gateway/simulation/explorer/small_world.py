@@ -40,7 +40,7 @@ from gateway.hosting.effects import (
     TellNow,
     Write,
 )
-from gateway.hosting.group import HostedGroup, HostingRules
+from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import (
     LOST,
@@ -64,6 +64,7 @@ from gateway.hosting.inputs import (
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import NoAnswer, Standing, StandingRules
 from gateway.hosting.states import Stage
 from gateway.simulation.explorer.promises import BrokenPromiseError, promise

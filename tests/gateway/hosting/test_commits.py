@@ -21,9 +21,9 @@ from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Commits, Failed, Learn, Outcome, Probe, Refused, Store
 from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
-from gateway.hosting.group import MEMBER_PATIENCE_MS
 from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored, Written
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
+from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest

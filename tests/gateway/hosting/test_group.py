@@ -4,24 +4,21 @@ long, and what the group gives back."""
 import pytest
 
 from coordinator.interface.errors import InvariantError
-from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
-from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
-from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.replies import JoinGroupReply
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Failed, Forwarded, Learn, Locate, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.forwarded import Client
-from gateway.hosting.group import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS
 from gateway.hosting.inputs import Damage, Ending, Leave, Relayed, Resumed, SeenForeign
 from gateway.hosting.log_health import TRY_AGAIN_MS
 from gateway.hosting.standing import FORWARDED_FOR_MS, NoAnswer, Nobody, Occupants
 from gateway.hosting.states import AnchorPhase, LogPhase, Stage
-from gateway.simulation.coordinator import FakeGroup
+from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
-from kafka_codecs.leave_group import LeaveGroupRequest
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import (
     HostedScene,
@@ -284,221 +281,6 @@ def test_a_join_learns_its_topics_before_it_waits_for_the_anchor(on: HostedScene
     assert on.count(Learn) == 2
 
 
-# -- the anchor before the first member ------------------------------------------------------------
-
-
-def test_no_member_joins_before_the_group_is_held(on: HostedScene) -> None:
-    """A consumer in the cluster may join first."""
-    on.hold(AskCoordinator)
-    call = on.native("n")
-    assert (call.answer, call.stage) == (None, Stage.ADMITTING)
-    assert not on.group.is_live
-    on.release(AskCoordinator)
-    assert error_of(call) is ErrorCode.NONE
-
-
-def test_whoever_joins_first_in_the_cluster_has_the_group(on: HostedScene) -> None:
-    """The look saw nobody, and then a consumer joined there."""
-    on.coordinator.groups[on.group.group_id] = FakeGroup(
-        protocol_type="consumer", protocol="range", member_id="theirs", is_synced=True
-    )
-    on.found = Nobody()
-    on.hold(AskCoordinator)
-    call = on.native("n")
-    on.found = None
-    on.release(AskCoordinator)
-    on.wait(1_000)
-    assert situation_of(call) is Situation.NOT_ANCHORED
-    assert on.in_cluster.member_id == "theirs"
-    assert not on.group.is_live
-    on.wait(1_000)
-    assert on.group.is_idle
-
-
-def test_many_joins_wait_for_one_anchor_and_go_in_order(on: HostedScene) -> None:
-    """The first one to join leads."""
-    on.hold(AskCoordinator)
-    ids = [f"n{number}" for number in range(20)]
-    calls = [on.native(member_id) for member_id in ids]
-    on.release(AskCoordinator)
-    assert {error_of(call) for call in calls} == {ErrorCode.NONE}
-    assert [each["member_id"] for each in on.told("member_joined")] == ids
-    assert on.asked(JoinGroupRequest) == 1
-
-
-def test_no_join_waits_long(on: HostedScene) -> None:
-    """Then the client must retry, and the anchor continues to try."""
-    on.hold(AskCoordinator)
-    call = on.native("n")
-    on.wait(JOIN_PATIENCE_MS - 1)
-    assert call.answer is None
-    on.wait(1)
-    assert situation_of(call) is Situation.NOT_ANCHORED
-    assert on.group.anchor.is_here
-
-
-def test_waiting_joins_get_the_reason_without_addresses(on: HostedScene) -> None:
-    """The log has the details, once."""
-    on.coordinator_failure = "nobody listens at 10.0.0.7"
-    call = on.native("n")
-    on.wait(JOIN_PATIENCE_MS)
-    assert isinstance(call.answer, Refused)
-    assert "no usable answer" in call.answer.why
-    assert on.logged().count("anchor_lost") == 1
-    assert "10.0.0.7" not in call.answer.why
-
-
-def test_an_anchor_taken_for_a_refused_join_leaves_at_once(
-    on: HostedScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No member was admitted. Otherwise it would linger."""
-    on.hold(AskCoordinator)
-    call = on.native("n")
-    break_engine(monkeypatch, ConsumerHeartbeatReceived, InvariantError("a bug"))
-    on.release(AskCoordinator)
-    assert situation_of(call) is Situation.RELOADING
-    assert not on.group.anchor.is_here
-    assert on.in_cluster.member_id == ""
-
-
-def test_a_join_that_fails_keeps_the_anchor_for_one_that_waits(on: HostedScene) -> None:
-    """The second would otherwise wait until the anchor has left and joined again."""
-    on.hold(Write)
-    first = on.native("a")
-    on.in_cluster.remove_member()
-    on.coordinator.refuses_joins_with = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    on.wait(HEARTBEAT_INTERVAL_MS)
-    second = on.native("b")
-    assert second.stage is Stage.ADMITTING
-    on.damage = Damage.NONE
-    on.release(Write)
-    assert situation_of(first) is Situation.LOG_FAILED
-    on.damage, on.coordinator.refuses_joins_with = None, 0
-    on.wait(LAST_BACKOFF_MS)
-    assert error_of(second) is ErrorCode.NONE
-    assert on.asked(LeaveGroupRequest) == 0
-
-
-def test_an_anchor_stays_for_a_client_that_comes_back_with_its_id(on: HostedScene) -> None:
-    """MEMBER_ID_REQUIRED is no refusal for good."""
-    assert error_of(on.join()) is ErrorCode.MEMBER_ID_REQUIRED
-    assert on.asked(LeaveGroupRequest) == 0
-
-
-def test_a_client_gets_its_member_id_while_the_anchor_joins(on: HostedScene) -> None:
-    """An id admits nobody. The client comes back with it, and waits for the anchor then."""
-    on.hold(AskCoordinator)
-    first = on.join()
-    assert error_of(first) is ErrorCode.MEMBER_ID_REQUIRED
-    assert isinstance(first.answer, JoinGroupReply)
-    second = on.join(first.answer.member_id)
-    assert second.stage is Stage.ADMITTING
-    assert not on.group.is_live
-    on.release(AskCoordinator)
-    assert on.group.is_live
-
-
-def test_no_member_id_is_handed_out_once_the_gateway_ends(on: HostedScene) -> None:
-    """The client should go to the next gateway."""
-    on.feed(Ending())
-    assert situation_of(on.join()) is Situation.NOT_ANCHORED
-
-
-def test_the_initial_delay_runs_while_the_anchor_joins(on: HostedScene) -> None:
-    """The cluster parks the anchor's join for an initial delay of its own. The members' group forms
-    as soon as in the cluster."""
-    delay_ms = on.rules.config.classic_initial_rebalance_delay_ms
-    on.hold(AskCoordinator)
-    first = on.join().answer
-    assert isinstance(first, JoinGroupReply)
-    call = on.join(first.member_id)
-    on.wait(delay_ms)
-    assert call.answer is None
-    on.release(AskCoordinator)
-    on.wait(100)
-    assert error_of(call) is ErrorCode.NONE
-
-
-def test_without_anchors_the_cluster_is_not_asked() -> None:
-    """The embedded cluster has none, and other clients are not kept out."""
-    on = HostedScene(can_anchor=False)
-    on.native_member()
-    assert on.count(AskCoordinator) == 0
-    on.native("n", -1)
-    assert isinstance(on.free().answer, Released)
-
-
-# -- the anchor before an answer with partitions ---------------------------------------------------
-
-
-def test_partitions_are_granted_only_after_a_confirmation(live: HostedScene) -> None:
-    """An admin may have removed the anchor a moment ago. Other answers do not wait."""
-    live.hold(AskCoordinator)
-    beat = live.native("n", 2)
-    assert error_of(beat) is ErrorCode.NONE
-    full = live.native("n", 2, owned={})
-    assert full.stage is Stage.CONFIRMING
-    assert live.waits(AskCoordinator) == 1
-    live.release(AskCoordinator)
-    granted = full.answer
-    assert isinstance(granted, ConsumerHeartbeatReply)
-    assert granted.assignment
-
-
-def test_a_removed_anchor_is_repaired_before_partitions_are_granted(live: HostedScene) -> None:
-    """The client notices nothing."""
-    before = live.in_cluster.member_id
-    live.in_cluster.remove_member()
-    call = live.native("n", 2, owned={})
-    assert error_of(call) is ErrorCode.NONE
-    assert live.in_cluster.member_id not in ("", before)
-
-
-def test_a_grant_without_a_confirmation_is_withheld_after_a_while(live: HostedScene) -> None:
-    """The engine repeats it like a lost answer."""
-    live.hold(AskCoordinator)
-    call = live.native("n", 2, owned={})
-    live.wait(MEMBER_PATIENCE_MS)
-    assert situation_of(call) is Situation.NOT_ANCHORED
-    live.release(AskCoordinator)
-    again = live.native("n", 2, owned={}).answer
-    assert isinstance(again, ConsumerHeartbeatReply)
-    assert again.assignment
-
-
-def test_one_heartbeat_confirms_all_grants_that_wait(live: HostedScene) -> None:
-    """A thousand members must not cost a thousand."""
-    live.hold(AskCoordinator)
-    calls = [live.native("n", 2, owned={}) for _ in range(9)]
-    beats = live.asked(HeartbeatRequest)
-    live.release(AskCoordinator)
-    assert {error_of(call) for call in calls} == {ErrorCode.NONE}
-    assert live.asked(HeartbeatRequest) <= beats + 1
-
-
-def test_the_wait_does_not_grow_with_a_members_requests(live: HostedScene) -> None:
-    """Heartbeats wait behind all of them, and a session may be as short as 6 s. The time counts
-    from the loss of the group."""
-    live.in_cluster.remove_member()
-    live.coordinator_failure = "nobody answers"
-    live.group.anchor.doubt(
-        live.group.anchor.ids(live.now_ms),  # type: ignore[arg-type]
-        "a commit",
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        live.now_ms,
-    )
-    live.wait(1_000)
-    began_ms = live.now_ms
-    for _ in range(10):
-        call = live.native("n", 2, owned={})
-        live.wait_until(lambda call=call: call.answer)  # type: ignore[misc]
-        assert situation_of(call) is Situation.NOT_ANCHORED
-    assert live.now_ms - began_ms == MEMBER_PATIENCE_MS - 1_000
-    live.coordinator_failure = None
-    live.wait(5_000)
-    assert error_of(live.native("n", 2, owned={})) is ErrorCode.NONE
-
-
 # -- releasing -------------------------------------------------------------------------------------
 
 
@@ -688,14 +470,6 @@ def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene)
     assert isinstance(call.answer, Failed)
     live.release(Write)
     assert not live.group.is_live
-
-
-def test_a_refusal_is_logged_with_its_reason(live: HostedScene) -> None:
-    """Operators see why a client is refused."""
-    call = live.native("n", 99)
-    (line,) = (line for line in live.lines if line.event == "request_refused")
-    assert line.fields["error_code"] == error_of(call).name
-    assert line.fields["event_type"] == "ConsumerHeartbeatReceived"
 
 
 def test_all_calls_fail_after_a_bug_and_the_group_goes_on(

@@ -9,7 +9,7 @@ from uuid import UUID
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.hosting.group import MEMBER_PATIENCE_MS
+from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey

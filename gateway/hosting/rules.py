@@ -1,0 +1,29 @@
+"""What all groups of a gateway share."""
+
+from dataclasses import dataclass, field
+
+from coordinator.interface.config import GroupConfig
+from gateway.hosting.forwarded import WatchedGroups
+from gateway.hosting.log_health import LogHealth
+from gateway.hosting.pauses import Pauses
+from gateway.hosting.room import Room
+from gateway.hosting.standing import StandingRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostingRules:
+    """Settings, limits, and what the groups learn from each other."""
+
+    config: GroupConfig
+    standing: StandingRules
+    can_anchor: bool
+    """Whether the cluster can hold anchors; the embedded one cannot."""
+    linger_ms: int
+    """How long an anchor outlives the group's last member."""
+    hosted: Room
+    """The places for groups in memory."""
+    anchored: Room
+    """The places for anchors."""
+    log_health: LogHealth = field(default_factory=LogHealth)
+    watched: WatchedGroups = field(default_factory=WatchedGroups)
+    pauses: Pauses
