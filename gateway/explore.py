@@ -93,7 +93,8 @@ def summary(report: Report, duration_s: float) -> str:
     return (
         f"{report.world} {how}: {report.states:,} states, {report.transitions:,} transitions,"
         f" depth {report.depth}, {duration_s:.0f} s\n"
-        f"{report.at_rest:,} states at rest; unknown: {report.unexpanded:,} not expanded,"
+        f"{report.at_rest:,} states at rest, which is at most {report.moves_to_rest} moves away;"
+        f" unknown: {report.unexpanded:,} not expanded,"
         f" {report.unknown:,} that may not come to rest, {report.cut:,} cut by a budget"
     )
 

@@ -5,6 +5,7 @@ rest, can be reached.
 """
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,10 @@ from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_world import Move, World
 
 NO_REST = "no way leads from here to rest, where every consumer has its share"
+TOO_FAR = "the way from here to rest, where every consumer has its share, is too long"
+REST_WITHIN_MOVES = 60
+"""How many free moves may lead from any state to rest. Each is a request, an answer, or the time
+to the next deadline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,8 @@ class Report:
     depth: int
     at_rest: int
     """States in which every consumer has its share."""
+    moves_to_rest: int
+    """Free moves on the shortest way to rest, from the state that is farthest from it."""
     unexpanded: int
     """States from which not every move was played, because a bound ended the search."""
     unknown: int
@@ -156,19 +163,28 @@ class Search:
         before: dict[int, list[int]] = {}
         for source, target in zip(self._calm_from, self._calm_to, strict=True):
             before.setdefault(target, []).append(source)
-        can_rest = _reach(self._rest, before)
-        maybe = _reach(unexpanded, before)
-        lost = next((n for n in states if n not in can_rest and n not in maybe), None)
-        finding = None if lost is None else Finding(why=NO_REST, moves=self.path(lost))
-        return self._report(len(unexpanded), len(maybe - can_rest), finding)
+        to_rest = _distances(self._rest, before)
+        maybe = _distances(unexpanded, before)
+        lost = next((n for n in states if n not in to_rest and n not in maybe), None)
+        far = next((n for n, moves in to_rest.items() if moves > REST_WITHIN_MOVES), None)
+        finding = None
+        if lost is not None:
+            finding = Finding(why=NO_REST, moves=self.path(lost))
+        elif far is not None and far not in maybe:
+            finding = Finding(why=f"{TOO_FAR}: {to_rest[far]} moves", moves=self.path(far))
+        unknown = len(maybe.keys() - to_rest.keys())
+        return self._report(len(unexpanded), unknown, finding, max(to_rest.values(), default=0))
 
-    def _report(self, unexpanded: int, unknown: int, finding: Finding | None) -> Report:
+    def _report(
+        self, unexpanded: int, unknown: int, finding: Finding | None, moves_to_rest: int = 0
+    ) -> Report:
         return Report(
             world=self._shape.name,
             states=len(self._moves),
             transitions=self._transitions,
             depth=self._depth,
             at_rest=len(self._rest),
+            moves_to_rest=moves_to_rest,
             unexpanded=unexpanded,
             unknown=unknown,
             cut=self._cut,
@@ -182,14 +198,15 @@ class _Found(Exception):
         self.finding = finding
 
 
-def _reach(from_: Sequence[int], before: dict[int, list[int]]) -> set[int]:
-    """The states that lead to these, themselves included."""
-    found = set(from_)
-    todo = list(from_)
+def _distances(from_: Sequence[int], before: dict[int, list[int]]) -> dict[int, int]:
+    """The states that lead to these, and in how few moves."""
+    found = dict.fromkeys(from_, 0)
+    todo = deque(from_)
     while todo:
-        for source in before.get(todo.pop(), ()):
+        state = todo.popleft()
+        for source in before.get(state, ()):
             if source not in found:
-                found.add(source)
+                found[source] = found[state] + 1
                 todo.append(source)
     return found
 

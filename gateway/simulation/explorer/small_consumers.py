@@ -104,6 +104,8 @@ class Consumer(ABC):
     is_fenced: bool = False
     """Whether the group has removed it for not giving up partitions in time. As with Kafka it
     learns that with its next heartbeat, and owns nothing in between."""
+    has_lost_group: bool = False
+    """Whether somebody else has had the group since it joined, so that no heartbeat may succeed."""
 
     @abstractmethod
     def has_something_to_say(self) -> bool:
@@ -200,6 +202,7 @@ class NativeConsumer(Consumer):
             return
         match reply.error:
             case ErrorCode.NONE:
+                self.has_lost_group &= self.epoch > JOIN_EPOCH
                 self.epoch, self.is_fine = reply.member_epoch, True
                 self.rest()
                 if reply.assignment is not None and reply.assignment != self.claims:
@@ -207,7 +210,7 @@ class NativeConsumer(Consumer):
                     self.states_owned, self.is_fine = True, False
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
                 self.epoch, self.states_all = JOIN_EPOCH, True
-                self.is_fenced = False
+                self.is_fenced = self.has_lost_group = False
                 self.claims.clear()
                 self.go_on(now_ms)
             case error if error in RETRIABLE:
@@ -330,7 +333,7 @@ class ClassicConsumer(Consumer):
     def _joined(self, reply: JoinGroupReply) -> None:
         self.member_id, self.epoch = reply.member_id, reply.generation
         self.protocol, self.phase = reply.protocol_name, Phase.SYNCING
-        self.leads_with = ()
+        self.leads_with, self.has_lost_group = (), False
         if reply.leader == reply.member_id and not reply.skip_assignment:
             given = leader.assign(reply.protocol_name or "", reply.members, self.topics)
             self.leads_with = tuple(sorted(given.items()))
@@ -354,7 +357,7 @@ class ClassicConsumer(Consumer):
             self.claims.clear()
 
     def _reset(self, now_ms: int) -> None:
-        self.epoch, self.is_fenced = -1, False
+        self.epoch, self.is_fenced, self.has_lost_group = -1, False, False
         self.claims.clear()
         self.rejoin()
         self.go_on(now_ms)

@@ -19,7 +19,7 @@ from coordinator.interface.records import (
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
-from gateway.hosting.answers import GroupApi
+from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.hosting.calls import (
     Call,
     Commit,
@@ -110,6 +110,8 @@ class Question:
     fate: str = ""
     is_confirmed: bool = False
     """Whether the cluster has confirmed the anchor since the engine decided."""
+    is_of_lost_group: bool = False
+    """Whether somebody else had the group since the consumer joined."""
 
 
 @dataclass(slots=True, eq=False)
@@ -317,6 +319,7 @@ class World:
         for consumer in self.consumers.values():
             if consumer is not None:
                 consumer.lease_over_ms = self.now_ms
+                consumer.has_lost_group = consumer.epoch > 0
 
     def _settle(self) -> None:
         """Let the consumers hear what has been answered."""
@@ -343,7 +346,7 @@ class World:
         token = self._token()
         api, event = consumer.ask(token, UUID(int=token), self.now_ms)
         call = Call(api=api, event=event, token=token, knows_topics=True, is_at_coordinator=True)
-        self.questions[name] = Question(call, fate)
+        self.questions[name] = Question(call, fate, is_of_lost_group=consumer.has_lost_group)
         self._feed(Asked(call))
 
     def _token(self) -> Token:
@@ -357,6 +360,8 @@ class World:
         reply = reply_to(call.api, call.answer)
         if grants(reply):
             promise(question.is_confirmed, f"{name} gets partitions from an anchor in doubt")
+        if question.is_of_lost_group and call.api in BY_MEMBERS:
+            promise(reply.error, f"{name} goes on as a member, though somebody else had the group")
         consumer.hear(reply, self.now_ms)
         promise(
             not consumer.died_of or self.has_strangers,
@@ -580,14 +585,17 @@ class World:
         )
 
     def is_at_rest(self) -> bool:
-        """Whether every consumer has its share, and nothing is under way."""
+        """Whether every consumer has its share, and nothing is under way. With a stranger in the
+        group the consumers have nothing: they would join it in the cluster, which is not played."""
         is_open = self.questions or self.sendings or self.machine.engine.core.state.commits
         if self.is_busy() or is_open or self.restarts_as:
             return False
         running = [each for each in self.consumers.values() if each is not None]
+        if self.cluster.has_stranger:
+            return not any(consumer.claims for consumer in running)
         return all(
             consumer.is_fine and not consumer.has_something_to_say() for consumer in running
-        ) and (self.cluster.has_stranger or shares_are_fair(running, self.shape.partition_count))
+        ) and shares_are_fair(running, self.shape.partition_count)
 
 
 def _failure(effect: Effect, damage: Damage) -> Input:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from coordinator.interface.events import GroupLost, Happening
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Commits
 from gateway.hosting.commits import CommitsInFlight
@@ -137,6 +138,18 @@ def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
         anchor._strays = strays
 
     patch.setattr(Anchor, "looked", looked)
+
+
+@shows_in({"remove": 1, "intrude": 2}, "though somebody else had the group")
+def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
+    """The group is reported as taken, and its members go on."""
+    real = LoggedEngine.note
+
+    def note(engine: LoggedEngine, happening: Happening) -> None:
+        if not isinstance(happening, GroupLost):
+            real(engine, happening)
+
+    patch.setattr(LoggedEngine, "note", note)
 
 
 BUGS = [each for each in vars().copy().values() if isinstance(each, Bug)]

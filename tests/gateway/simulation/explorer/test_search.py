@@ -5,9 +5,15 @@ from dataclasses import replace
 import pytest
 
 from gateway.hosting.anchor import Anchor
-from gateway.simulation.explorer import script
+from gateway.simulation.explorer import script, search
 from gateway.simulation.explorer.promises import BrokenPromiseError
-from gateway.simulation.explorer.search import NO_REST, Bounds, explore
+from gateway.simulation.explorer.search import (
+    NO_REST,
+    REST_WITHIN_MOVES,
+    TOO_FAR,
+    Bounds,
+    explore,
+)
 from gateway.simulation.explorer.worlds import WORLDS
 
 SWITCH = WORLDS["switch"]
@@ -21,6 +27,7 @@ def test_a_small_world_is_exhausted() -> None:
     assert report.states > 500
     assert report.transitions > report.states
     assert report.at_rest > 10
+    assert 10 < report.moves_to_rest <= REST_WITHIN_MOVES
 
 
 def test_a_bound_leaves_states_unknown() -> None:
@@ -53,6 +60,15 @@ def test_a_state_without_a_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPa
     assert report.finding is not None
     assert report.finding.why == NO_REST
     assert any(move.startswith("lose") for move in report.finding.moves)
+
+
+def test_a_long_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = explore(SWITCH).moves_to_rest
+    monkeypatch.setattr(search, "REST_WITHIN_MOVES", far - 1)
+    report = explore(SWITCH)
+    assert report.finding is not None
+    assert report.finding.why == f"{TOO_FAR}: {far} moves"
+    assert not report.is_exhausted
 
 
 def test_progress_is_told_after_each_layer() -> None:
