@@ -16,6 +16,8 @@ from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
+from gateway.hosting.adoptable import why_not_found
+from gateway.hosting.adoption_steps import AdoptionOutcome
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import (
     Answer,
@@ -253,6 +255,31 @@ class Groups:
     def may_answer(self) -> bool:
         """Whether the groups' decisions may be told: false once another gateway may own the log."""
         return self._state_log.may_answer
+
+    # -- adoption --------------------------------------------------------------------------------
+
+    async def adopt(self, group_id: str, *, dry_run: bool = False) -> AdoptionOutcome:
+        """Adopt a live group of the cluster, or say why that is not possible, member by member.
+        With `dry_run` nothing is begun, and no reason means that it is possible now."""
+        reasons = await self._why_not(group_id)
+        if not (dry_run or reasons):
+            reasons = ("adoption is not wired yet",)
+        return AdoptionOutcome(group_id=group_id, is_adopted=False, reasons=reasons)
+
+    async def _why_not(self, group_id: str) -> tuple[str, ...]:
+        if not group_id:
+            return ("the group id is empty",)
+        if self.is_live(group_id):
+            return ("it is hosted already",)
+        if not self._rules.can_anchor:
+            return ("the embedded cluster cannot hold anchors",)
+        if self._rules.standing.adoption == "never":
+            return ("as configured (groups_adopt = never)",)
+        if self._standing(group_id).is_configured:
+            return ("as configured (groups_forward)",)
+        found = await self._services.look.look(group_id)
+        watched = self._rules.watched.group(group_id)
+        return why_not_found(found, watched, self._config, self._clock.now_ms())
 
     # -- views -----------------------------------------------------------------------------------
 

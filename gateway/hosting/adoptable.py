@@ -9,7 +9,15 @@ from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import STREAMS_PROTOCOL
+from gateway.hosting.standing import (
+    STREAMS_PROTOCOL,
+    Found,
+    NoAnswer,
+    Nobody,
+    Occupants,
+    OtherKind,
+    TooOld,
+)
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 
 UNKNOWN_SESSION_MS = 45_000
@@ -32,6 +40,29 @@ def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupVa
             for each in sorted(described.members, key=lambda member: member.member_id)
         ),
     )
+
+
+def why_not_found(
+    found: Found, watched: WatchedGroup | None, config: GroupConfig, now_ms: int
+) -> tuple[str, ...]:
+    """The same after a look, which may find no classic group of consumers at all."""
+    match found:
+        case Occupants(anchored=DescribedGroup() as group):
+            at = ", ".join(f"{each.client_id} at {each.client_host}" for each in group.members)
+            return (f"an anchor holds it already: {at}",)
+        case Occupants(described=DescribedGroup() as group):
+            known = watched or WatchedGroup(group_id=group.group_id, members={})
+            return why_not(group, known, config, now_ms)
+        case Occupants():
+            return (f"the cluster serves {found} with the new protocol",)
+        case OtherKind(kind):
+            return (f"it is a {kind} group",)
+        case Nobody():
+            return ("it has no members in the cluster: it is hosted from its next join on",)
+        case NoAnswer(why):
+            return (f"the cluster does not say who is in it: {why}",)
+        case TooOld():
+            return ("its coordinator is older than Kafka 2.3, so no anchor can hold it",)
 
 
 def why_not(

@@ -36,6 +36,19 @@ class Treatment(StrEnum):
     """The engine answers them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionOutcome:
+    """What became of the wish to adopt a group."""
+
+    group_id: str
+    is_adopted: bool
+    """Whether the group is hosted now, because it was adopted."""
+    reasons: tuple[str, ...] = ()
+    """Why it was not, or cannot be; one a member. None after a dry run: it can be adopted."""
+    held_ms: int | None = None
+    """For how long the calls of its clients were held, if they were."""
+
+
 # -- inputs ----------------------------------------------------------------------------------------
 
 

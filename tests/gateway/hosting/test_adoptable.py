@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from coordinator.interface.config import GroupConfig
-from gateway.hosting.adoptable import UNKNOWN_SESSION_MS, snapshot, why_not
+from gateway.hosting.adoptable import UNKNOWN_SESSION_MS, snapshot, why_not, why_not_found
 from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind, TooOld
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.support.adoption import NOW_MS, A, B, described, watched
 
@@ -70,3 +71,33 @@ def test_a_static_follower_is_no_obstacle() -> None:
 def test_all_reasons_are_given_at_once() -> None:
     known = replace(watched(a={"heartbeat_ms": None}, b={"heartbeat_ms": None}), leader_id=None)
     assert len(reasons(described(), known)) == 3
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (Nobody(), "it has no members in the cluster"),
+        (NoAnswer("nobody answers"), "does not say who is in it: nobody answers"),
+        (OtherKind("share"), "it is a share group"),
+        (TooOld(), "older than Kafka 2.3"),
+        (Occupants("consumer", ("payments",)), "with the new protocol"),
+        (Occupants("consumer", ("g",), anchored=described()), "an anchor holds it already: a at"),
+    ],
+)
+def test_what_is_no_live_classic_group_has_one_reason(found: Found, why: str) -> None:
+    """Nothing else is to be said of it."""
+    (reason,) = why_not_found(found, None, CONFIG, NOW_MS)
+    assert why in reason
+
+
+def test_every_member_of_a_group_that_was_not_watched_is_outside() -> None:
+    """The gateway has relayed none of its requests."""
+    told = why_not_found(Occupants.of(described()), None, CONFIG, NOW_MS)
+    assert [each for each in told if "do not come through this gateway" in each] == [
+        f"{A} (a at /10.0.0.1): its heartbeats do not come through this gateway",
+        f"{B} (b at /10.0.0.2): its heartbeats do not come through this gateway",
+    ]
+
+
+def test_a_look_at_a_group_that_can_be_adopted_finds_no_reason() -> None:
+    assert why_not_found(Occupants.of(described()), watched(), CONFIG, NOW_MS) == ()
