@@ -21,6 +21,7 @@ from coordinator.handlers import adoption, classic_requests, group_configs, offs
 from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
+from coordinator.handlers.steady import Prolongation, prolong
 from coordinator.handlers.views import describe, epoch_of, subscribed_topics, summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError, InvariantError
@@ -168,6 +169,11 @@ class GroupEngine:
             durable=tuple(step.durable),
             replies=tuple(step.replies),
         )
+
+    def prolong(self, event: Request, *, now_ms: int, topics: Topics) -> Prolongation | None:
+        """What `handle` would decide on a heartbeat that only prolongs a session, at a fraction of
+        the cost. None for any other event."""
+        return prolong(self.state, event, config=self._config, topics=topics, now_ms=now_ms)
 
     def apply(self, record: Record) -> None:
         """Apply one record of a step to the state. Raises InvariantError while a step is being

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from coordinator.engine import GroupEngine
+from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import (
-    ConsumerHeartbeatReceived,
     Event,
     Happening,
-    HeartbeatReceived,
     Request,
 )
 from coordinator.interface.events import TimePassed as DeadlinePassed
@@ -29,11 +27,11 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import DeadlineSet, Token
+from coordinator.interface.volatile_records import Token
 from gateway.events.event import Told
 from gateway.hosting.answers import Situation
 from gateway.hosting.batch import Batch, Decision
-from gateway.hosting.calls import Call, Commit, Failed, Refused, grants_partitions
+from gateway.hosting.calls import Call, Commit, Failed, Refused
 from gateway.hosting.effects import Compute, Effect, Forget, Load, Log, Resolve, Tell, Write
 from gateway.hosting.inputs import Damage, Loaded
 from gateway.hosting.pauses import Pauses
@@ -275,35 +273,25 @@ class LoggedEngine:
     # -- deciding --------------------------------------------------------------------------------
 
     def prolong(self, event: Request, now_ms: int) -> Reply | None:
-        """Decide and apply a heartbeat of a group at rest, which only prolongs a session: there is
-        nothing to write, to tell or to grant. None if the request needs more than that; then
-        nothing has changed."""
-        match event:
-            case HeartbeatReceived() | ConsumerHeartbeatReceived(owned=None):
-                pass
-            case _:
-                return None
+        """Decide and apply a heartbeat that only prolongs a session: there is nothing to write, to
+        tell or to grant. None if the request needs more than that; then nothing has changed."""
         if self.phase is not LogPhase.READY or self._queue or self._happened:
             return None
         due_ms = self.core.next_deadline_ms()
         if due_ms is None or due_ms <= now_ms:
             return None
         try:
-            step = self.core.handle(event, now_ms=now_ms, topics=self.topics, may_take_long=False)
+            steady = self.core.prolong(event, now_ms=now_ms, topics=self.topics)
         except Exception:  # the boundary of the group: the decision that follows finds the same bug
             return None
-        match step.records, step.replies:
-            # The driver need not wake earlier than it expects.
-            case (DeadlineSet(at_ms=at_ms) as record,), ((_, reply),) if at_ms >= due_ms:
-                pass
-            case _:
-                return None
-        if grants_partitions(reply):
+        if steady is None or steady[0].at_ms < due_ms:  # the driver need not wake earlier
             return None
+        record, reply = steady
         self.core.apply(record)
         self._answered_ms = now_ms
         self._has_served |= not reply.error
         if self.observer is not None:
+            step = Step(records=(record,), replies=((event.token, reply),))
             self.observer.applied(Decision(event, step, Told([], now_ms)))
         return reply
 

@@ -106,10 +106,22 @@ class GroupScript:
 
     # -- driving ---------------------------------------------------------------------------------
 
+    def _prolong(self, event: Event) -> Step | None:
+        """What the engine's shorter way decides, if it does."""
+        if isinstance(event, Happening):
+            return None
+        steady = self.engine.prolong(event, now_ms=self.now_ms, topics=self.topics)
+        if steady is None:
+            return None
+        record, reply = steady
+        return Step(records=(record,), replies=((event.token, reply),))
+
     def feed(self, event: Event) -> Step:
         """Handle one event as the driver does."""
         before = snapshot(self.engine.state)
+        steady = self._prolong(event)
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
+        assert steady in (None, step), "a steady heartbeat is not\n" + self.transcript()
         self.conversation += [f"> {event}", *(f"  {r}" for r in step.records)]
         assert snapshot(self.engine.state) == before, (
             "handle changed the state\n" + self.transcript()
