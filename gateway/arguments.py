@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias, get_args
 
 from gateway import logs, settings
+from gateway.control.messages import GROUP_ID_BYTES_MAX
 from gateway.demo.outcome import Options
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
@@ -74,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for add in (
         _add_serve,
+        _add_adopt,
         _add_state,
         _add_events,
         _add_demo,
@@ -95,6 +97,22 @@ def _add_serve(commands: _Commands) -> None:
         allow_abbrev=False,
     )
     settings.add_flags(serve)
+
+
+def _add_adopt(commands: _Commands) -> None:
+    adopt = commands.add_parser(
+        "adopt",
+        help="take over a live group from the cluster, without a rebalance",
+        description="Have the running gateway take over a live group from the cluster. All its"
+        " consumers must be behind the gateway, and they notice nothing. If the group cannot be"
+        " adopted, print why, one line for each obstacle, and change nothing.",
+        allow_abbrev=False,
+    )
+    adopt.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    adopt.add_argument(
+        "--dry-run", action="store_true", help="only say whether the group can be adopted now"
+    )
+    _add_state_dir(adopt)
 
 
 def _add_state(commands: _Commands) -> None:
@@ -362,6 +380,17 @@ def _jars(text: str) -> str:
     for each in text.split(","):
         if ":" not in each and not glob(each):  # noqa: PTH207  (also absolute ones)
             raise argparse.ArgumentTypeError(f"there is no {each!r}")
+    return text
+
+
+def _group_id(text: str) -> str:
+    """Kafka's strings are UTF-8."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8") from None
+    if not 0 < size <= GROUP_ID_BYTES_MAX:
+        raise argparse.ArgumentTypeError(f"a group id has 1 to {GROUP_ID_BYTES_MAX} bytes")
     return text
 
 

@@ -1,5 +1,5 @@
-"""The commands: `groupferry serve`, `state`, `events`, `demo`, `report`, `simulate`, `explore`,
-`--version`.
+"""The commands: `groupferry serve`, `adopt`, `state`, `events`, `demo`, `report`, `simulate`,
+`explore`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -17,6 +17,9 @@ import trio
 
 from gateway import explore, logs, serve, settings, show_events, show_state, simulate
 from gateway.arguments import SEED_MAX, WRONG_CALL, parser
+from gateway.control.client import give
+from gateway.control.control_socket import NoControlSocket
+from gateway.control.messages import Adopt, CommandRefused
 from gateway.demo import summary
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
 from gateway.demo.gateway import run_demo_gateway
@@ -63,6 +66,26 @@ def _serve(options: argparse.Namespace) -> int:
     chosen = settings.load(vars(options))
     logs.configure(chosen.log_format, chosen.log_level)
     return serve.run(chosen, partial(settings.load, vars(options)))
+
+
+def _adopt(options: argparse.Namespace) -> int:
+    group_id, is_trial = options.group, options.dry_run
+    try:
+        folder = settings.state_folder(options.state_dir)
+        outcome = trio.run(give, folder, Adopt(group_id=group_id, dry_run=is_trial))
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        _print_error(f"{group_id} is not adopted: {error}")
+        return _FAILED
+    for reason in outcome.reasons:
+        _print_error(f"{group_id} is not adopted: {reason}")
+    if outcome.reasons:
+        return _FAILED
+    if is_trial:
+        told = f"{group_id} can be adopted"
+    else:
+        told = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"
+    sys.stdout.write(f"{escaped(told)}\n")
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -248,6 +271,7 @@ def _print_error(line: str) -> None:
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
+    "adopt": _adopt,
     "state": _state,
     "events": _events,
     "demo": _demo,

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import structlog
 import trio
@@ -16,6 +17,8 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.coordinator_connections import CoordinatorConnections
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamRefused
+from gateway.control import handlers
+from gateway.control.server import serve_commands
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.private_names import PrivateNames
@@ -71,6 +74,8 @@ class GatewayConfig:
     """The gateway's own topics, which no client may use."""
     private_transactional_ids: tuple[str, ...] = ()
     """The gateway's own transactional ids, which no client may use."""
+    control_folder: Path | None = None
+    """The state folder, locked: commands arrive at a socket in it. None: there are no commands."""
 
 
 async def run_gateway(
@@ -84,7 +89,7 @@ async def run_gateway(
     """Run a gateway until `stop`, then drain it. Cancellation closes everything at once.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
-    start, ListenError if a port is not available.
+    start, ListenError if a port is not available, NoControlSocket.
     """
     # The same kind of clock as the groups': a step of the wall clock must not reorder events.
     clock = Clock()
@@ -180,6 +185,15 @@ async def run_gateway(
                         tell=journal.tell,
                     )
                 )
+                if config.control_folder is not None:
+                    await serving.start(
+                        partial(
+                            serve_commands,
+                            config.control_folder,
+                            partial(handlers.adopt, hosted_groups),
+                            stop=stop,
+                        )
+                    )
                 journal.tell(
                     GatewayStarted(
                         version=version("groupferry"),

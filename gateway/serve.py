@@ -16,6 +16,7 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
+from gateway.control.control_socket import NoControlSocket
 from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.errors import ListenError
@@ -59,6 +60,7 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
         UpstreamError,
         ListenError,
         StateFolderError,
+        NoControlSocket,
         EventsTopicError,
         StateLogUnusable,
         StateLogError,
@@ -200,6 +202,7 @@ async def _run_settings(
             anchor_linger_s=settings.anchor_linger_ms / 1000,
             private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),
+            control_folder=settings.state_dir,
         )
         state_log = await kept.enter_async_context(_state_log(settings, security.own))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))

@@ -46,6 +46,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("report", "--output=r", "--conf=master=local"), "is not spark.NAME=VALUE"),
         (("report", "--output=r", "--conf=spark.x"), "is not spark.NAME=VALUE"),
         (("report",), "required: --output"),
+        (("adopt",), "required: GROUP"),
+        (("adopt", ""), "a group id has 1 to 32767 bytes"),
+        (("adopt", "é" * 16_384), "a group id has 1 to 32767 bytes"),
+        (("adopt", "\udcff"), "is not UTF-8"),
         (("simulate", "--first-seed", str(SEED_MAX + 1)), "is not a number from 0 to"),
         (("simulate", "--seeds", "١"), "is not a number from 1 to"),  # noqa: RUF001
     ],

@@ -1,11 +1,15 @@
 """The commands: valid combinations of options, exit status, and one line per failure."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
 from gateway import commands
 from gateway.arguments import SEED_MAX
+from gateway.control.messages import Adopt, Adoption, CommandRefused
+from gateway.control.server import serve_commands
 
 FAILED, WRONG_CALL = 1, 2
 
@@ -84,3 +88,65 @@ def test_an_error_line_has_no_control_characters(
     """An external name must not control the terminal."""
     line = told(capsys, FAILED, "state", f"--state-dir={tmp_path}/\x1b[2J")
     assert "\x1b" not in line
+
+
+OUTSIDE = "b-2 (b at /10.0.0.2): its heartbeats do not come through this gateway"
+NOT_STABLE = "the cluster says that it is PreparingRebalance"
+
+
+async def adopt(command: Adopt) -> Adoption:
+    """A gateway whose groups are named after what becomes of them."""
+    group_id = command.group_id
+    match group_id:
+        case "adoptable":
+            if command.dry_run:
+                return Adoption(group_id=group_id, is_adopted=False)
+            return Adoption(group_id=group_id, is_adopted=True, held_ms=120)
+        case "beside":
+            reasons = (OUTSIDE, NOT_STABLE)
+            return Adoption(group_id=group_id, is_adopted=False, reasons=reasons)
+        case _:
+            raise CommandRefused("groups_adopt is never")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "out", "err"),
+    [
+        (["adoptable"], 0, ["adoptable is adopted; its calls were held for 120 ms"], []),
+        (["adoptable", "--dry-run"], 0, ["adoptable can be adopted"], []),
+        (
+            ["beside"],
+            FAILED,
+            [],
+            [f"beside is not adopted: {why}" for why in (OUTSIDE, NOT_STABLE)],
+        ),
+        (["never"], FAILED, [], ["never is not adopted: groups_adopt is never"]),
+    ],
+)
+async def test_an_adoption_prints_its_outcome(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    status: int,
+    out: list[str],
+    err: list[str],
+) -> None:
+    """What prevents it is on stderr, one line each."""
+    stop = trio.Event()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_commands, tmp_path, adopt, stop=stop))
+            run = partial(commands.run, ["adopt", *arguments, f"--state-dir={tmp_path}"])
+            assert await trio.to_thread.run_sync(run) == status
+            stop.set()
+    told = capsys.readouterr()
+    assert [line for line in told.out.splitlines() if "command_" not in line] == out
+    assert told.err.splitlines() == [f"groupferry: {line}" for line in err]
+
+
+def test_an_adoption_needs_a_running_gateway(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The line names the folder and the flag."""
+    line = told(capsys, FAILED, "adopt", "orders", f"--state-dir={tmp_path}")
+    assert line.endswith(f"no gateway is running in {tmp_path}; see --state-dir")

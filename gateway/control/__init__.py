@@ -1,0 +1,1 @@
+"""Commands to a running gateway, and the socket in its state folder that takes them."""

@@ -1,0 +1,135 @@
+"""Takes commands at the socket: one per connection, a line in and a line out.
+
+Only the owner of the state folder can connect. Even so, a client that is slow or floods the socket
+takes some of few places for some seconds, and nothing from anybody else.
+"""
+
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import structlog
+import trio
+from pydantic import ValidationError
+
+from gateway.control.control_socket import listening
+from gateway.control.lines import BadLine, receive_line
+from gateway.control.messages import (
+    COMMAND_BYTES_MAX,
+    COMMANDS,
+    Adoption,
+    Answer,
+    Command,
+    CommandRefused,
+    Refusal,
+)
+
+CONNECTIONS_MAX = 16
+RECEIVE_S = 5.0
+"""How long a client may take to send its command."""
+COMMAND_S = 60.0
+"""How long a client waits for the end of its command."""
+SEND_S = 5.0
+"""How long a client may take to receive its answer."""
+_OPEN_END = f"it is not over after {COMMAND_S:g} s; groupferry events tells how it ends"
+_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of the client."""
+
+Handle = Callable[[Command], Awaitable[Adoption]]
+
+log = structlog.get_logger()
+
+
+async def serve_commands(
+    folder: Path,
+    handle: Handle,
+    *,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Take commands until `stop`. Those that are under way then are answered that the gateway
+    stops.
+
+    Raises NoControlSocket.
+    """
+    server = _Server(handle)
+    async with trio.open_nursery() as connections:
+        with listening(folder) as listener:
+            async with trio.open_nursery() as accepting:
+                accept = partial(
+                    trio.serve_listeners, server.serve, [listener], handler_nursery=connections
+                )
+                await accepting.start(accept)
+                task_status.started()
+                await stop.wait()
+                accepting.cancel_scope.cancel()
+        server.stop()
+
+
+class _Server:
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._connections = 0
+        self._under_way: set[trio.CancelScope] = set()
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        """Answer one command. `serve_listeners` closes the connection."""
+        self._connections += 1
+        try:
+            with suppress(trio.BrokenResourceError, BadLine):  # the client has gone, or is none
+                answer = await self._answer(stream)
+                with trio.move_on_after(SEND_S):
+                    await stream.send_all(answer.model_dump_json().encode() + b"\n")
+        finally:
+            self._connections -= 1
+
+    def stop(self) -> None:
+        """End all commands that are under way."""
+        for scope in self._under_way:
+            scope.cancel()
+
+    async def _answer(self, stream: trio.SocketStream) -> Answer:
+        """Raises BadLine, trio.BrokenResourceError."""
+        if self._connections > CONNECTIONS_MAX:
+            return Refusal(why="the gateway is busy with other commands; try again")
+        with trio.CancelScope() as scope:
+            self._under_way.add(scope)
+            try:
+                with trio.fail_after(RECEIVE_S):
+                    line = await receive_line(stream, COMMAND_BYTES_MAX)
+                return await self._carry_out(COMMANDS.validate_json(line), _peer(stream))
+            except trio.TooSlowError:
+                return Refusal(why=f"the gateway waited {RECEIVE_S:g} s for the command")
+            except ValidationError:
+                return Refusal(
+                    why="the gateway does not know this command: it runs another version"
+                )
+            finally:
+                self._under_way.discard(scope)
+        return Refusal(why="the gateway is shutting down")
+
+    async def _carry_out(self, command: Command, peer: dict[str, int]) -> Answer:
+        told = log.bind(**command.model_dump(), **peer)
+        answer: Answer
+        try:
+            with trio.fail_after(COMMAND_S):
+                answer = await self._handle(command)
+        except CommandRefused as refused:
+            answer = Refusal(why=str(refused))
+        except trio.TooSlowError:
+            answer = Refusal(why=_OPEN_END)
+        except Exception:  # the boundary: a bug in a command ends no gateway
+            told.exception("command_failed")
+            return Refusal(why="the gateway failed to carry it out; its log says why")
+        told.info("command_answered", **answer.model_dump())
+        return answer
+
+
+def _peer(stream: trio.SocketStream) -> dict[str, int]:
+    """The process that gave the command, and its user."""
+    found = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(found)
+    return {"client_pid": process, "client_uid": user}

@@ -1,0 +1,206 @@
+"""Commands at the socket: answers, limits, and clients that misbehave."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from gateway.control import server
+from gateway.control.client import give
+from gateway.control.control_socket import SOCKET_NAME, connect
+from gateway.control.lines import receive_line
+from gateway.control.messages import (
+    ANSWER_BYTES_MAX,
+    COMMAND_BYTES_MAX,
+    Adopt,
+    Adoption,
+    CommandRefused,
+)
+from gateway.control.server import CONNECTIONS_MAX, Handle, serve_commands
+
+COMMAND = Adopt(group_id="g")
+DONE = Adoption(group_id="g", is_adopted=True, held_ms=120)
+
+
+async def done(_: Adopt) -> Adoption:
+    """A command that succeeds at once."""
+    return DONE
+
+
+async def endless(_: Adopt) -> Adoption:
+    """A command without an end."""
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+@asynccontextmanager
+async def serving(folder: Path, handle: Handle = done) -> AsyncIterator[Callable[[], None]]:
+    """A server for the length of the block; call what it yields to stop it earlier."""
+    stop = trio.Event()
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_commands, folder, handle, stop=stop))
+            yield stop.set
+            stop.set()
+
+
+async def answer(folder: Path, line: bytes | None = None) -> dict[str, Any]:
+    """The answer to a line."""
+    async with await connect(folder) as client:
+        await client.send_all(line or COMMAND.model_dump_json().encode() + b"\n")
+        told: dict[str, Any] = json.loads(await receive_line(client, ANSWER_BYTES_MAX))
+        return told
+
+
+async def test_a_command_is_answered_and_logged_with_its_giver(tmp_path: Path) -> None:
+    """The log says who gave it."""
+    with capture_logs() as lines:
+        async with serving(tmp_path):
+            assert await answer(tmp_path) == DONE.model_dump(mode="json")
+    (line,) = lines
+    assert (line["event"], line["group_id"], line["is_adopted"]) == ("command_answered", "g", True)
+    assert {"client_pid", "client_uid"} <= line.keys()
+
+
+@pytest.mark.parametrize(
+    "line", [b"\n", b"{}\n", b"\xff\n", b'{"command":"adopt","group_id":""}\n', b"[" * 5000 + b"\n"]
+)
+async def test_an_unknown_command_is_refused(tmp_path: Path, line: bytes) -> None:
+    """Nothing of it is repeated in the answer."""
+    async with serving(tmp_path):
+        told = await answer(tmp_path, line)
+    assert told["why"] == "the gateway does not know this command: it runs another version"
+
+
+async def test_a_refused_command_says_why(tmp_path: Path) -> None:
+    """In the words of its handler."""
+
+    async def refuse(_: Adopt) -> Adoption:
+        raise CommandRefused("groups_adopt is never")
+
+    async with serving(tmp_path, refuse):
+        assert (await answer(tmp_path))["why"] == "groups_adopt is never"
+
+
+async def test_a_bug_in_a_command_ends_no_gateway(tmp_path: Path) -> None:
+    """The log has it, the client gets one line."""
+
+    async def fail(_: Adopt) -> Adoption:
+        raise ZeroDivisionError
+
+    with capture_logs() as lines:
+        async with serving(tmp_path, fail):
+            assert "its log says why" in (await answer(tmp_path))["why"]
+            assert "its log says why" in (await answer(tmp_path))["why"]
+    assert [line["event"] for line in lines] == ["command_failed"] * 2
+
+
+async def test_a_client_that_sends_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a limited time for its command."""
+    monkeypatch.setattr(server, "RECEIVE_S", 0.05)
+    async with serving(tmp_path):
+        assert "waited 0.05 s" in (await answer(tmp_path, b"{"))["why"]
+
+
+@pytest.mark.parametrize("line", [b"x" * (COMMAND_BYTES_MAX + 1), b"x"])
+async def test_a_client_without_a_line_is_cut_off(tmp_path: Path, line: bytes) -> None:
+    """A line has a limited length, and an end."""
+    async with serving(tmp_path):
+        async with await connect(tmp_path) as client:
+            with suppress(trio.BrokenResourceError):
+                await client.send_all(line)
+                await client.send_eof()
+                assert await client.receive_some() == b""
+        assert (await answer(tmp_path))["is_adopted"]
+
+
+async def test_a_client_may_go_before_its_answer(tmp_path: Path) -> None:
+    """The command goes on."""
+    goes_on = trio.Event()
+
+    async def slow(_: Adopt) -> Adoption:
+        await goes_on.wait()
+        ended.set()
+        return DONE
+
+    ended = trio.Event()
+    async with serving(tmp_path, slow):
+        async with await connect(tmp_path) as client:
+            await client.send_all(COMMAND.model_dump_json().encode() + b"\n")
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        goes_on.set()
+        await ended.wait()
+
+
+async def test_a_client_that_does_not_read_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is larger than the system's buffers."""
+    monkeypatch.setattr(server, "SEND_S", 0.05)
+    long = DONE.model_copy(update={"reasons": ("x" * 4_000_000,)})
+
+    async def tell(_: Adopt) -> Adoption:
+        return long
+
+    async with serving(tmp_path, tell) as stop, await connect(tmp_path) as client:
+        await client.send_all(COMMAND.model_dump_json().encode() + b"\n")
+        await trio.sleep(0.1)
+        stop()
+
+
+async def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
+    """Those within it go on."""
+    goes_on = trio.Event()
+
+    async def slow(_: Adopt) -> Adoption:
+        await goes_on.wait()
+        return DONE
+
+    busy = "the gateway is busy with other commands; try again"
+    answers: list[Adoption] = []
+
+    async def ask() -> None:
+        answers.append(await give(tmp_path, COMMAND))
+
+    async with serving(tmp_path, slow), trio.open_nursery() as nursery:
+        for _ in range(CONNECTIONS_MAX):
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        for _ in range(3):
+            with pytest.raises(CommandRefused, match=busy):
+                await give(tmp_path, COMMAND)
+        goes_on.set()
+    assert answers == [DONE] * CONNECTIONS_MAX
+
+
+async def test_a_command_without_an_end_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client learns where to look."""
+    monkeypatch.setattr(server, "COMMAND_S", 0.05)
+    async with serving(tmp_path, endless):
+        assert "groupferry events" in (await answer(tmp_path))["why"]
+
+
+async def test_a_gateway_that_stops_answers_and_takes_no_further_command(tmp_path: Path) -> None:
+    """Its socket has gone."""
+    told: list[dict[str, Any]] = []
+
+    async def ask() -> None:
+        told.append(await answer(tmp_path))
+
+    async with trio.open_nursery() as nursery, serving(tmp_path, endless) as stop:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        stop()
+    assert [each["why"] for each in told] == ["the gateway is shutting down"]
+    assert not (tmp_path / SOCKET_NAME).exists()
