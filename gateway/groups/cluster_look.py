@@ -22,7 +22,7 @@ from kafka_codecs.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.error_codes import ErrorCode, name_of
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 
 LOOKED_AT_ONCE_MAX = 200
@@ -117,8 +117,7 @@ class ClusterLook:
         for group in answer.groups:
             found.pop(group.group_id, None)
             if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-                why = f"DescribeGroups failed with error {group.error_code}"
-                found[group.group_id] = NoAnswer(why)
+                found[group.group_id] = _failed("DescribeGroups", group.error_code)
             elif group.members:
                 found[group.group_id] = Occupants.of(group)
         return found
@@ -136,8 +135,7 @@ class ClusterLook:
             if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                 continue
             if group.error_code != ErrorCode.NONE:
-                why = f"ConsumerGroupDescribe failed with error {group.error_code}"
-                found[group.group_id] = NoAnswer(why)
+                found[group.group_id] = _failed("ConsumerGroupDescribe", group.error_code)
             elif group.members:
                 client_ids = tuple(member.client_id for member in group.members)
                 found[group.group_id] = Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
@@ -150,7 +148,7 @@ class ClusterLook:
             node_id, ListGroupsRequest(types_filter=OTHER_KINDS)
         )
         if answer.error_code != ErrorCode.NONE:
-            raise UpstreamError(f"ListGroups failed with error {answer.error_code}")
+            raise UpstreamError(f"ListGroups failed with {name_of(answer.error_code)}")
         wanted = frozenset(group_ids)
         return {
             group.group_id: OtherKind(group.group_type.lower())
@@ -162,6 +160,12 @@ class ClusterLook:
 def _unanswered(group_ids: Iterable[str], api: str) -> dict[str, Found]:
     """Groups count as unknown until the broker's answer covers them."""
     return {each: NoAnswer(f"{api} left the group out of its answer") for each in group_ids}
+
+
+def _failed(api: str, error_code: int) -> NoAnswer:
+    if error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        return NoAnswer(f"{api} is not allowed: grant the gateway's user READ and DESCRIBE on it")
+    return NoAnswer(f"{api} failed with {name_of(error_code)}")
 
 
 def _is_unknown(group: DescribedGroup) -> bool:

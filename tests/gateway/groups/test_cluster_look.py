@@ -134,20 +134,34 @@ async def test_a_look_finds_the_members_of_a_group(
 
 
 @pytest.mark.parametrize(
-    ("to_classic", "to_native"),
+    ("to_classic", "to_native", "why"),
     [
-        (classic(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), None),
-        (classic(error_code=ErrorCode.NOT_COORDINATOR), native()),
-        (classic(), native(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)),
+        (
+            classic(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+            None,
+            "DescribeGroups failed with COORDINATOR_LOAD_IN_PROGRESS",
+        ),
+        (
+            classic(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED),
+            native(),
+            "DescribeGroups is not allowed: grant the gateway's user READ and DESCRIBE on it",
+        ),
+        (
+            classic(),
+            native(error_code=ErrorCode.NOT_COORDINATOR),
+            "ConsumerGroupDescribe failed with NOT_COORDINATOR",
+        ),
     ],
 )
 async def test_a_refused_question_is_no_empty_group(
-    to_classic: DescribeGroupsResponse, to_native: ConsumerGroupDescribeResponse | None
+    to_classic: DescribeGroupsResponse,
+    to_native: ConsumerGroupDescribeResponse | None,
+    why: str,
 ) -> None:
     """The group may have members."""
     found = await ClusterLook(cluster_that_says(to_classic, to_native)).look("g")
     assert isinstance(found, NoAnswer)
-    assert "failed with error" in found.why
+    assert found.why == why
 
 
 @pytest.mark.parametrize(
