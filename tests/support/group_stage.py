@@ -6,9 +6,9 @@ The ledger is the demo's. The clients' own reports fill it, not the gateway's.
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.promises import promise
-from tests.support.serve_process import ServeProcess, serving
+from tests.support.serve_process import PROGRAM, ServeProcess, serving
 
 PARTITIONS = 8
 """The most members of a group. kafkajs's assignor omits members without partitions, and the Java
@@ -157,15 +157,27 @@ class GroupStage:
         raise AssertionError(f"nothing moves; {self._complaints()}")
 
     async def end(self) -> int:
-        """Stop the producer, let the members read everything and leave, and check the ledger.
+        """Stop the producer, and check everything as `end_after` does. Returns the number of
+        produced records."""
+        produced = await self.produced()
+        await self.end_after(produced)
+        assert self.gateway.other_lines == []
+        assert [line for line in self.gateway.log if line["level"] == "error"] == []
+        return produced.acknowledged
 
-        No record is lost, no partition had two owners, no consumer went back behind a commit, and
-        the cluster has every committed offset. Returns the number of produced records.
-        """
+    async def produced(self) -> Produced:
+        """Stop the producer, and return what it has produced."""
         assert self._producer is not None
         await self._producer.finish(DRAIN_LIMIT_S)
-        produced = self._produced
-        assert produced is not None
+        assert self._produced is not None
+        return self._produced
+
+    async def end_after(self, produced: Produced) -> None:
+        """Let the members read everything and leave, and check the ledger.
+
+        No record is lost, no partition had two owners, no consumer went back behind a commit, and
+        the cluster has every committed offset.
+        """
         await self._drain(produced)
         for name in list(self.members):
             await self.leave(name)
@@ -179,9 +191,6 @@ class GroupStage:
         promise(self.ledger.owned_twice() == set(), complaints)
         promise(self.ledger.went_back() == set(), complaints)
         promise(await self._committed() == produced.end_offsets, complaints)
-        assert self.gateway.other_lines == []
-        assert [line for line in self.gateway.log if line["level"] == "error"] == []
-        return produced.acknowledged
 
     async def _drain(self, produced: Produced) -> None:
         """Let the members read and commit everything, as far as the time allows."""
@@ -238,6 +247,30 @@ async def open_group(
                 stage = GroupStage(nursery, upstream, gateway)
                 await stage.produce()
                 yield stage
+                nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def open_groups(
+    kafka: KafkaCluster,
+    group_ids: Sequence[str],
+    state_folder: Path,
+    *flags: str,
+    program: str = PROGRAM,
+    limit_s: float = STAGE_LIMIT_S,
+) -> AsyncIterator[list[GroupStage]]:
+    """Several groups that read the same records, behind one gateway. The first one produces."""
+    with trio.fail_after(limit_s):
+        async with on_kafka(kafka)(PARTITIONS) as upstream, trio.open_nursery() as nursery:
+            async with serving(
+                upstream.bootstrap, state_folder, *flags, program=program
+            ) as gateway:
+                stages = [
+                    GroupStage(nursery, replace(upstream, group=group_id), gateway)
+                    for group_id in group_ids
+                ]
+                await stages[0].produce()
+                yield stages
                 nursery.cancel_scope.cancel()
 
 

@@ -45,8 +45,9 @@ class ServeProcess:
         """Lines of stderr that are not JSON. There are none unless it failed."""
         self._heard = trio.Event()
 
-    async def start(self) -> None:
-        """Start the process without waiting. A restart continues its log."""
+    async def start(self, program: str = PROGRAM) -> None:
+        """Start the process without waiting, as another program if one is given. A restart
+        continues its log."""
         run = partial(
             trio.run_process,
             stdin=subprocess.DEVNULL,
@@ -55,7 +56,8 @@ class ServeProcess:
             check=False,
             deliver_cancel=_kill,
         )
-        self._process = await self._nursery.start(run, self._command)
+        command = [word if word != PROGRAM else program for word in self._command]
+        self._process = await self._nursery.start(run, command)
         self._nursery.start_soon(read_lines, self._process.stderr, self.hear)
 
     def hear(self, line: str) -> None:
@@ -146,7 +148,11 @@ def command(upstream: str, bootstrap: str, state_folder: Path, *flags: str) -> l
 
 @asynccontextmanager
 async def serving(
-    upstream: str, state_folder: Path, *flags: str, bootstrap: str | None = None
+    upstream: str,
+    state_folder: Path,
+    *flags: str,
+    bootstrap: str | None = None,
+    program: str = PROGRAM,
 ) -> AsyncIterator[ServeProcess]:
     """Run a gateway for the length of the block, once it serves. Kill it at the end."""
     bootstrap = bootstrap or f"{HOST}:{free_port()}"
@@ -154,7 +160,7 @@ async def serving(
         gateway = ServeProcess(
             nursery, command(upstream, bootstrap, state_folder, *flags), bootstrap
         )
-        await gateway.start()
+        await gateway.start(program)
         with trio.fail_after(START_LIMIT_S):
             await gateway.until_event("gateway_started")
         try:
