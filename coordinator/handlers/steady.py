@@ -22,8 +22,6 @@ from kafka_codecs.error_codes import ErrorCode
 Prolongation = tuple[DeadlineSet, HeartbeatReply | ConsumerHeartbeatReply]
 """The new deadline of the session, and the reply."""
 
-_TARGET_DUE = DeadlineKey(DeadlineKind.TARGET_DUE)
-
 
 def prolong(
     state: GroupState, event: Request, *, config: GroupConfig, topics: Topics, now_ms: int
@@ -33,12 +31,12 @@ def prolong(
     if isinstance(event, HeartbeatReceived):
         if isinstance(group, ClassicGroup):
             return _classic(group, event, topics, now_ms)
-        if isinstance(group, ConsumerGroup) and _is_steady(state, group, topics):
+        if isinstance(group, ConsumerGroup) and _is_steady(group, topics):
             return _mixed(group, event, now_ms)
     elif (
         isinstance(event, ConsumerHeartbeatReceived)
         and isinstance(group, ConsumerGroup)
-        and _is_steady(state, group, topics)
+        and _is_steady(group, topics)
     ):
         return _native(group, event, config, now_ms)
     return None
@@ -65,14 +63,13 @@ def _classic(
     return _session(member_id, now_ms + member.session_timeout_ms), reply
 
 
-def _is_steady(state: GroupState, group: ConsumerGroup, topics: Topics) -> bool:
+def _is_steady(group: ConsumerGroup, topics: Topics) -> bool:
     """Whether the group has its target for the present topics, and a native member, so that it is
     not about to become classic."""
     return (
         group.assignment_epoch == group.epoch
         and group.topics_checked == topics.version
         and group.has_native_members
-        and _TARGET_DUE not in state.deadlines
     )
 
 

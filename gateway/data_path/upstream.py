@@ -19,7 +19,7 @@ from gateway.data_path.offer import NOTHING_OFFERED, offer_of
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import Facilities
-from gateway.data_path.upstream_connection import UpstreamConnection
+from gateway.data_path.upstream_connection import Asked, UpstreamConnection
 from gateway.transport.sockets import Transport
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -169,21 +169,23 @@ class Upstream:
         except UpstreamError:
             raise UpstreamAway from None
         timeout_s = self._timeout_s(messages[0])
-        answers: list[Any | None] = []
-        try:
-            with trio.fail_after(timeout_s):
+        arrived: list[Asked] = []
+        with trio.CancelScope(deadline=trio.current_time() + timeout_s) as patience:
+            try:
                 sent = await connection.send(messages, version, self.client_id)
+            except UpstreamAway:
+                raise
+            except UpstreamLost:
+                sent = ()
             for asked in sent:
-                with trio.fail_after(timeout_s):
-                    await asked.arrived()
-                answers.append(await asked.answer())
-        except trio.TooSlowError:
+                if arrived:
+                    patience.deadline = trio.current_time() + timeout_s
+                await asked.arrived()
+                arrived.append(asked)
+        if patience.cancelled_caught:
             connection.give_up()
             self._route.suspect(self.node_id)
-        except UpstreamAway:
-            raise
-        except UpstreamLost:
-            pass
+        answers = [await asked.answer() for asked in arrived]
         return answers + [None] * (len(messages) - len(answers))
 
     async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Any]:

@@ -70,11 +70,11 @@ class Asked:
         if not self._arrived.is_set():
             await self._arrived.wait()
 
-    async def answer(self) -> Any:
-        """The decoded response, after `arrived`. Raises UpstreamLost if the connection was lost,
-        WireError if the answer is malformed."""
+    async def answer(self) -> Any | None:
+        """The decoded response, after `arrived`; None if the connection was lost. Raises WireError
+        if the answer is malformed."""
         if self._frame is None:
-            raise UpstreamLost
+            return None
         _, offset = decode_response_header(self._key, self._api_version, self._frame)
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         trailing_ok = self._key is ApiKey.METADATA
@@ -183,7 +183,9 @@ class UpstreamConnection:
         """
         (asked,) = await self.send((message,), version, client_id)
         await asked.arrived()
-        return await asked.answer()
+        if (answer := await asked.answer()) is None:
+            raise UpstreamLost
+        return answer
 
     async def send(
         self, messages: Sequence[Struct], version: int, client_id: str | None
@@ -196,7 +198,11 @@ class UpstreamConnection:
         if not low <= version <= high:
             raise ValueError(f"the upstream does not speak {key.name} version {version}")
         bodies = [encode(message, version) for message in messages]
-        async with self._asking:
+        try:
+            self._asking.acquire_nowait()  # `acquire` switches tasks even if the lock is free
+        except trio.WouldBlock:
+            await self._asking.acquire()
+        try:
             await self.room()
             if self.state is not UpstreamState.OPEN:
                 raise UpstreamAway
@@ -205,10 +211,14 @@ class UpstreamConnection:
             self._asked += len(sent)
             await self._send_whole(
                 b"".join(
-                    _request(asked.upstream_correlation_id, key, version, client_id, body)
-                    for asked, body in zip(sent, bodies, strict=True)
+                    [
+                        _request(asked.upstream_correlation_id, key, version, client_id, body)
+                        for asked, body in zip(sent, bodies, strict=True)
+                    ]
                 )
             )
+        finally:
+            self._asking.release()
         return sent
 
     # For the owner of the connection.
@@ -261,7 +271,9 @@ class UpstreamConnection:
         source = self._source
         while not source.rest and source.ready(_ANSWER_START.size):
             size, upstream_id = source.unpack(_ANSWER_START)
-            if self.state is not UpstreamState.OPEN or not self._relay_answer(size, upstream_id):
+            if self.state is not UpstreamState.OPEN:
+                return False
+            if not (self._relay_answer(size, upstream_id) or self._deliver(size, upstream_id)):
                 return False
         if source.rest_is_long or not source.send_run(client):
             return False
@@ -278,6 +290,20 @@ class UpstreamConnection:
         self._unsent += 1
         self._source.patch(CORRELATION_ID_IN_ANSWER, expected.client_correlation_id)
         self._source.relay(size)
+        return True
+
+    def _deliver(self, size: int, upstream_id: int) -> bool:
+        """Hand a task of the gateway the answer that it waits for, if that is here completely."""
+        source = self._source
+        expected = self._expected[0] if self._expected else None
+        if not isinstance(expected, Asked) or expected.upstream_correlation_id != upstream_id:
+            return False
+        is_here = size >= _SHORTEST_ANSWER and source.ready(SIZE.size + size)
+        if not is_here or source.has_run or size > self._limits.max_held_answer_bytes:
+            return False
+        del self._expected[0]
+        self._asked -= 1
+        expected.arrive(source.take_out(size))
         return True
 
     async def _take_answer(self, client: Sink, size: int, upstream_id: int) -> None:

@@ -11,7 +11,9 @@ import pytest
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.events import ConsumerHeartbeatReceived, HeartbeatReceived
+from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import DeadlineKind
 from tests.support.group_script import GroupScript
 from tests.support.group_values import make_topics, partitions, topic_id
 from tests.support.stranger import Stranger
@@ -106,3 +108,17 @@ def test_random_groups_have_steady_heartbeats_of_each_kind() -> None:
         "ConsumerHeartbeatReceived in ConsumerGroup",
     ):
         assert seen[way] >= SEEDS, seen
+
+
+def test_a_parked_sync_stops_the_session(group: GroupScript) -> None:
+    """The member waits for the leader, and its client cannot send a heartbeat meanwhile."""
+    ids = [group.take_id() for _ in range(2)]
+    tokens = [group.send_join(each) for each in ids]
+    group.wait(3 * group.config.classic_initial_rebalance_delay_ms)
+    joined = [group.answer(token, JoinGroupReply) for token in tokens]
+    leader = joined[0].leader
+    (waiting,) = (each for each in ids if each != leader)
+    assert group.is_parked(group.send_sync(waiting, joined[0].generation))
+    assert [way_of(group, beat, group.topics) for beat in beats(group) if beat.member_id == waiting]
+    group.beat(waiting, joined[0].generation)
+    assert group.left_ms(DeadlineKind.SESSION, waiting) is None
