@@ -208,6 +208,7 @@ async def run_gateway(
                 task_status.started(address)
                 await stop.wait()
                 hosted_groups.release_waiting()
+            await hosted_groups.end_adoptions()
             if not state_log.outlives_process:
                 await hosted_groups.leave_all()
             connections.close()

@@ -18,6 +18,7 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
     DurableRecord,
+    GroupAdoption,
     GroupConfigs,
     Member,
     MemberMetadata,
@@ -61,6 +62,11 @@ def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
         if isinstance(record, GroupConfigs):
             return record.overrides
     return {}
+
+
+def has_adoption(records: Iterable[DurableRecord]) -> bool:
+    """Whether the adoption of the group in a log is under way."""
+    return any(isinstance(record, GroupAdoption) and record.value for record in records)
 
 
 def has_members(records: Iterable[DurableRecord]) -> bool:

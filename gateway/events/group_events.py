@@ -63,6 +63,28 @@ class GroupHosted(GatewayEvent):
     reason: str
 
 
+class AdoptionStarted(GatewayEvent):
+    """The gateway holds the calls of a live group, to take it over from the cluster."""
+
+    members: int
+
+
+class GroupAdopted(GatewayEvent):
+    """The gateway's engine has taken over a live group, whose members have noticed nothing."""
+
+    held_ms: int
+    """For how long calls were held."""
+
+
+class AdoptionUndone(GatewayEvent):
+    """The adoption of a live group was given up. The cluster has the group again."""
+
+    level: ClassVar[Level] = "warning"
+    reason: str
+    held_ms: int
+    """For how long calls were held."""
+
+
 class GroupTaken(GatewayEvent):
     """Another member holds the group in the cluster, so the gateway fenced the members here."""
 

@@ -48,6 +48,18 @@ class ClusterLook:
         """What the cluster says of one group."""
         return (await self.look_at((group_id,)))[group_id]
 
+    async def describe(self, group_id: str) -> DescribedGroup | None:
+        """The coordinator's description of a classic group, None if it gives none."""
+        try:
+            node_id = await self._cluster.coordinator_of(group_id)
+            if identity.may_be_adopted(await self._cluster.versions_of(node_id)):
+                asked = DescribeGroupsRequest(groups=(group_id,))
+                answer: DescribeGroupsResponse = await self._cluster.ask(node_id, asked)
+                return next((each for each in answer.groups if each.group_id == group_id), None)
+        except UpstreamError:
+            pass
+        return None
+
     async def look_at(self, group_ids: Iterable[str]) -> Mapping[str, Found]:
         """The same for many groups."""
         found: dict[str, Found] = {}

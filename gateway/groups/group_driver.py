@@ -3,9 +3,11 @@
 import contextlib
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from functools import partial
+from typing import assert_never, cast
+from weakref import WeakSet
 
 import structlog
 import trio
@@ -24,7 +26,19 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
-from gateway.hosting.calls import Answer, Call, Errand, Learn, Locate
+from gateway.hosting import adoption_steps
+from gateway.hosting.adoption_steps import (
+    AdoptionOutcome,
+    Answered,
+    Ask,
+    Describe,
+    Described,
+    Drained,
+    Hold,
+    Unanswered,
+    Wish,
+)
+from gateway.hosting.calls import Answer, Call, Errand, Forwarded, Learn, Locate
 from gateway.hosting.effects import (
     AskCoordinator,
     Compute,
@@ -33,6 +47,7 @@ from gateway.hosting.effects import (
     Load,
     Log,
     Look,
+    OfAdoption,
     Resolve,
     Tell,
     TellNow,
@@ -40,6 +55,7 @@ from gateway.hosting.effects import (
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import (
+    Adopt,
     Asked,
     Computed,
     CoordinatorAnswered,
@@ -55,6 +71,7 @@ from gateway.hosting.inputs import (
     LoadFailed,
     Located,
     Looked,
+    StepTaken,
     TimePassed,
     TopicsMoved,
     WriteFailed,
@@ -64,7 +81,14 @@ from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode, name_of
 
+_MOVED = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""The broker has done nothing: it is not the coordinator, or not yet."""
 RESTART_S = 1.0
 """The delay before a group goes on after a bug."""
 
@@ -126,6 +150,10 @@ class GroupDriver:
         """How long effects wait after a bug, so that a bug that repeats itself costs little."""
         self._effects_end = trio.CancelScope()
         self._resolving = trio.CancelScope()
+        self._relaying: WeakSet[Call] = WeakSet()
+        """The calls that the cluster answers."""
+        self._relayed = trio.lowlevel.ParkingLot()
+        """Where `Hold` waits for them."""
 
     async def ask(self, call: Call, do: DoErrand | None = None) -> Answer:
         """The group's answer. `do` sends the commits of a call. A cancelled call is still decided,
@@ -137,6 +165,7 @@ class GroupDriver:
         """Ask the group. None if the answer takes time; then `finish` must follow at once."""
         call.knows_topics = self.topics.covers(call.topic_names)
         if not self.group.answer_at_rest(call, self._services.clock.now_ms()):
+            call.on_change = partial(self._note_relay, call)
             self.feed(Asked(call))
         elif self.group.engine.has_regexes:
             self.topics.follow_names()
@@ -145,7 +174,12 @@ class GroupDriver:
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
         """Run the errands of a call that has begun, until it is answered."""
         changed = trio.lowlevel.ParkingLot()
-        call.on_change = changed.unpark_all
+
+        def on_change() -> None:
+            self._note_relay(call)
+            changed.unpark_all()
+
+        call.on_change = on_change
         try:
             while call.answer is None:
                 match call.errand:
@@ -158,10 +192,39 @@ class GroupDriver:
                     case errand:
                         assert do is not None
                         self.feed(await do(errand))
-        finally:
+        except BaseException:
+            self._end_relay(call)
             if call.answer is None:
                 self.feed(Gone(call))
+            raise
         return call.answer
+
+    def _note_relay(self, call: Call) -> None:
+        """Count the call from the moment when it is decided that the cluster answers it."""
+        if isinstance(call.answer, Forwarded):
+            self._relaying.add(call)
+
+    @contextlib.contextmanager
+    def relaying(self, call: Call) -> Iterator[None]:
+        """While the cluster answers the call, the group stays in memory and is not adopted."""
+        try:
+            yield
+        finally:
+            self._end_relay(call)
+            self._plan()
+
+    def _end_relay(self, call: Call) -> None:
+        self._relaying.discard(call)
+        self._relayed.unpark_all()
+
+    async def adopt(self, wish: Wish) -> AdoptionOutcome:
+        """Have the group adopted. Cancelled, the adoption goes on."""
+        fulfilled = trio.Event()
+        wish.on_outcome = fulfilled.set
+        self.feed(Adopt(wish))
+        await fulfilled.wait()
+        assert wish.outcome is not None
+        return wish.outcome
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""
@@ -210,7 +273,7 @@ class GroupDriver:
     def _plan(self) -> None:
         """Begin or wake the task if it has something to do earlier than it thinks."""
         next_ms = self.group.next_ms()
-        if next_ms is None and self.group.is_idle:
+        if next_ms is None and self.group.is_idle and not self._relaying:
             self._idle(self.group.group_id)
         if not self._is_running:
             if self._todo or next_ms is not None:
@@ -310,6 +373,8 @@ class GroupDriver:
                 return None
             case AskCoordinator(message, looks_up):
                 return await self._ask_coordinator(message, looks_up=looks_up)
+            case Describe() | Hold() | Ask():
+                return StepTaken(await self._take_step(effect))
             case Log() | Tell() | TellNow():
                 raise TypeError(f"{effect} takes no time")
             case _:
@@ -414,13 +479,40 @@ class GroupDriver:
             self.feed(Happened(event))
 
     async def _ask_coordinator(self, message: Struct, *, looks_up: bool) -> Input:
+        if looks_up:
+            self._node_id = None
         try:
-            if looks_up or self._node_id is None:
-                self._node_id = await self._services.coordinator_of(self.group.group_id)
-            answer = await self._services.ask_coordinator(self._node_id, message)
+            return CoordinatorAnswered(await self._from_coordinator(message))
         except UpstreamError as error:
             return CoordinatorFailed(str(error))
-        return CoordinatorAnswered(answer)
+
+    async def _from_coordinator(self, message: Struct) -> Struct:
+        """The answer of the group's coordinator. Raises UpstreamError."""
+        if self._node_id is None:
+            self._node_id = await self._services.coordinator_of(self.group.group_id)
+        return await self._services.ask_coordinator(self._node_id, message)
+
+    async def _take_step(self, step: OfAdoption) -> adoption_steps.Input:
+        """Carry out a step of the group's adoption."""
+        group_id = self.group.group_id
+        match step:
+            case Describe():
+                return Described(await self._services.look.describe(group_id))
+            case Hold():
+                while self._relaying:
+                    await self._relayed.park()
+                return Drained()
+            case Ask(lane, message):
+                try:
+                    answer = await self._from_coordinator(message)
+                    code = cast(int, answer.error_code)  # type: ignore[attr-defined]
+                    if code not in _MOVED:
+                        return Answered(lane, answer)
+                    why = name_of(code)
+                except UpstreamError as error:
+                    why = str(error)
+                self._node_id = None  # another coordinator may have the group by now
+                return Unanswered(lane, why)
 
 
 def carry_out_now(effect: Log | TellNow, group_id: str, journal: Journal) -> None:

@@ -9,7 +9,7 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
-from coordinator.group.load import has_group, has_members, overrides_in
+from coordinator.group.load import has_adoption, has_group, has_members, overrides_in
 from coordinator.handlers.group_configs import describe as describe_configs
 from coordinator.interface.events import LeaveGroupReceived, Leaver
 from coordinator.interface.replies import ConfigView, GroupView, Reply
@@ -17,7 +17,7 @@ from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
 from gateway.hosting.adoptable import why_not_found
-from gateway.hosting.adoption_steps import AdoptionOutcome
+from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import (
     Answer,
@@ -31,7 +31,7 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import HERE, Found, Standing, Verdict
+from gateway.hosting.standing import ADOPTING, HERE, Found, Standing, Verdict
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError
 from kafka_codecs.describe_groups import DescribedGroup
@@ -46,6 +46,10 @@ REMEMBERED_MAX = 10_000
 """Groups whose standing in the cluster is remembered."""
 SPREAD = 0.2
 """Random share of the interval between an anchor's heartbeats."""
+ADOPTION_TIMEOUT_S = 30.0
+"""How long a command waits for an adoption. Only one that is undone takes so long."""
+ADOPTIONS_END_TIMEOUT_S, ADOPTIONS_LOOK_S = 3.0, 0.05
+"""How long the gateway waits for adoptions when it exits, and how often it looks."""
 LEAVE_TIMEOUT_S = 5.0
 """The time for all anchors together to leave when the gateway exits."""
 
@@ -109,14 +113,16 @@ class Groups:
         resumed, left_out = 0, 0
         for group_id in await self._state_log.group_ids():
             await trio.lowlevel.checkpoint()  # the log may have thousands of groups
-            if not has_members(await self._state_log.read(group_id)):
+            records = await self._state_log.read(group_id)
+            is_adopting = has_adoption(records)
+            if not (is_adopting or has_members(records)):
                 continue
             try:
                 self._rules.hosted.check(None)
             except TooManyGroups:
                 left_out += 1
                 continue
-            self.driver(group_id).feed(Resumed())
+            self.driver(group_id).feed(Resumed(is_adopting))
             resumed += 1
         if resumed:
             log.info("groups_resumed", groups=resumed)
@@ -213,7 +219,9 @@ class Groups:
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
-        return not self.is_live(group_id) and self._standing(group_id).is_forwarded
+        if self.is_live(group_id) or self.is_adopting(group_id):
+            return False
+        return self._standing(group_id).is_forwarded
 
     async def is_forwarded(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, by a look that begins now."""
@@ -240,11 +248,15 @@ class Groups:
     def _verdict_lately(self, group_id: str) -> Verdict | None:
         if self.is_live(group_id):
             return HERE
+        if self.is_adopting(group_id):
+            return ADOPTING
         return self._standing(group_id).lately(self._clock.now_ms())
 
     def _verdict_on(self, group_id: str, found: Found) -> Verdict:
         if self.is_live(group_id):  # by now
             return HERE
+        if self.is_adopting(group_id):
+            return ADOPTING
         standing = self._standing(group_id)
         verdict = standing.take(found, self._clock.now_ms(), is_held=self.is_held(group_id))
         for effect in standing.take_outbox():
@@ -262,9 +274,24 @@ class Groups:
         """Adopt a live group of the cluster, or say why that is not possible, member by member.
         With `dry_run` nothing is begun, and no reason means that it is possible now."""
         reasons = await self._why_not(group_id)
-        if not (dry_run or reasons):
-            reasons = ("adoption is not wired yet",)
-        return AdoptionOutcome(group_id=group_id, is_adopted=False, reasons=reasons)
+        if dry_run or reasons:
+            return AdoptionOutcome(group_id=group_id, is_adopted=False, reasons=reasons)
+        with trio.move_on_after(ADOPTION_TIMEOUT_S):
+            return await self.driver(group_id).adopt(Wish())
+        return AdoptionOutcome.refused(
+            group_id, f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on"
+        )
+
+    def is_adopting(self, group_id: str) -> bool:
+        """Whether the group may be about to change its coordinator."""
+        driver = self._drivers.get(group_id)
+        return driver is not None and driver.group.adoption.is_under_way
+
+    async def end_adoptions(self) -> None:
+        """Let adoptions end that are nearly done. The next process finds the others in its log."""
+        with trio.move_on_after(ADOPTIONS_END_TIMEOUT_S):
+            while self._rules.adopting:
+                await trio.sleep(ADOPTIONS_LOOK_S)
 
     async def _why_not(self, group_id: str) -> tuple[str, ...]:
         if not group_id:
@@ -388,10 +415,6 @@ class Groups:
             if self._is_ending:
                 driver.feed(Ending())
         return driver
-
-    def again(self, driver: GroupDriver) -> GroupDriver:
-        """The driver of its group: this one, unless another was begun since it went idle."""
-        return self._drivers.setdefault(driver.group.group_id, driver)
 
     def _forget(self, group_id: str) -> None:
         if not self._is_ending:

@@ -72,6 +72,19 @@ def why_not(
     return tuple(_reasons(described, watched, config, now_ms))
 
 
+def is_promising(watched: WatchedGroup, now_ms: int) -> bool:
+    """Whether nothing that was relayed speaks against an adoption: only then is it worth asking the
+    cluster."""
+    leader = watched.members.get(watched.leader_id or "")
+    return (
+        watched.generation is not None
+        and watched.protocol not in ("", STREAMS_PROTOCOL)
+        and leader is not None
+        and leader.instance_id is None
+        and all(_is_behind(member, now_ms) for member in watched.members.values())
+    )
+
+
 def _reasons(
     described: DescribedGroup, watched: WatchedGroup, config: GroupConfig, now_ms: int
 ) -> Iterator[str]:

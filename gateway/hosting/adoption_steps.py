@@ -1,7 +1,9 @@
 """What happens to an adoption, and what it asks its driver to do."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from coordinator.interface.records import Adoption
 from gateway.hosting.forwarded import WatchedGroup
@@ -47,6 +49,26 @@ class AdoptionOutcome:
     """Why it was not, or cannot be; one a member. None after a dry run: it can be adopted."""
     held_ms: int | None = None
     """For how long the calls of its clients were held, if they were."""
+
+    @classmethod
+    def refused(cls, group_id: str, why: str) -> Self:
+        """Nothing was begun."""
+        return cls(group_id=group_id, is_adopted=False, reasons=(why,))
+
+
+@dataclass(slots=True, eq=False)
+class Wish:
+    """Somebody wants a group to be adopted, and may wait for what becomes of it."""
+
+    outcome: AdoptionOutcome | None = None
+    on_outcome: Callable[[], object] | None = None
+    """Called when there is an outcome."""
+
+    def fulfil(self, outcome: AdoptionOutcome) -> None:
+        """Tell what became of it."""
+        self.outcome = outcome
+        if self.on_outcome is not None:
+            self.on_outcome()
 
 
 # -- inputs ----------------------------------------------------------------------------------------

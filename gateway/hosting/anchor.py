@@ -261,6 +261,14 @@ class Anchor:
             self.phase = AnchorPhase.LOST
             self._lost_ms = self._retry_at_ms = now_ms
 
+    def take_over(self, ids: AnchorIds, now_ms: int) -> None:
+        """Go on with the place that an adoption has taken in the group."""
+        self.need(now_ms, is_live=True)
+        self._must_look = False
+        self._ids, self._asked_ms = ids, now_ms
+        self._taken(now_ms)
+        self._beat_at_ms = now_ms
+
     # -- what it does next -----------------------------------------------------------------------
 
     def advance(self, now_ms: int, *, is_live: bool) -> None:

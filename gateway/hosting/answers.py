@@ -53,6 +53,8 @@ class Situation(Enum):
     COMMIT_IN_FLIGHT = "an earlier commit of the member has no answer yet"
     TOO_MANY_GROUPS = "a limit on groups is reached"
     TOPICS_UNKNOWN = "the cluster does not tell about the topics of the request"
+    ADOPTING = "the group is being adopted"
+    RECALLED = "the adoption of the group is being undone"
     LOADING = "the group cannot be read from the state log yet"
     LOG_FAILED = "the state log cannot store the change"
     RELOADING = "the group is being loaded again after a failure"
@@ -101,6 +103,19 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
     Situation.COMMIT_IN_FLIGHT: (_LOAD, _LOADS),
     Situation.TOO_MANY_GROUPS: (_AWAY, {}),
     Situation.TOPICS_UNKNOWN: (_AWAY, {}),
+    Situation.ADOPTING: (_LOAD, _LOADS),
+    # As in a rebalance of the cluster. A member that rejoins loses its id, so that requests under
+    # it are void once the cluster has the group again.
+    Situation.RECALLED: (
+        _LOAD,
+        {
+            **dict.fromkeys(
+                (GroupApi.HEARTBEAT, GroupApi.SYNC, GroupApi.COMMIT, GroupApi.TXN_COMMIT),
+                ErrorCode.REBALANCE_IN_PROGRESS,
+            ),
+            GroupApi.JOIN: ErrorCode.UNKNOWN_MEMBER_ID,
+        },
+    ),
     # The loaded group restarts the session, as a broker's does.
     Situation.LOADING: (_LOAD, {**_LOADS, GroupApi.HEARTBEAT: ErrorCode.NONE}),
     Situation.LOG_FAILED: (_AWAY, {}),

@@ -93,7 +93,7 @@ Errand = Locate | Learn | Probe | Store
 """What the task of the calling client does for its call. It then reports to the group."""
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
 class Call:
     """One request of a client. The group moves it from stage to stage; the client's task waits for
     `errand` and `answer`."""
@@ -108,6 +108,8 @@ class Call:
     """Whether it joins with another embedded protocol, so that only the cluster can admit it."""
     is_placed: bool = False
     """Whether the caller knows already that the group is hosted here."""
+    connection: object | None = None
+    """The client's connection, if the same client is to be recognised."""
     node_id: int | None = None
     """The broker that the client's listener stands for."""
     is_at_coordinator: bool | None = None

@@ -7,6 +7,7 @@ from typing import Any
 from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import RegexResolution
 from gateway.events.event import GatewayEvent, Level, Told
+from gateway.hosting import adoption_steps
 from gateway.hosting.answers import code_for
 from gateway.hosting.batch import Batch
 from gateway.hosting.calls import Call, Commit, Refused
@@ -86,7 +87,22 @@ class Log:
     """The bug behind the line, whose traceback the log shows."""
 
 
-Effect = Look | Load | Write | Forget | Compute | Resolve | AskCoordinator | Tell | TellNow | Log
+OfAdoption = adoption_steps.Describe | adoption_steps.Hold | adoption_steps.Ask
+"""Steps of an adoption. `StepTaken` must follow each, with its answer."""
+
+Effect = (
+    Look
+    | Load
+    | Write
+    | Forget
+    | Compute
+    | Resolve
+    | AskCoordinator
+    | OfAdoption
+    | Tell
+    | TellNow
+    | Log
+)
 """Calls carry their own answers and errands, see `gateway.hosting.calls`."""
 
 

@@ -16,6 +16,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
+from gateway.hosting.adoption_steps import AdoptionOutcome, Treatment, Wish
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, Situation
 from gateway.hosting.calls import (
@@ -30,11 +31,14 @@ from gateway.hosting.calls import (
     Probe,
     Refused,
     Released,
+    Store,
     grants_partitions,
     is_for_good,
 )
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.effects import Effect, Log, Look, Tell, TellNow, refusal_line
+from gateway.hosting.forwarded import Client
+from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.inputs import Input
 from gateway.hosting.logged_engine import Item, LoggedEngine
@@ -50,7 +54,9 @@ from gateway.hosting.standing import (
 )
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
 from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
+from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
+from kafka_codecs.heartbeat import HeartbeatResponse
 
 
 class HostedGroup:
@@ -74,6 +80,9 @@ class HostedGroup:
             linger_ms=rules.linger_ms,
             spread=spread,
             effects=self._effects,
+        )
+        self.adoption = GroupAdoption(
+            standing, rules, engine=self.engine, anchor=self.anchor, effects=self._effects
         )
         self._commits = CommitsInFlight(self.engine, self.anchor, can_anchor=rules.can_anchor)
         self._calls: dict[Token, Call] = {}
@@ -101,7 +110,7 @@ class HostedGroup:
         return (
             self.engine.phase is LogPhase.UNLOADED
             and not (self._calls or self._is_looking)
-            and not self.anchor.is_here
+            and not (self.anchor.is_here or self.adoption.is_under_way)
         )
 
     def next_ms(self) -> int | None:
@@ -110,9 +119,9 @@ class HostedGroup:
         anchor_ms = self.anchor.next_ms(is_live=self.engine.is_live)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        overdue_ms = self._waiting.next_ms()
-        if overdue_ms is not None and (next_ms is None or overdue_ms < next_ms):
-            next_ms = overdue_ms
+        for at_ms in (self._waiting.next_ms(), self.adoption.next_ms()):
+            if at_ms is not None and (next_ms is None or at_ms < next_ms):
+                next_ms = at_ms
         return next_ms
 
     # -- inputs ----------------------------------------------------------------------------------
@@ -146,9 +155,14 @@ class HostedGroup:
             case inputs.SeenForeign(why):
                 self.standing.forward(why, now_ms)
             case inputs.Relayed(client, request, answer):
-                self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
-            case inputs.Resumed():
+                self._relayed(client, request, answer, now_ms)
+            case inputs.Resumed(is_adopting):
+                self.adoption.is_expected |= is_adopting
                 self._resume()
+            case inputs.Adopt(wish):
+                self._adopt(wish)
+            case inputs.StepTaken(step):
+                self.adoption.handle(step, now_ms)
             case inputs.Leave():
                 self.anchor.drop()
             case inputs.Ending():
@@ -197,6 +211,7 @@ class HostedGroup:
         self._effects[:] = [e for e in self._effects if isinstance(e, Log | Tell | TellNow)]
         self._is_looking = False
         self.anchor.start_again(now_ms)
+        self.adoption.start_again()
         self.engine.start_again()
         for call in tuple(self._calls.values()):
             if isinstance(call, Commits):
@@ -211,6 +226,7 @@ class HostedGroup:
             self.engine.work(now_ms)
             if self.engine.outcomes:
                 self._take_outcomes(now_ms)
+            self.adoption.advance(now_ms)
             if self.anchor.was_taken:
                 self.anchor.was_taken = False
                 self._lose("another member was in the group in the cluster, and has left")
@@ -226,7 +242,7 @@ class HostedGroup:
                 continue
             if not self.engine.has_work(now_ms):
                 break
-        if not (self._calls or self.engine.is_live):
+        if not (self._calls or self.engine.is_live or self.adoption.is_under_way):
             self._rest()
         if self.standing.outbox:
             self._effects += self.standing.take_outbox()
@@ -237,7 +253,7 @@ class HostedGroup:
     def _advance_waiting(self, now_ms: int) -> bool:
         """Advance the calls that wait if what they wait for has changed."""
         anchor = self.anchor
-        seen = (anchor.phase, anchor.is_here, anchor.confirmed)
+        seen = (anchor.phase, anchor.is_here, anchor.confirmed, self.adoption.outlook)
         if seen == self._seen:
             return False
         self._seen = seen
@@ -272,7 +288,8 @@ class HostedGroup:
                     assert isinstance(call, Commits)
                     self._queue(call, now_ms)
                 case Stage.PLACING:
-                    self._place(call, now_ms)
+                    if not self._adopting(call, now_ms):
+                        self._place(call, now_ms)
                 case Stage.CHECKING:
                     self._check(call, now_ms)
                 case Stage.ADMITTING:
@@ -324,6 +341,26 @@ class HostedGroup:
             self._begin(call, now_ms)
         else:
             call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
+
+    def _adopting(self, call: Call, now_ms: int) -> bool:
+        """Whether the group is being adopted. Then the cluster answers, or the adoption, or the
+        call waits."""
+        treatment = self.adoption.treatment
+        if treatment is None or call.is_placed or self.engine.is_live:
+            return False
+        if treatment is Treatment.FORWARDED:
+            self._finish(call, Forwarded("it is about to be adopted"))
+            return True
+        if treatment is Treatment.RECALLED and isinstance(call, Commits):
+            answer = self.adoption.store(call, self.engine.topics)
+        else:
+            answer = self.adoption.answer(call, now_ms)
+        if answer is not None:
+            self._finish(call, answer)
+        elif call.errand is None:
+            patience_ms = JOIN_PATIENCE_MS if call.api in JOINS else MEMBER_PATIENCE_MS
+            self._wait_at_most(call, now_ms + patience_ms, now_ms)
+        return True
 
     def _is_ours(self, call: Call, verdict: Verdict) -> bool:
         """Whether the gateway hosts the group. Answers the call if not."""
@@ -541,6 +578,9 @@ class HostedGroup:
         if call.answer is not None:
             return
         call.errand = None
+        if call.stage is Stage.PLACING:
+            self._finish(call, self.adoption.stored(call, codes))
+            return
         self._commits.stored(call, codes, now_ms)
         self._advance(call, now_ms)
 
@@ -572,6 +612,9 @@ class HostedGroup:
 
     def _need_anchor(self, call: Call, now_ms: int) -> bool:
         """Start the anchor if there is none, and keep it. Refuses the call if there is no room."""
+        if self.adoption.is_under_way:
+            self._refuse(call, Situation.ADOPTING)
+            return False
         if not self.anchor.is_here:
             try:
                 self.rules.anchored.check(call.client_host)
@@ -589,6 +632,8 @@ class HostedGroup:
         match call.stage:
             case Stage.QUEUED:
                 self._refuse(call, Situation.COMMIT_IN_FLIGHT)
+            case Stage.PLACING:
+                self._refuse(call, Situation.ADOPTING)
             case Stage.RELEASING:
                 self._refuse(call, Situation.NOT_ANCHORED, "the anchor has not left yet")
             case _:
@@ -635,6 +680,8 @@ class HostedGroup:
     def _looked(self, found: Found, now_ms: int) -> None:
         self._is_looking = False
         self._seen = None
+        if self.adoption.is_under_way:
+            return  # the group may be held by its leader's member, or by an anchor that is not ours
         for call in self._calls.values():
             call.has_look = True
         is_held = self.engine.is_live or self.anchor.is_here
@@ -646,6 +693,14 @@ class HostedGroup:
         if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
             self._lose(verdict.why)
         self.anchor.looked(verdict, now_ms)
+
+    def _relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
+        """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
+        self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
+        is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
+        wants = is_quiet and self.rules.standing.adoption == "auto"
+        if wants and self.adoption.consider(now_ms):
+            self._adopt(Wish())
 
     def _watch(self, found: Found, verdict: Verdict) -> None:
         """Learn of a forwarded group what no request has told, as after a restart."""
@@ -679,6 +734,18 @@ class HostedGroup:
         self._has_place = True
         return True
 
+    def _adopt(self, wish: Wish) -> None:
+        """Have the group adopted, if there is room for it."""
+        try:
+            self.rules.anchored.check(None)
+            if not self._has_place:
+                self.rules.hosted.check(None)
+        except TooManyGroups as error:
+            wish.fulfil(AdoptionOutcome.refused(self.group_id, str(error)))
+            return
+        self.adoption.wish(wish)
+        self._resume()
+
     def _resume(self) -> None:
         """Load the group at the start of the gateway."""
         if self.engine.phase is LogPhase.UNLOADED:
@@ -690,6 +757,7 @@ class HostedGroup:
         """The gateway is shutting down: nothing waits from now on."""
         self._is_ending = True
         self.engine.end()
+        self.adoption.end()
         for call in self._waiting:
             if call.give_up_ms is not None:
                 self._refuse(call, Situation.NOT_ANCHORED, "the gateway is shutting down")
@@ -700,6 +768,8 @@ class HostedGroup:
             return
         call.is_gone = True
         if isinstance(call, Commits):
+            if call.stage is Stage.PLACING and isinstance(call.errand, Store):
+                self.adoption.lose()
             self._commits.abandon(call, now_ms)
         self._finish(call, Failed())
 

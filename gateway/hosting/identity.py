@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_codecs.leave_group import FIRST_LEAVE_VERSION_WITH_MEMBERS
 
 PROTOCOL_PREFIX = "groupferry-"
 """What the name of every anchor's protocol begins with. The id of the state log follows."""
@@ -135,6 +136,11 @@ def _is_anchor(member: DescribedGroupMember) -> bool:
     """The coordinator makes the id of a static member from the instance id, which old versions do
     not describe; that of any other member from the client id."""
     return member.client_id == CLIENT_ID and member.member_id.startswith(f"{INSTANCE_ID}-")
+
+
+def may_be_adopted(versions: Mapping[int, tuple[int, int]]) -> bool:
+    """Whether several members can leave in one request, as since Kafka 2.4."""
+    return versions.get(ApiKey.LEAVE_GROUP, (0, -1))[1] >= FIRST_LEAVE_VERSION_WITH_MEMBERS
 
 
 def may_hold(versions: Mapping[int, tuple[int, int]]) -> bool:

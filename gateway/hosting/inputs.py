@@ -8,6 +8,8 @@ from coordinator.engine import GroupEngine
 from coordinator.interface.events import Happening
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
+from gateway.hosting import adoption_steps
+from gateway.hosting.adoption_steps import Wish
 from gateway.hosting.calls import Call, Commits
 from gateway.hosting.forwarded import Client
 from gateway.hosting.standing import Found
@@ -65,7 +67,16 @@ class Relayed:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The gateway has started, and the group has members in the log."""
+    """The gateway has started, and the group has members in the log, or is being adopted."""
+
+    is_adopting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Somebody wants the group to be adopted."""
+
+    wish: Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +163,13 @@ class CoordinatorFailed:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class StepTaken:
+    """A step of the adoption was carried out, or failed."""
+
+    step: adoption_steps.Input
+
+
 # -- answers to errands of calls -------------------------------------------------------------------
 
 
@@ -202,6 +220,7 @@ Input = (
     | SeenForeign
     | Relayed
     | Resumed
+    | Adopt
     | Leave
     | Ending
     | Looked
@@ -213,6 +232,7 @@ Input = (
     | Computed
     | CoordinatorAnswered
     | CoordinatorFailed
+    | StepTaken
     | Located
     | Learned
     | Probed

@@ -15,7 +15,9 @@ from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import (
+    AdoptionMoved,
     Event,
+    GroupAdopted,
     Happening,
     Request,
 )
@@ -52,6 +54,8 @@ SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
 
 Item = Call | Commit
 """What the engine answers."""
+StepOfAdoption = AdoptionMoved | GroupAdopted
+"""Happenings that are not decided again after a failure: the adoption decides what follows."""
 
 
 class Observer(Protocol):
@@ -75,6 +79,8 @@ class LoggedEngine:
         self.topics = Topics()
         self.outcomes: list[tuple[Item, Reply | Refused | Failed]] = []
         """What became of requests. The group takes them out."""
+        self._steps: list[tuple[StepOfAdoption, bool]] = []
+        """The steps of an adoption that were decided, and whether the log has them."""
         self.observer: Observer | None = None
         self._group_id = group_id
         self._config = config
@@ -177,6 +183,11 @@ class LoggedEngine:
         if self.phase is not LogPhase.UNLOADED:
             self._happened.append(event)
 
+    def take_steps(self) -> Sequence[tuple[StepOfAdoption, bool]]:
+        """What became of the steps of an adoption, once: whether the log has each."""
+        taken, self._steps = self._steps, []
+        return taken
+
     def has_work(self, now_ms: int) -> bool:
         """Whether `work` or its caller has something to do now."""
         is_due = self._happened and now_ms >= self._not_before_ms
@@ -191,6 +202,9 @@ class LoggedEngine:
             self._happened.extendleft(reversed([e for e in events if isinstance(e, Happening)]))
         if isinstance(self._computing, Happening):
             self._happened.append(self._computing)
+        some = [each for each in self._happened if not isinstance(each, StepOfAdoption)]
+        self._happened = deque(some)
+        self._steps.clear()
         self._batch = self._computing = None
         self._is_broken = False
         self._queue.clear()
@@ -393,6 +407,8 @@ class LoggedEngine:
         step = decision.step
         for record in step.records:
             self.core.apply(record)
+        if isinstance(decision.event, StepOfAdoption):
+            self._steps.append((decision.event, True))
         for token, reply in step.replies:
             if (item := self._waiting.pop(token, None)) is not None:
                 self._answered_ms = now_ms
@@ -431,6 +447,9 @@ class LoggedEngine:
     def _postpone(self, event: Happening, now_ms: int) -> None:
         """Put back a happening that could not be handled. Nobody will repeat it, so it must not be
         lost. Meanwhile only requests are decided."""
+        if isinstance(event, StepOfAdoption):
+            self._steps.append((event, False))
+            return
         if not isinstance(event, DeadlinePassed):
             self._happened.appendleft(event)
         self._not_before_ms = now_ms + POSTPONED_MS

@@ -26,4 +26,6 @@ class HostingRules:
     """The places for anchors."""
     log_health: LogHealth = field(default_factory=LogHealth)
     watched: WatchedGroups = field(default_factory=WatchedGroups)
+    adopting: set[str] = field(default_factory=set)
+    """The groups whose adoption is under way."""
     pauses: Pauses

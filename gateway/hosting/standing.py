@@ -121,6 +121,11 @@ HERE = Verdict(Mode.HOSTED, "it has members here")
 """The verdict on a group with members here."""
 
 
+ADOPTING = Verdict(Mode.FORWARDED, "it is being adopted")
+"""The verdict on a group while its adoption is under way, for requests that the cluster answers in
+either mode."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingRules:
     """What the standings of all groups depend on."""
@@ -210,6 +215,12 @@ class Standing:
             self.outbox.append(TellNow(GroupForwarded(reason=why)))
         self._told = Mode.FORWARDED
         return self._move(Verdict(Mode.FORWARDED, why), now_ms)
+
+    def forget(self) -> None:
+        """The adoption of the group was undone. A late request of the anchor may still have taken
+        it, so each call needs a new look."""
+        self.verdict = Verdict(Mode.UNKNOWN, "its adoption was undone")
+        self.seen_ms = None
 
     def host(self, why: str) -> None:
         """The gateway's engine has the group from now on."""

@@ -143,7 +143,8 @@ class AdoptionStage(StrEnum):
 
 ANCHOR: Moves[AnchorPhase] = MappingProxyType(
     {
-        AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING}),
+        # Straight to Stable: an adoption has joined it.
+        AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING, AnchorPhase.STABLE}),
         AnchorPhase.JOINING: frozenset({AnchorPhase.SYNCING, AnchorPhase.LOST}),
         AnchorPhase.SYNCING: frozenset({AnchorPhase.STABLE, AnchorPhase.LOST}),
         AnchorPhase.STABLE: frozenset(

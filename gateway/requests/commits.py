@@ -123,15 +123,17 @@ class CommitApis:
             commits=commits,
         )
         sending = _Sending(first, call, messages)
-        answer = await self._groups.driver(group_id).ask(call, sending.do)
+        driver = self._groups.driver(group_id)
+        answer = await driver.ask(call, sending.do)
         match answer:
             case Refused(situation, why):
                 return [refused(message, version, situation, why) for message in asked]
             case Forwarded():
-                return [
-                    await ask_cluster(request, message)
-                    for request, message in zip(requests, asked, strict=True)
-                ]
+                with driver.relaying(call):
+                    return [
+                        await ask_cluster(request, message)
+                        for request, message in zip(requests, asked, strict=True)
+                    ]
             case Failed():
                 raise GroupFailed
             case _:
@@ -231,7 +233,7 @@ async def _ask(
     if ids is None or not knows_members:
         ids = NO_IDS
     else:
-        instance_id = ids.instance_id
+        instance_id = ids.instance_id or None
         since_version = _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)]
     messages = [_with_member(commit, ids, instance_id) for commit in commits]
     return await request.upstream.ask_in_order(messages, version_for(request, since_version))

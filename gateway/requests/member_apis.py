@@ -41,6 +41,7 @@ class MemberApis:
         call = Call(
             api=api_of(message),
             client_host=request.client_host,
+            connection=request.upstream,
             node_id=request.node_id,
             is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
@@ -62,8 +63,9 @@ class MemberApis:
             case Refused(situation, why):
                 return refused(message, version, situation, why)
             case Forwarded(why):
-                told = await ask_cluster(request, message, why)
-                self._groups.again(driver).feed(Relayed(_client(request), message, told))
+                with driver.relaying(call):
+                    told = await ask_cluster(request, message, why)
+                    driver.feed(Relayed(_client(request), message, told))
                 if call.is_foreign:
                     self._note_foreign(message, told)
                 elif may_be_anchored(told) and not await self._groups.is_forwarded(group_id):

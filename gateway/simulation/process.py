@@ -17,6 +17,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import RegexResolution, Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
+from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.batch import Batch, Decision
 from gateway.hosting.calls import Call, Errand
 from gateway.hosting.effects import (
@@ -280,7 +281,7 @@ class Process:
                 world.tell(self.name, event.name)
                 if self.watcher is not None and isinstance(event, GroupTaken):
                     self.watcher.given_up(self)
-            case Tell():
+            case Tell() | Describe() | Hold() | Ask():  # no group is adopted in this world
                 pass
             case AskCoordinator(message):
                 self.asks += 1

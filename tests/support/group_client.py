@@ -324,3 +324,25 @@ async def parked_join(client: GroupClient) -> JoinGroupResponse:
     joined = await client.join(version=5)
     assert joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
     return await client.join(joined.member_id, version=5)
+
+
+async def joined_by_two(
+    a: GroupClient, id_of_a: str, b: GroupClient, id_of_b: str
+) -> tuple[JoinGroupResponse, JoinGroupResponse]:
+    """`a`, which is in the group and leads, and `b` join in one round and share three
+    partitions."""
+    joined: dict[str, JoinGroupResponse] = {}
+
+    async def join(client: GroupClient, member_id: str) -> None:
+        joined[member_id] = await client.join(member_id)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(join, b, id_of_b)
+        nursery.start_soon(join, a, id_of_a)
+    leader, follower = joined[id_of_a], joined[id_of_b]
+    assert leader.leader == leader.member_id
+    shares: dict[str, Owned] = {id_of_a: {"numbers": (0, 1)}, id_of_b: {"numbers": (2,)}}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(a.sync, leader, shares)
+        nursery.start_soon(b.sync, follower)
+    return leader, follower

@@ -13,7 +13,7 @@ from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
 from tests.support.adoption_driver import Coordinator, coordinator, now_ms
-from tests.support.group_client import GroupClient, Owned, fresh_group, group_client
+from tests.support.group_client import GroupClient, fresh_group, group_client, joined_by_two
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import on_release, with_anchors
 
@@ -42,7 +42,9 @@ async def stable_group(kafka: KafkaCluster) -> AsyncIterator[Group]:
         group_client(address, name, client_id="b") as b,
         group_client(address, name, client_id="o") as outsider,
     ):
-        leader, follower = await joined_by_two(a, b)
+        first = await a.enter()
+        asked = await b.join()
+        leader, follower = await joined_by_two(a, first.member_id, b, asked.member_id)
         members = {
             each.member_id: WatchedMember(
                 member_id=each.member_id,
@@ -61,32 +63,6 @@ async def stable_group(kafka: KafkaCluster) -> AsyncIterator[Group]:
             members=members,
         )
         yield Group(leader, follower, outsider, await coordinator(address, watched))
-
-
-async def joined_by_two(
-    a: GroupClient, b: GroupClient
-) -> tuple[JoinGroupResponse, JoinGroupResponse]:
-    """Both join in one round, and `a` leads."""
-    first = await a.enter()
-    asked = await b.join()
-    joined: list[JoinGroupResponse] = []
-
-    async def join(client: GroupClient, member_id: str) -> None:
-        joined.append(await client.join(member_id))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(join, b, asked.member_id)
-        nursery.start_soon(join, a, first.member_id)
-    leader, follower = sorted(joined, key=lambda each: each.member_id != each.leader)
-    assert leader.member_id == first.member_id
-    shares: dict[str, Owned] = {
-        leader.member_id: {"numbers": (0, 1)},
-        follower.member_id: {"numbers": (2,)},
-    }
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(a.sync, leader, shares)
-        nursery.start_soon(b.sync, follower)
-    return leader, follower
 
 
 async def is_anchored(group: Group) -> bool:

@@ -32,6 +32,12 @@ FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
     (Situation.ELSEWHERE, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+    # It must rejoin, under another id (adoption.md).
+    (Situation.RECALLED, GroupApi.HEARTBEAT): ErrorCode.REBALANCE_IN_PROGRESS,
+    (Situation.RECALLED, GroupApi.SYNC): ErrorCode.REBALANCE_IN_PROGRESS,
+    (Situation.RECALLED, GroupApi.COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
+    (Situation.RECALLED, GroupApi.TXN_COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
+    (Situation.RECALLED, GroupApi.JOIN): ErrorCode.UNKNOWN_MEMBER_ID,
 }
 
 BY_THE_CLUSTER = frozenset(
@@ -49,6 +55,8 @@ LOADING = (
     Situation.HOLDER_UNKNOWN,
     Situation.NOT_ANCHORED,
     Situation.COMMIT_IN_FLIGHT,
+    Situation.ADOPTING,
+    Situation.RECALLED,
     Situation.LOADING,
     Situation.BROKER_AWAY,
 )

@@ -29,7 +29,7 @@ TABLES: dict[type[StrEnum], Moves[Any]] = {
     AdoptionStage: ADOPTION,
 }
 MOVES = """
-Absent>Joining
+Absent>Joining Absent>Stable
 Joining>Syncing Joining>Lost
 Syncing>Stable Syncing>Lost
 Stable>Renewing Stable>Lost Stable>Leaving
@@ -113,8 +113,9 @@ def test_every_state_can_be_reached_and_left(states: type[StrEnum]) -> None:
 
 def test_only_a_completed_generation_makes_an_anchor_stable() -> None:
     """A lost anchor starts over. One that renews its assignment has not left its generation
-    yet."""
+    yet, and one that was absent may have been joined by an adoption."""
     assert [phase for phase in AnchorPhase if AnchorPhase.STABLE in ANCHOR[phase]] == [
+        AnchorPhase.ABSENT,
         AnchorPhase.SYNCING,
         AnchorPhase.RENEWING,
     ]

@@ -1,0 +1,373 @@
+"""The adoption of one group as part of its hosting: when it begins, what becomes of the group's
+requests meanwhile, and how it ends.
+
+`Adopting` decides the steps. This class gives them the engine, which stores how far they have come,
+and the anchor, which goes on with the ids that the last step leaves. See
+`gateway/docs/adoption.md`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.interface.events import (
+    AdoptionMoved,
+    GroupAdopted,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    OffsetCommitReceived,
+    SyncGroupReceived,
+)
+from coordinator.interface.records import ClassicGroupMember
+from coordinator.interface.replies import (
+    HeartbeatReply,
+    LeaveGroupReply,
+    LeftMember,
+    OffsetVerdict,
+)
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
+from gateway.events import group_events
+from gateway.events.event import Level
+from gateway.hosting import adoption_steps as steps
+from gateway.hosting.adoptable import is_promising
+from gateway.hosting.adoption import Adopting
+from gateway.hosting.adoption_steps import AdoptionOutcome, Treatment, Wish
+from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Answer, Call, Commits, Outcome, Refused, Store
+from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import Standing
+from gateway.hosting.states import AdoptionStage, LogPhase
+from kafka_codecs import WireError
+from kafka_codecs.consumer_protocol import decode_subscription
+
+CONSIDER_EVERY_MS = 5_000
+"""How often at most a forwarded group is considered for adoption."""
+REFUSED_FOR_MS = 10_000
+"""How long a group is left alone after the cluster's description spoke against its adoption."""
+UNDONE_FOR_MS, UNDONE_FOR_MS_MAX = 60_000, 900_000
+"""The same after an adoption that was undone, which costs its members a rebalance; doubles with
+each failure."""
+AT_ONCE_MAX = 8
+"""Groups that the gateway adopts by itself at a time. Each holds the calls of its clients."""
+
+RECALLED = Refused(Situation.RECALLED, "the adoption of the group is being undone: rejoin")
+
+
+class GroupAdoption:
+    """At most one adoption at a time."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        rules: HostingRules,
+        *,
+        engine: LoggedEngine,
+        anchor: Anchor,
+        effects: list[Effect],
+    ) -> None:
+        """`effects` takes what the driver has to do."""
+        self.is_expected = False
+        """Whether the log is known to have an adoption that is not loaded yet."""
+        self._group_id = standing.group_id
+        self._standing = standing
+        self._rules = rules
+        self._engine = engine
+        self._anchor = anchor
+        self._effects = effects
+        self._machine: Adopting | None = None
+        self._wishes: list[Wish] = []
+        self._ids: AnchorIds | None = None
+        """The anchor's, once the engine may take over."""
+        self._is_ending = False
+        self._has_held = False
+        self._not_before_ms = 0
+        self._undone_for_ms = UNDONE_FOR_MS
+        self._recalled: dict[object, str] = {}
+        """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
+        connections, and their former ids."""
+        self._has_stray = False
+        """Whether a commit under the ids of the leader's member has no answer."""
+
+    # -- what the group asks ---------------------------------------------------------------------
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the group may be about to change its coordinator."""
+        return self._machine is not None or self.is_expected or bool(self._wishes)
+
+    @property
+    def treatment(self) -> Treatment | None:
+        """What becomes of requests; None if that does not depend on an adoption."""
+        if self._machine is not None:
+            return self._machine.treatment
+        return Treatment.HELD if self.is_expected else None
+
+    @property
+    def stage(self) -> AdoptionStage | None:
+        """How far it has come."""
+        return None if self._machine is None else self._machine.stage
+
+    @property
+    def outlook(self) -> object:
+        """Changes whenever calls that wait may have something to go on with."""
+        if self._machine is None:
+            return None
+        return self._machine.stage, self._machine.vouches, self._machine.guard
+
+    def next_ms(self) -> int | None:
+        """When `advance` has something to do again."""
+        return None if self._machine is None else self._machine.next_ms()
+
+    # -- beginning -------------------------------------------------------------------------------
+
+    def wish(self, wish: Wish) -> None:
+        """Adopt the group, which is about to be loaded."""
+        self._wishes.append(wish)
+        if self._is_ending:
+            self.end()
+
+    def consider(self, now_ms: int) -> bool:
+        """Whether to adopt the group by itself now, as far as the relayed requests tell."""
+        if self.is_under_way or self._is_ending or now_ms < self._not_before_ms:
+            return False
+        if self._standing.is_configured:
+            return False
+        self._not_before_ms = now_ms + CONSIDER_EVERY_MS
+        watched = self._rules.watched.group(self._group_id)
+        has_turn = len(self._rules.adopting) < AT_ONCE_MAX
+        return has_turn and watched is not None and is_promising(watched, now_ms)
+
+    def end(self) -> None:
+        """The gateway is shutting down. What has begun goes on while the process lives; the next
+        one finds it in the log."""
+        self._is_ending = True
+        self._fulfil(AdoptionOutcome.refused(self._group_id, "the gateway is shutting down"))
+
+    def start_again(self) -> None:
+        """After a bug: what the log knows of the adoption decides how it goes on."""
+        self.is_expected |= self._machine is not None
+        self._machine = None
+        self._rules.adopting.discard(self._group_id)
+        self._fulfil(AdoptionOutcome.refused(self._group_id, "a bug: see the log"))
+
+    def _begin(self, now_ms: int) -> None:
+        """Begin what is wished, or go on with what the log has."""
+        engine = self._engine
+        if engine.phase is LogPhase.UNREADABLE:
+            self._fulfil(AdoptionOutcome.refused(self._group_id, "its state log cannot be read"))
+        if not engine.is_loaded:
+            return
+        self.is_expected = False
+        found = engine.core.state.adoption
+        if found is None and not self._wishes:
+            return
+        if engine.is_live or self._anchor.is_here:
+            self._fulfil(AdoptionOutcome.refused(self._group_id, "it is hosted already"))
+            return
+        if found is not None:
+            self._log("warning", "adoption_resumed", is_locked=found.lock_generation is not None)
+        guise = self._rules.standing.gateway.guise
+        self._machine = Adopting(self._group_id, guise, self._rules.config, found=found)
+        self._has_held = found is not None
+        self._rules.adopting.add(self._group_id)
+        self._carry_out(self._machine.start(now_ms))
+
+    # -- the steps -------------------------------------------------------------------------------
+
+    def handle(self, event: steps.Input, now_ms: int) -> None:
+        """The driver has carried out a step, or a recalled member has said something."""
+        machine = self._machine
+        if machine is None:
+            return
+        if isinstance(event, steps.Described):
+            if event.group is not None and machine.stage is AdoptionStage.PROPOSED:
+                self._rules.watched.described(event.group)
+            event = steps.Described(event.group, self._rules.watched.group(self._group_id))
+        self._carry_out(machine.handle(event, now_ms))
+
+    def advance(self, now_ms: int) -> None:
+        """Take note of what the log has, and of the time."""
+        if self._machine is None:
+            self._begin(now_ms)
+        for event, is_durable in self._engine.take_steps():
+            self.handle(_settled(event, is_durable=is_durable), now_ms)
+        if self._machine is not None:
+            next_ms = self._machine.next_ms()
+            if next_ms is not None and next_ms <= now_ms:
+                self.handle(steps.TimePassed(), now_ms)
+        if self._machine is not None and self._machine.is_over:
+            self._end(self._machine, now_ms)
+
+    def _carry_out(self, effects: Sequence[steps.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case steps.Store(adoption):
+                    self._engine.note(AdoptionMoved(adoption=adoption))
+                case steps.TakeOver(ids):
+                    self._ids = ids
+                    self._engine.note(GroupAdopted())
+                case steps.Hold():
+                    self._has_held = True
+                    members = len(self._members)
+                    self._effects += (
+                        TellNow(group_events.AdoptionStarted(members=members)),
+                        effect,
+                    )
+                case _:
+                    self._effects.append(effect)
+
+    def _end(self, machine: Adopting, now_ms: int) -> None:
+        is_adopted = machine.stage is AdoptionStage.ADOPTED
+        self._machine = None
+        self._rules.adopting.discard(self._group_id)
+        self._recalled.clear()
+        self._has_stray = False
+        held_ms = machine.held_ms if self._has_held else None
+        if is_adopted:
+            assert self._ids is not None
+            self._anchor.take_over(self._ids, now_ms)
+            self._standing.host("it was adopted")
+            self._effects += self._standing.take_outbox()
+            self._effects.append(TellNow(group_events.GroupAdopted(held_ms=machine.held_ms)))
+            self._rules.watched.forget(self._group_id)
+        elif self._has_held:
+            self._standing.forget()
+            undone = group_events.AdoptionUndone(reason=machine.why, held_ms=machine.held_ms)
+            self._effects.append(TellNow(undone))
+            self._not_before_ms = now_ms + self._undone_for_ms
+            self._undone_for_ms = min(2 * self._undone_for_ms, UNDONE_FOR_MS_MAX)
+        else:
+            self._not_before_ms = now_ms + REFUSED_FOR_MS
+        self._fulfil(
+            AdoptionOutcome(
+                group_id=self._group_id,
+                is_adopted=is_adopted,
+                reasons=() if is_adopted else machine.reasons or (machine.why,),
+                held_ms=held_ms,
+            )
+        )
+
+    def _fulfil(self, outcome: AdoptionOutcome) -> None:
+        wishes, self._wishes = self._wishes, []
+        for each in wishes:
+            each.fulfil(outcome)
+
+    # -- requests meanwhile ----------------------------------------------------------------------
+
+    def answer(self, call: Call, now_ms: int) -> Answer | None:
+        """The answer to a call that is not relayed; None while it has to wait."""
+        if self.treatment is Treatment.RECALLED:
+            return self._recall(call, now_ms)
+        machine, event = self._machine, call.event
+        if machine is None or not machine.vouches or not isinstance(event, HeartbeatReceived):
+            return None
+        member = self._members.get(event.member_id)
+        is_current = (
+            member is not None
+            and event.instance_id in (None, member.instance_id)
+            and event.generation == self._generation
+        )
+        return HeartbeatReply() if is_current else None
+
+    def _recall(self, call: Call, now_ms: int) -> Answer | None:
+        match call.event:
+            case HeartbeatReceived(member_id=member_id) if member_id in self._members:
+                self.handle(steps.Heard(member_id), now_ms)
+                return RECALLED
+            case SyncGroupReceived(member_id=member_id) if member_id in self._members:
+                return RECALLED
+            case LeaveGroupReceived(members=leavers) if all(
+                each.member_id in self._members for each in leavers
+            ):
+                left = []
+                for each in leavers:
+                    self.handle(steps.GaveUp(each.member_id), now_ms)
+                    left.append(LeftMember(member_id=each.member_id, instance_id=each.instance_id))
+                return LeaveGroupReply(members=tuple(left))
+            case JoinGroupReceived(member_id=member_id) as event if member_id in self._members:
+                return self._recall_joiner(call, event, now_ms)
+            case JoinGroupReceived(member_id="") if call.connection in self._recalled:
+                self.handle(steps.GaveUp(self._recalled.pop(call.connection)), now_ms)
+                return None
+            case _:
+                return None
+
+    def _recall_joiner(self, call: Call, event: JoinGroupReceived, now_ms: int) -> Answer:
+        """Its id is void from now on. Whether it has given up everything, its JoinGroup says, or
+        the next one on its connection does."""
+        if not _owns_nothing(event) and call.connection is not None:
+            self._recalled[call.connection] = event.member_id
+            self.handle(steps.Heard(event.member_id), now_ms)
+        elif _owns_nothing(event):
+            self.handle(steps.GaveUp(event.member_id), now_ms)
+        return Refused(Situation.RECALLED, "the adoption of the group is being undone: rejoin")
+
+    def store(self, call: Commits, topics: Topics) -> Answer | None:
+        """Have the commits of a recalled member stored under the ids of the leader's member, which
+        guards the group. After one that is lost, no later one: the cluster might store the lost one
+        last."""
+        if call.errand is not None:
+            return None
+        guard = None if self._machine is None else self._machine.guard
+        events = [each.make(each.token, topics) for each in call.commits.values()]
+        members = {each.member_id for each in events if isinstance(each, OffsetCommitReceived)}
+        if guard is None or self._has_stray or not members <= self._members.keys():
+            return RECALLED
+        for commit in call.commits.values():
+            commit.outcome = Outcome(verdict=OffsetVerdict())
+        call.send_on(Store(tuple(call.commits), guard))
+        return None
+
+    def stored(self, call: Commits, codes: Mapping[Token, frozenset[int] | str]) -> Answer:
+        """What became of commits under the ids of the leader's member."""
+        for token, commit in call.commits.items():
+            told = codes[token]
+            if isinstance(told, str):
+                self._has_stray = True
+                commit.outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
+            elif told & ABOUT_THE_ANCHOR:
+                commit.outcome = Outcome(refused=RECALLED)
+        return call.outcomes
+
+    def lose(self) -> None:
+        """The client of such a commit has gone; the cluster may store it at any time."""
+        self._has_stray = True
+
+    # -- small things ----------------------------------------------------------------------------
+
+    @property
+    def _members(self) -> Mapping[str, ClassicGroupMember]:
+        adoption = self._engine.core.state.adoption
+        return {} if adoption is None else {m.member_id: m for m in adoption.group.members}
+
+    @property
+    def _generation(self) -> int:
+        adoption = self._engine.core.state.adoption
+        return -1 if adoption is None else adoption.group.generation
+
+    def _log(self, level: Level, event: str, **fields: object) -> None:
+        self._effects.append(Log(level, event, {"group_id": self._group_id, **fields}))
+
+
+def _settled(event: AdoptionMoved | GroupAdopted, *, is_durable: bool) -> steps.Input:
+    """What the engine's decision means for the adoption."""
+    why = "the state log failed"
+    match event:
+        case AdoptionMoved():
+            return steps.Stored() if is_durable else steps.StoreFailed(why)
+        case GroupAdopted():
+            return steps.TookOver() if is_durable else steps.TakeOverFailed(why)
+
+
+def _owns_nothing(event: JoinGroupReceived) -> bool:
+    """Whether the client says that it has given up its partitions, under each of its assignors."""
+    try:
+        subscriptions = [decode_subscription(data)[1] for _name, data in event.protocols]
+    except WireError:
+        return False
+    owned = [each for one in subscriptions for each in one.owned_partitions]
+    return bool(subscriptions) and not any(each.partitions for each in owned)

@@ -1,0 +1,114 @@
+"""A running gateway adopts live groups of a real cluster, and their members notice nothing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pytest
+import trio
+
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import AdoptionUndone, GroupAdopted
+from gateway.hosting.adoption import HOLD_MAX_MS
+from gateway.hosting.identity import log_of
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupResponse
+from tests.support.gateway import Gateway, whole_gateway
+from tests.support.group_client import (
+    GroupClient,
+    fresh_group,
+    group_client,
+    joined_by_two,
+)
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.until import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+BEAT_EVERY_S = 0.05
+T = TypeVar("T", bound=GatewayEvent)
+
+
+@dataclass
+class Member:
+    """Sends heartbeats and commits, one after the other, and notes every code."""
+
+    client: GroupClient
+    joined: JoinGroupResponse
+    numbers: tuple[int, ...]
+    codes: list[int] = field(default_factory=list)
+    committed: int = 0
+
+    async def run(self) -> None:
+        while True:
+            self.codes.append((await self.client.beat(self.joined)).error_code)
+            offset = self.committed + 1
+            told = await self.client.commit(
+                dict.fromkeys(self.numbers, offset),
+                member_id=self.joined.member_id,
+                epoch=self.joined.generation_id,
+            )
+            self.codes += told.values()
+            self.committed = offset
+            await trio.sleep(BEAT_EVERY_S)
+
+
+@dataclass
+class LiveGroup:
+    """A group of two members behind a gateway."""
+
+    gateway: Gateway
+    name: str
+    members: tuple[Member, Member]
+
+    def told(self, kind: type[T]) -> list[T]:
+        return [each for each in self.gateway.events if isinstance(each, kind)]
+
+
+@asynccontextmanager
+async def live_group(gateway: Gateway, kafka: KafkaCluster) -> AsyncIterator[LiveGroup]:
+    """The cluster serves the group, because a consumer beside the gateway was there first."""
+    name = fresh_group("adopted")
+    async with (
+        group_client(kafka.addresses[0], name, client_id="beside") as beside,
+        group_client(gateway.address, name, client_id="a") as a,
+        group_client(gateway.address, name, client_id="b") as b,
+    ):
+        first = await beside.enter()
+        id_of_a, id_of_b = (await a.join()).member_id, (await b.join()).member_id
+        await beside.leave(first.member_id)
+        alone = await a.join(id_of_a)
+        await a.sync(alone, {id_of_a: {"numbers": (0, 1, 2)}})
+        leader, follower = await joined_by_two(a, id_of_a, b, id_of_b)
+        members = Member(a, leader, (0, 1)), Member(b, follower, (2,))
+        async with trio.open_nursery() as nursery:
+            for each in members:
+                nursery.start_soon(each.run)
+            yield LiveGroup(gateway, name, members)
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: KafkaCluster) -> None:
+    """Its commits and heartbeats go on under the same ids, and the anchor holds it in the
+    cluster."""
+    async with (
+        whole_gateway(kafka.addresses, adoption="auto") as gateway,
+        live_group(gateway, kafka) as group,
+        group_client(kafka.addresses[0], group.name) as direct,
+    ):
+        await until(lambda: group.told(GroupAdopted))
+        before = [each.committed for each in group.members]
+        await until(
+            lambda: all(
+                each.committed > number + 5
+                for each, number in zip(group.members, before, strict=True)
+            )
+        )
+        (adopted,) = group.told(GroupAdopted)
+        assert adopted.held_ms < HOLD_MAX_MS
+        assert {code for each in group.members for code in each.codes} == {ErrorCode.NONE}
+        assert log_of(await direct.described()) is not None
+        stored = await direct.committed()
+        assert stored[2] >= before[1]
+        assert group.told(AdoptionUndone) == []

@@ -1,0 +1,485 @@
+"""A group that is adopted: what becomes of the requests of its clients, and how it ends.
+
+`test_adoption.py` has the steps themselves.
+"""
+
+from typing import Any
+
+import pytest
+
+from coordinator.interface.records import GroupAdoption
+from coordinator.interface.replies import HeartbeatReply, LeaveGroupReply
+from gateway.hosting.adoption import HOLD_MAX_MS
+from gateway.hosting.adoption_steps import (
+    Answered,
+    Ask,
+    Describe,
+    Described,
+    Drained,
+    Hold,
+    Lane,
+    Unanswered,
+    Wish,
+)
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Call, Forwarded, Store
+from gateway.hosting.effects import Look, Write
+from gateway.hosting.forwarded import Client, WatchedGroup
+from gateway.hosting.group_adoption import AT_ONCE_MAX, UNDONE_FOR_MS
+from gateway.hosting.inputs import LOST, Adopt, Damage, Ending, Relayed, Resumed, StepTaken, Stored
+from gateway.hosting.standing import NoAnswer, Occupants
+from gateway.hosting.states import AdoptionStage, AnchorPhase
+from gateway.hosting.states import AdoptionStage as Stage
+from gateway.hosting.waiting import MEMBER_PATIENCE_MS
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupMember, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupResponse
+from kafka_codecs.sync_group import SyncGroupResponse
+from tests.support.adoption import (
+    GENERATION,
+    GROUP,
+    NOW_MS,
+    A,
+    B,
+    described,
+    watched,
+)
+from tests.support.hosted_scene import (
+    OURS,
+    HostedScene,
+    error_of,
+    hosting_rules,
+    situation_of,
+)
+
+GUISE = OURS.guise
+ANCHOR = f"{GUISE.instance_id}-1"
+OK = HeartbeatResponse()
+ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+LEFT = LeaveGroupResponse()
+DIRECT = Occupants("consumer", ("a", "b"), "range")
+
+
+def joined(generation: int, member_id: str = A) -> JoinGroupResponse:
+    """Who leads is told who is there."""
+    return JoinGroupResponse(
+        generation_id=generation,
+        protocol_type="consumer",
+        protocol_name=GUISE.protocol,
+        leader=member_id,
+        member_id=member_id,
+        members=(JoinGroupMember(member_id=member_id, metadata=b""),),
+    )
+
+
+def is_waiting(call: Call) -> bool:
+    return call.answer is None
+
+
+class Scene(HostedScene):
+    """A group of two consumers behind the gateway. The cluster's coordinator answers as the test
+    says."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(hosting_rules(now_ms=NOW_MS, **how), group_id=GROUP)
+        self.now_ms = NOW_MS
+        self.found = DIRECT
+        self.outside = False
+        """Whether one of the members is beside the gateway."""
+        self.rules.watched.group = self.watched  # type: ignore[method-assign]
+        self.hold(Describe, Hold, Ask)
+        self.wish = Wish()
+
+    def watched(self, group_id: str) -> WatchedGroup:
+        """What the gateway knows from what it has relayed."""
+        assert group_id == GROUP
+        latest = {"heartbeat_ms": self.now_ms}
+        return watched(latest, {"heartbeat_ms": None} if self.outside else latest)
+
+    def is_at(self, stage: AdoptionStage | None) -> bool:
+        return self.stage is stage
+
+    @property
+    def stage(self) -> AdoptionStage | None:
+        return self.group.adoption.stage
+
+    def step(self, answer: Any) -> None:
+        self.feed(StepTaken(answer))
+
+    def adopt(self) -> None:
+        self.feed(Adopt(self.wish))
+
+    def describe(self, **changes: Any) -> None:
+        self.take(Describe)
+        self.step(Described(described(**changes)))
+
+    def answer(self, lane: Lane, answer: Any) -> None:
+        asked = next(e for e in self.pending if isinstance(e, Ask) and e.lane is lane)
+        self.pending.remove(asked)
+        self.step(Answered(lane, answer))
+
+    def fail(self, lane: Lane) -> None:
+        asked = next(e for e in self.pending if isinstance(e, Ask) and e.lane is lane)
+        self.pending.remove(asked)
+        self.step(Unanswered(lane, "it is gone"))
+
+    # -- ways to a stage -------------------------------------------------------------------------
+
+    def to_holding(self) -> None:
+        self.adopt()
+        self.describe()
+        self.describe()
+        assert self.waits(Hold) == 1
+
+    def to_rejoining(self) -> None:
+        self.to_holding()
+        self.take(Hold)
+        self.step(Drained())
+        self.answer(Lane.OTHERS, OK)
+        self.answer(Lane.OTHERS, OK)
+
+    def to_anchoring(self) -> None:
+        self.to_rejoining()
+        self.answer(Lane.OTHERS, ROUND)
+        self.describe(group_state="PreparingRebalance")
+        self.answer(Lane.OTHERS, LEFT)
+        self.answer(Lane.LEADER, joined(8))
+        self.answer(Lane.LEADER, joined(9))
+        self.answer(Lane.OTHERS, SyncGroupResponse())
+
+    def to_end(self) -> None:
+        self.to_anchoring()
+        self.from_anchoring_to_end()
+
+    def from_anchoring_to_end(self) -> None:
+        self.answer(Lane.OTHERS, ROUND)
+        self.answer(Lane.OTHERS, LEFT)
+        self.answer(Lane.ANCHOR, joined(10, ANCHOR))
+        self.in_cluster_is_the_anchor()
+        self.answer(Lane.ANCHOR, SyncGroupResponse())
+
+    def in_cluster_is_the_anchor(self) -> None:
+        group = self.in_cluster
+        group.protocol_type, group.protocol = GUISE.protocol_type, GUISE.protocol
+        group.member_id, group.instance_id = ANCHOR, GUISE.instance_id
+        group.generation, group.is_synced = 10, True
+        self.found = None
+
+    def to_recalling(self) -> None:
+        """The leader's member guards the group."""
+        self.to_rejoining()
+        self.fail(Lane.OTHERS)
+        self.answer(Lane.LEADER, joined(8))
+        if self.waits(Ask) and self.pending[-1].lane is Lane.LEADER:  # type: ignore[union-attr]
+            self.answer(Lane.LEADER, joined(8))
+        self.answer(Lane.OTHERS, SyncGroupResponse())
+        assert self.stage is Stage.GIVING_BACK
+
+    def outcome(self) -> Any:
+        assert self.wish.outcome is not None
+        return self.wish.outcome
+
+
+@pytest.fixture
+def on() -> Scene:
+    return Scene()
+
+
+# -- a whole adoption ------------------------------------------------------------------------------
+
+
+def test_a_group_goes_on_under_the_same_ids(on: Scene) -> None:
+    """Members, generation and assignments stay, and the anchor's place is the one that the adoption
+    has taken."""
+    on.to_end()
+    assert on.outcome().is_adopted
+    assert on.group.is_live
+    assert on.group.anchor.phase is AnchorPhase.STABLE
+    assert [error_of(on.beat(each, GENERATION)) for each in (A, B)] == [ErrorCode.NONE] * 2
+    assert on.told("group_adopted") == [{"held_ms": on.outcome().held_ms}]
+    assert on.count(Look) == 0
+
+
+def test_commits_that_waited_are_stored_under_the_ids_of_the_anchor(on: Scene) -> None:
+    """In the order of their arrival; none is lost, none refused."""
+    on.to_anchoring()
+    calls = [on.commit(each, GENERATION, {"foo": [n]}) for n, each in enumerate((A, B))]
+    on.from_anchoring_to_end()
+    assert [(token, ids and ids.member_id) for token, ids in on.sent] == [
+        (token, ANCHOR) for call in calls for token in call.commits
+    ]
+    assert not any(each.refused for call in calls for each in call.outcomes.values())
+
+
+# -- before anything is held -----------------------------------------------------------------------
+
+
+def test_requests_are_relayed_until_the_log_knows_of_the_adoption(on: Scene) -> None:
+    on.adopt()
+    assert isinstance(on.beat(A, GENERATION).answer, Forwarded)
+    on.describe()
+    on.hold(Write)
+    on.describe()
+    assert on.is_at(Stage.ANNOUNCING)
+    assert isinstance(on.commit(A, GENERATION).answer, Forwarded)
+    on.release(Write)
+    assert on.commit(A, GENERATION).answer is None
+
+
+def test_a_group_that_cannot_be_adopted_says_why(on: Scene) -> None:
+    on.adopt()
+    on.describe(group_state="PreparingRebalance")
+    assert on.outcome().reasons == ("the cluster says that it is PreparingRebalance",)
+    assert on.outcome().held_ms is None
+    assert on.group.is_idle
+    assert on.events == []
+
+
+def test_a_log_that_cannot_be_read_adopts_nothing(on: Scene) -> None:
+    on.load_failure = "the disk is gone"
+    on.adopt()
+    assert on.outcome().reasons == ("its state log cannot be read",)
+
+
+def test_a_log_that_cannot_store_it_leaves_the_group_where_it_is(on: Scene) -> None:
+    on.adopt()
+    on.describe()
+    on.damage = Damage.NONE
+    on.describe()
+    on.damage = None
+    on.wait(1_000)
+    assert "the log failed" in on.outcome().reasons[0]
+    assert isinstance(on.beat(A, GENERATION).answer, Forwarded)
+    assert on.told("adoption_undone") == []
+
+
+def test_an_adoption_needs_places_for_the_group_and_its_anchor() -> None:
+    on = Scene(anchors_max=0)
+    on.adopt()
+    assert "the limit of 0 anchored groups is reached" in on.outcome().reasons[0]
+
+
+# -- while calls are held --------------------------------------------------------------------------
+
+
+def test_heartbeats_wait_until_the_group_is_guarded(on: Scene) -> None:
+    """Before that, the cluster might remove a member that believes to be in."""
+    on.to_holding()
+    early = on.beat(B, GENERATION)
+    assert is_waiting(early)
+    on.take(Hold)
+    on.step(Drained())
+    on.answer(Lane.OTHERS, OK)
+    on.answer(Lane.OTHERS, OK)
+    assert early.answer == HeartbeatReply()
+    assert on.beat(A, GENERATION).answer == HeartbeatReply()
+
+
+@pytest.mark.parametrize(("member_id", "generation"), [(A, GENERATION - 1), ("stranger", 7)])
+def test_only_members_of_the_generation_are_vouched_for(
+    on: Scene, member_id: str, generation: int
+) -> None:
+    on.to_rejoining()
+    assert on.beat(member_id, generation).answer is None
+
+
+def test_no_call_is_held_for_long(on: Scene) -> None:
+    """The coordinator is away, and there is no way back. The member's next heartbeat queues behind
+    its commit."""
+    on.to_anchoring()
+    on.answer(Lane.OTHERS, ROUND)
+    call = on.join()
+    commit = on.commit(A, GENERATION)
+    on.wait(MEMBER_PATIENCE_MS)
+    assert situation_of(commit) is Situation.ADOPTING
+    on.wait(10_000)
+    assert situation_of(call) is Situation.ADOPTING
+
+
+def test_an_adoption_that_takes_too_long_is_undone_and_calls_are_relayed(on: Scene) -> None:
+    """Something that was relayed has no answer. Nothing has changed in the cluster."""
+    on.to_holding()
+    call = on.beat(A, GENERATION)
+    on.wait(HOLD_MAX_MS)
+    assert isinstance(call.answer, Forwarded)
+    assert on.told("adoption_undone")[0]["held_ms"] == HOLD_MAX_MS
+    assert on.count(Look) == 1
+    on.take(Hold)
+    on.step(Drained())  # too late
+    assert on.is_at(None)
+
+
+# -- undoing it ------------------------------------------------------------------------------------
+
+
+def test_recalled_members_are_told_to_rejoin(on: Scene) -> None:
+    on.to_recalling()
+    for call in (on.beat(A, GENERATION), on.sync(B, GENERATION)):
+        assert situation_of(call) is Situation.RECALLED
+
+
+def test_a_recalled_member_that_has_given_up_its_partitions_waits_under_a_new_id(
+    on: Scene,
+) -> None:
+    """Requests under its former id are void in the end."""
+    on.to_recalling()
+    assert situation_of(on.join(A)) is Situation.RECALLED
+    waiting = on.join()
+    assert is_waiting(waiting)
+    assert isinstance(on.leave(B).answer, LeaveGroupReply)
+    on.wait(0)
+    on.answer(Lane.OTHERS, LEFT)
+    assert isinstance(waiting.answer, Forwarded)
+    assert on.told("adoption_undone")
+    assert not on.outcome().is_adopted
+
+
+def test_a_cooperative_member_has_given_up_its_partitions_when_its_client_returns(
+    on: Scene,
+) -> None:
+    """With the same connection, but not with any other."""
+    on.to_recalling()
+    mine, other = object(), object()
+    assert situation_of(on.join(A, owned={"foo": [0]}, connection=mine)) is Situation.RECALLED
+    on.leave(B)
+    on.join(connection=other)
+    on.wait(100)
+    assert on.waits(Ask) == 0
+    on.join(connection=mine)
+    on.wait(0)
+    assert on.waits(Ask) == 1
+
+
+def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene) -> None:
+    on.to_recalling()
+    on.hold(Store)
+    call = on.commit(B, GENERATION)
+    store = on.take(Store)
+    assert store.ids is not None
+    assert (store.ids.member_id, store.ids.generation) == (A, 8)
+    (token,) = call.commits
+    on.feed(Stored(call, {token: frozenset({0})}))
+    assert isinstance(call.answer, dict)
+    assert call.outcomes[token].refused is None
+    assert on.group.anchor.phase is AnchorPhase.ABSENT
+
+
+def test_no_commit_is_stored_after_one_that_was_lost(on: Scene) -> None:
+    """The cluster might store the lost one last, and the offset would go back."""
+    on.to_recalling()
+    on.hold(Store)
+    call = on.commit(B, GENERATION)
+    (token,) = call.commits
+    on.take(Store)
+    on.feed(Stored(call, {token: LOST}))
+    assert call.outcomes[token].is_away
+    assert situation_of(on.commit(B, GENERATION)) is Situation.RECALLED
+    assert on.group.anchor.phase is AnchorPhase.ABSENT
+
+
+def test_the_cluster_is_asked_before_a_join_is_relayed_again(on: Scene) -> None:
+    """A late JoinGroup of the anchor may have taken the group."""
+    on.to_recalling()
+    for each in (A, B):
+        on.leave(each)
+    on.wait(0)
+    on.answer(Lane.OTHERS, LEFT)
+    on.found = NoAnswer("nobody answers")
+    assert situation_of(on.join("m")) is Situation.HOLDER_UNKNOWN
+
+
+# -- restarts, bugs and ends -----------------------------------------------------------------------
+
+
+def test_an_adoption_in_the_log_goes_on_at_the_start(on: Scene) -> None:
+    """Locked, so nobody else can have had the group."""
+    on.to_anchoring()
+    again = Scene()
+    again.records, again.load_failure = on.records, "the disk is slow"
+    again.feed(Resumed(is_adopting=True))
+    call = again.beat(A, GENERATION)
+    assert is_waiting(call)  # not relayed, although the group is not loaded
+    again.load_failure = None
+    again.wait(1_000)
+    assert again.is_at(Stage.RESUMING)
+    again.describe(members=described().members[:1])
+    assert again.is_at(Stage.ANCHORING)
+    assert call.answer == HeartbeatReply()
+
+
+def test_a_bug_leaves_the_decision_to_the_log(on: Scene) -> None:
+    """No answer to an earlier step follows."""
+    on.to_rejoining()
+    on.pending.clear()
+    on.note(on.group.start_again(on.now_ms))
+    on.run()
+    assert on.is_at(Stage.RESUMING)
+    assert not on.outcome().is_adopted
+
+
+def test_no_adoption_begins_once_the_gateway_ends(on: Scene) -> None:
+    on.feed(Ending())
+    on.adopt()
+    assert on.outcome().reasons == ("the gateway is shutting down",)
+    assert on.waits(Describe) == 0
+
+
+def test_the_record_of_an_adoption_is_gone_in_the_end(on: Scene) -> None:
+    """Otherwise the next process would go on with it."""
+    on.to_end()
+    (last,) = [each for each in on.records if isinstance(each, GroupAdoption)][-1:]
+    assert last.value is None
+
+
+# -- by itself -------------------------------------------------------------------------------------
+
+
+def relay_beat(on: Scene, code: ErrorCode = ErrorCode.NONE) -> None:
+    """The cluster answers a heartbeat."""
+    asked = HeartbeatRequest(group_id=GROUP, generation_id=GENERATION, member_id=A)
+    answer = HeartbeatResponse(error_code=code)
+    on.feed(Relayed(Client(client_id="a", client_host="/10.0.0.1"), asked, answer))
+
+
+@pytest.mark.parametrize(("adoption", "begins"), [("auto", 1), ("manual", 0), ("never", 0)])
+def test_only_auto_adopts_without_being_asked(adoption: str, begins: int) -> None:
+    on = Scene(adoption=adoption)
+    relay_beat(on)
+    assert on.waits(Describe) == begins
+
+
+def test_a_rebalance_is_no_time_to_adopt() -> None:
+    on = Scene(adoption="auto")
+    relay_beat(on, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert on.waits(Describe) == 0
+
+
+def test_a_group_with_a_member_outside_costs_the_cluster_nothing() -> None:
+    on = Scene(adoption="auto")
+    on.outside = True
+    relay_beat(on)
+    assert on.waits(Describe) == 0
+
+
+def test_an_adoption_that_was_undone_is_not_repeated_at_once() -> None:
+    """It costs the members a rebalance."""
+    on = Scene(adoption="auto")
+    relay_beat(on)
+    on.describe()
+    on.describe()
+    on.wait(HOLD_MAX_MS)
+    assert on.is_at(None)
+    on.now_ms += UNDONE_FOR_MS - 1
+    relay_beat(on)
+    assert on.is_at(None)
+    on.now_ms += 1
+    relay_beat(on)
+    assert on.is_at(Stage.PROPOSED)
+
+
+def test_few_groups_are_adopted_at_a_time() -> None:
+    on = Scene(adoption="auto")
+    on.rules.adopting.update(f"g{number}" for number in range(AT_ONCE_MAX))
+    relay_beat(on)
+    assert on.waits(Describe) == 0
