@@ -5,8 +5,6 @@ In Kafka the limits are the largest record of the log (rule 1.6) and the longest
 response.
 """
 
-from collections.abc import Iterable
-
 from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
@@ -37,30 +35,35 @@ def check_size(event: Event, topics: Topics) -> None:
     or more than UNKNOWN_TOPICS_MAX topics that do not exist."""
     match event:
         case JoinGroupReceived(protocols=protocols):
-            _check_topics(event, topics)
             _check_name(event.client_id)
             _check_name(event.instance_id or "")
-            _check(part for protocol in protocols for part in protocol)
+            _check(event, topics, sum(len(part) for protocol in protocols for part in protocol))
         case SyncGroupReceived(assignments=assignments):
-            _check_topics(event, topics)
             for _member_id, assignment in assignments:
-                _check([assignment])
+                _check_bytes(len(assignment))
+            _check_topics(event, topics, sum(len(assignment) for _, assignment in assignments))
         case ConsumerHeartbeatReceived(topic_names=names) if names:
-            _check_topics(event, topics)
-            _check(names)
+            _check(event, topics, sum(map(len, names)))
         case _:
             pass
 
 
-def _check(parts: Iterable[bytes | str]) -> None:
-    if sum(map(len, parts)) > MEMBER_BYTES_MAX:
+def _check(event: Request, topics: Topics, size: int) -> None:
+    _check_bytes(size)
+    _check_topics(event, topics, size)
+
+
+def _check_bytes(size: int) -> None:
+    if size > MEMBER_BYTES_MAX:
         raise GroupError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             f"the description of one member exceeds {MEMBER_BYTES_MAX} bytes",
         )
 
 
-def _check_topics(event: Request, topics: Topics) -> None:
+def _check_topics(event: Request, topics: Topics, size: int) -> None:
+    if size <= UNKNOWN_TOPICS_MAX:  # each name takes at least one byte
+        return
     names = topics_of_request(event)
     if len(names) > UNKNOWN_TOPICS_MAX < sum(name not in topics.by_name for name in names):
         raise GroupError(

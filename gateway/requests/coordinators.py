@@ -77,12 +77,21 @@ class Coordinators:
         if is_batch:
             found: list[Coordinator] = []
             for some in batches(answer.coordinators):
-                found += [self._as_before(each.key, each.error_code) or each for each in some]
+                for each in some:
+                    self._overhear(each.key, each)
+                    found.append(self._as_before(each.key, each.error_code) or each)
                 await trio.lowlevel.checkpoint()
             return replace(answer, coordinators=tuple(found))
+        self._overhear(message.key, answer)
         if (one := self._as_before(message.key, answer.error_code)) is None:
             return answer
         return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)
+
+    def _overhear(self, group_id: str, told: Coordinator | FindCoordinatorResponse) -> None:
+        """Remember what the cluster has told a client, which is about to join there: then its join
+        needs no lookup. This neither replaces a lookup nor takes the place of one."""
+        if not told.error_code and len(self._nodes) < REMEMBERED_MAX:
+            self._nodes.setdefault(group_id, (told.node_id, -math.inf))
 
     def _as_before(self, group_id: str, error_code: int) -> Coordinator | None:
         if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:

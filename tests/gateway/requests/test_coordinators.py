@@ -13,10 +13,19 @@ from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.requests import coordinators as module
-from gateway.requests.coordinators import ASK_AGAIN_S, LOOK_PATIENCE_S, Coordinators
+from gateway.requests.coordinators import (
+    ASK_AGAIN_S,
+    FIRST_FIND_VERSION_WITH_BATCHES,
+    LOOK_PATIENCE_S,
+    Coordinators,
+)
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from kafka_codecs.find_coordinator import FindCoordinatorRequest
+from kafka_codecs.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.support.hosted_groups import ScriptedCluster, lone_request
 
@@ -161,3 +170,61 @@ async def test_many_coordinators_are_looked_up_together() -> None:
         ("c", 2),
     ]
     assert asked == [("a", "b", "c")]
+
+
+class Told:
+    """The client's own broker, which knows the coordinator."""
+
+    versions: ClassVar = Away.versions
+
+    async def ask(self, message: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+        if version < FIRST_FIND_VERSION_WITH_BATCHES:
+            return FindCoordinatorResponse(node_id=2, host="b", port=9092)
+        found = [Coordinator(key=k, node_id=2, host="b", port=1) for k in message.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=tuple(found))
+
+
+async def find(coordinators: Coordinators, group_id: str, version: int) -> None:
+    """A client asks where its group is."""
+    batch = version >= FIRST_FIND_VERSION_WITH_BATCHES
+    asked = {"coordinator_keys": (group_id,)} if batch else {"key": group_id}
+    message = FindCoordinatorRequest(**asked)
+    request = replace(lone_request(message, version), upstream=cast(Upstream, Told()))
+    await coordinators.find(request, message)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_a_client_that_has_asked_needs_no_lookup(version: int) -> None:
+    """Every member asks before it joins, and a thousand may join at once."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    await find(coordinators, "g", version)
+    assert coordinators.is_at_lately("g", request_at(2)) is True
+    assert cluster.coordinator_questions == []
+
+
+async def test_a_clients_answer_does_not_outweigh_a_lookup() -> None:
+    """The broker that a client asks may be the last to learn of a new coordinator."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster)
+    assert await is_at(coordinators, "g", 1)
+    await find(coordinators, "g", 4)
+    assert coordinators.is_at_lately("g", request_at(1)) is True
+
+
+async def test_a_clients_answer_may_be_old() -> None:
+    """A member elsewhere is a reason to ask the cluster."""
+    coordinators = Coordinators(ScriptedCluster())
+    await find(coordinators, "g", 4)
+    assert coordinators.is_at_lately("g", request_at(1)) is None
+
+
+async def test_clients_questions_displace_no_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may ask about any number of names."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
+    coordinators = Coordinators(ScriptedCluster())
+    for group_id in ("a", "b"):
+        await coordinators.node_of(group_id)
+    await find(coordinators, "c", 4)
+    assert coordinators.last_known("a") == coordinators.last_known("b") == 1
+    assert coordinators.last_known("c") is None
