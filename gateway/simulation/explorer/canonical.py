@@ -8,7 +8,7 @@ different although they are not, never the other way round.
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -24,7 +24,8 @@ from coordinator.interface.topics import Topics
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
-from gateway.hosting.standing import StandingRules
+from gateway.hosting.calls import Call
+from gateway.hosting.standing import FOUND_FREE_FOR_MS, Standing, StandingRules, Verdict
 from gateway.hosting.states import AnchorPhase
 from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.shape import Shape
@@ -123,10 +124,12 @@ class _Walk:
             self.offsets = world.upstream.offsets
             self.generation = self.epoch = world.upstream.generation
             self.anchor, self.asked = None, world.asked
+            self.calls: Collection[Call] = ()
         else:
             self.offsets = world.cluster.offsets
             self.generation = world.cluster.group.generation
             self.anchor, self.asked = world.machine.anchor, world.questions
+            self.calls = world.machine._calls.values()
             self.epoch = _newest_epoch(world)
         self.names: dict[Any, Any] = {}
         self.seen: dict[int, int] = {}
@@ -252,6 +255,15 @@ class _Walk:
             self.text(member_id)
             self.moment(at_ms, SESSION_TIMEOUT_MS)
 
+    def verdict(self, standing: Standing, value: Verdict) -> None:
+        """Only the mode, once the look is too old for calls without a look of their own."""
+        seen_ms = standing.seen_ms
+        is_new = seen_ms is None or self.now_ms - seen_ms < FOUND_FREE_FOR_MS
+        if is_new or any(call.has_look for call in self.calls):
+            self.value(value)
+        else:
+            self.out.append(value.mode.name)
+
     def held_from(self, adopting: Adopting, value: Any) -> None:
         """Only for how long calls may still be held."""
         self.moment(value if adopting.is_hold_bounded else None, LONG_AGO_MS)
@@ -362,6 +374,7 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 
 
 _OF_CLASSES: dict[tuple[str, str], Add] = {
+    ("Standing", "verdict"): _Walk.verdict,
     ("Anchor", "_lost_ms"): _Walk.lost,
     ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
     ("Adopting", "_held_from_ms"): _Walk.held_from,

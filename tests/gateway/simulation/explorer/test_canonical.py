@@ -1,9 +1,13 @@
 """The canonical form: equal for worlds that differ in names and times only."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call
+from gateway.hosting.standing import FOUND_FREE_FOR_MS
 from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.canonical import canonical, digest
 from gateway.simulation.explorer.moves import free_moves, make
@@ -54,6 +58,26 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
         around(world)
         forms.add(digest(world))
     assert len(forms) == 2
+
+
+@pytest.mark.parametrize("has_look", [False, True])
+def test_an_old_look_at_the_cluster_counts_by_its_mode_alone(has_look: bool) -> None:
+    """Unless a call relies on it."""
+    world = begin_hosted(WORLDS["switch"])
+    call = Call(api=GroupApi.HEARTBEAT, event=None, token=world.next_token, has_look=has_look)
+    world.machine._calls[call.token] = call
+
+    def forms(age_ms: int) -> int:
+        standing = world.machine.standing
+        standing.seen_ms = world.now_ms - age_ms
+        seen = set()
+        for has_anchor in (False, True):
+            standing.verdict = replace(standing.verdict, has_anchor=has_anchor)
+            seen.add(digest(world))
+        return len(seen)
+
+    assert forms(FOUND_FREE_FOR_MS - 1) == 2
+    assert forms(FOUND_FREE_FOR_MS) == (2 if has_look else 1)
 
 
 @pytest.mark.parametrize(
