@@ -20,6 +20,9 @@ TARGET_RETRY_MS = 1_000
 def schedule(step: StepBuilder) -> None:
     """Arm the timer if such a group has something to do, and disarm it otherwise."""
     group = step.consumer
+    if not group.phases:  # there are no classic members
+        step.disarm(DeadlineKind.TARGET_DUE)
+        return
     if may_downgrade_without(step, ()):
         wait_ms = 0
     elif group.is_left_to_classic_members and group.assignment_epoch < group.epoch:

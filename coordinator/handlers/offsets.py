@@ -55,10 +55,10 @@ def commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
             check_classic_commit(step, event)
         case ConsumerGroup():
             check_consumer_commit(step, event)
-            gone = gone_topics(step, event)
-            gone_ids = step.topics.ids(gone)
-            stored = frozenset(p for p in event.partitions if p.topic_id not in gone_ids)
-            event = replace(event, partitions=stored)
+            if gone := gone_topics(step, event):
+                gone_ids = step.topics.ids(gone)
+                stored = frozenset(p for p in event.partitions if p.topic_id not in gone_ids)
+                event = replace(event, partitions=stored)
         case None:
             _check_simple_commit(event)
     _check_no_stray_commit(step, event.partitions)

@@ -411,20 +411,19 @@ class HostedGroup:
             self._refuse(call, Situation.LOG_FAILED)
             return
         patience_ms = MEMBER_PATIENCE_MS if self.engine.is_live else JOIN_PATIENCE_MS
-        match call.event:
-            case JoinGroupReceived(asks_for_id=True) if not self._is_ending:
-                # The client comes back with the id, and the anchor joins meanwhile.
-                if not self.rules.can_anchor or self._need_anchor(call, now_ms):
-                    self._begin(call, now_ms)
-                return
-            case JoinGroupReceived() as event:
-                call.event = replace(event, waited_ms=now_ms - call.asked_ms)
-            case _:
-                pass
-        if self._ids_for(call, patience_ms, now_ms) is not None:
-            self.standing.host(self.standing.verdict.why)
-            self._effects += self.standing.take_outbox()  # before the events of its members
-            self._begin(call, now_ms)
+        event = call.event
+        if isinstance(event, JoinGroupReceived) and event.asks_for_id and not self._is_ending:
+            # The client comes back with the id, and the anchor joins meanwhile.
+            if not self.rules.can_anchor or self._need_anchor(call, now_ms):
+                self._begin(call, now_ms)
+            return
+        if self._ids_for(call, patience_ms, now_ms) is None:
+            return
+        if isinstance(event, JoinGroupReceived):
+            call.event = replace(event, waited_ms=now_ms - call.asked_ms)
+        self.standing.host(self.standing.verdict.why)
+        self._effects += self.standing.take_outbox()  # before the events of its members
+        self._begin(call, now_ms)
 
     def _begin(self, call: Call, now_ms: int) -> None:
         """Hand the call to the engine, once the topics that it names are known."""

@@ -50,6 +50,9 @@ MemberMessage = (
 )
 """Requests whose answers the engine decides. The outcome of a commit is the cluster's."""
 
+_NO_ID = UUID(int=0)
+"""In place of a fresh id for a member that has one: random numbers cost a system call."""
+
 # A JoinGroup before v1 has no rebalance timeout; the session timeout takes its place (rule 1.2).
 FIRST_JOIN_VERSION_WITH_REBALANCE_TIMEOUT = 1
 # From v7 on a missing protocol name is null instead of empty (KIP-559).
@@ -203,7 +206,8 @@ def event(token: Token, header: RequestHeader, message: MemberMessage, client_ho
         case LeaveGroupRequest():
             return leave_event(token, header, message)
         case ConsumerGroupHeartbeatRequest():
-            return consumer_heartbeat_event(token, header, message, client_host, uuid4())
+            fresh_id = _NO_ID if message.member_id else uuid4()
+            return consumer_heartbeat_event(token, header, message, client_host, fresh_id)
 
 
 def response(reply: Reply, version: int) -> Struct:
