@@ -84,8 +84,6 @@ class GroupAdoption:
         """The anchor's, once the engine may take over."""
         self._is_ending = False
         self._has_held = False
-        self._not_before_ms = 0
-        self._undone_for_ms = UNDONE_FOR_MS
         self._recalled: dict[object, str] = {}
         """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
         connections, and their former ids."""
@@ -132,11 +130,11 @@ class GroupAdoption:
 
     def consider(self, now_ms: int) -> bool:
         """Whether to adopt the group by itself now, as far as the relayed requests tell."""
-        if self.is_under_way or self._is_ending or now_ms < self._not_before_ms:
+        if self.is_under_way or self._is_ending or now_ms < self._standing.adopt_from_ms:
             return False
         if self._standing.is_configured:
             return False
-        self._not_before_ms = now_ms + CONSIDER_EVERY_MS
+        self._standing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
         watched = self._rules.watched.group(self._group_id)
         has_turn = len(self._rules.adopting) < AT_ONCE_MAX
         return has_turn and watched is not None and is_promising(watched, now_ms)
@@ -238,10 +236,11 @@ class GroupAdoption:
             self._standing.forget()
             undone = group_events.AdoptionUndone(reason=machine.why, held_ms=machine.held_ms)
             self._effects.append(TellNow(undone))
-            self._not_before_ms = now_ms + self._undone_for_ms
-            self._undone_for_ms = min(2 * self._undone_for_ms, UNDONE_FOR_MS_MAX)
+            pause_ms = min(UNDONE_FOR_MS << self._standing.adoptions_undone, UNDONE_FOR_MS_MAX)
+            self._standing.adopt_from_ms = now_ms + pause_ms
+            self._standing.adoptions_undone += 1
         else:
-            self._not_before_ms = now_ms + REFUSED_FOR_MS
+            self._standing.adopt_from_ms = now_ms + REFUSED_FOR_MS
         self._fulfil(
             AdoptionOutcome(
                 group_id=self._group_id,

@@ -150,6 +150,10 @@ class Standing:
     seen_ms: int | None = None
     """When the cluster last said who is in the group."""
     outbox: list[Log | TellNow] = field(default_factory=list)
+    adopt_from_ms: int = 0
+    """When the group may be considered for adoption again."""
+    adoptions_undone: int = 0
+    """How often its adoption was undone since the gateway has started."""
     _others_gone_ms: int = 0
     _reported: str = ""
     _told: Mode | None = None

@@ -1,6 +1,6 @@
 """A running gateway adopts live groups of a real cluster, and their members notice nothing."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -8,10 +8,14 @@ from typing import TypeVar
 import pytest
 import trio
 
+from coordinator.interface.records import GroupAdoption
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import AdoptionUndone, GroupAdopted
 from gateway.hosting.adoption import HOLD_MAX_MS
 from gateway.hosting.identity import log_of
+from gateway.state_log.last_events import LogRecord
+from gateway.state_log.log import StateLogError
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
 from tests.support.gateway import Gateway, whole_gateway
@@ -39,10 +43,15 @@ class Member:
     numbers: tuple[int, ...]
     codes: list[int] = field(default_factory=list)
     committed: int = 0
+    is_recalled: bool = False
 
     async def run(self) -> None:
+        """Until a heartbeat says that the group rebalances."""
         while True:
             self.codes.append((await self.client.beat(self.joined)).error_code)
+            if self.codes[-1] == ErrorCode.REBALANCE_IN_PROGRESS:
+                self.is_recalled = True
+                return
             offset = self.committed + 1
             told = await self.client.commit(
                 dict.fromkeys(self.numbers, offset),
@@ -112,3 +121,54 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         stored = await direct.committed()
         assert stored[2] >= before[1]
         assert group.told(AdoptionUndone) == []
+
+
+class LogWithoutLocks(MemoryLog):
+    """Fails when it has to store that the cluster's group is locked."""
+
+    async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
+        adoptions = [each.value for each in batch if isinstance(each, GroupAdoption)]
+        if any(each is not None and each.lock_generation is not None for each in adoptions):
+            raise StateLogError("the disk is full")
+        await super().append(group_id, batch)
+
+
+async def test_an_adoption_that_fails_in_the_middle_ends_in_an_ordinary_rebalance(
+    kafka: KafkaCluster,
+) -> None:
+    """The members are told to rejoin under new ids. Until both have given up their partitions, the
+    cluster admits nobody, and their commits are stored under the ids of the leader's member."""
+    async with (
+        whole_gateway(kafka.addresses, adoption="auto", state_log=LogWithoutLocks()) as gateway,
+        live_group(gateway, kafka) as group,
+        group_client(kafka.addresses[0], group.name) as direct,
+    ):
+        a, b = group.members
+        await until(lambda: ErrorCode.REBALANCE_IN_PROGRESS in a.codes + b.codes)
+        await until(lambda: a.is_recalled and b.is_recalled)
+        for each in (a, b):
+            codes = await each.client.commit(
+                dict.fromkeys(each.numbers, each.committed + 1),
+                member_id=each.joined.member_id,
+                epoch=each.joined.generation_id,
+            )
+            assert set(codes.values()) == {ErrorCode.NONE}
+        assert (await direct.committed())[2] == b.committed + 1
+        rejoined: list[JoinGroupResponse] = []
+
+        async def rejoin(member: Member) -> None:
+            refused = await member.client.join(member.joined.member_id)
+            assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            rejoined.append(await member.client.join(version=3))
+
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(rejoin, a)
+                await trio.sleep(0.5)
+                assert len((await direct.described()).members) == 1  # the leader's member guards
+                nursery.start_soon(rejoin, b)
+        await until(lambda: group.told(AdoptionUndone))
+        assert {each.error_code for each in rejoined} == {ErrorCode.NONE}
+        ids = {each.member_id for each in rejoined}
+        assert ids.isdisjoint({a.joined.member_id, b.joined.member_id})
+        assert log_of(await direct.described()) is not None  # an empty group is hosted
