@@ -93,7 +93,7 @@ async def run_gateway(
     """
     # The same kind of clock as the groups': a step of the wall clock must not reorder events.
     clock = Clock()
-    journal = Journal(state_log.id, sinks, now_ms=clock.now_ms)
+    journal = Journal(state_log.id, sinks, now_ms=clock.now_ms, recall=state_log.last_events)
     offsets = OffsetReporter(journal.tell, clock.now_ms)
     cluster = Cluster(config.upstream, access=config.access, tell=journal.tell)
     with ExitStack() as at_end:
@@ -170,7 +170,7 @@ async def run_gateway(
                 topic_ids=lambda: cluster.known_ids(config.private_topics),
             )
             nursery.start_soon(hosted_groups.watch_pauses)
-            await hosted_groups.resume()
+            await nursery.start(hosted_groups.resume)
             nursery.start_soon(offsets.run)
             nursery.start_soon(Forgetting(hosted_groups, look).run)
             async with trio.open_nursery() as serving:

@@ -17,30 +17,29 @@ from typing import NoReturn
 @contextmanager
 def loading() -> Iterator[None]:
     """Use it around slow imports, as long as nothing is open that needs closing."""
-    with _without_garbage_collection():
+    with without_garbage_collection():
         before = signal.getsignal(signal.SIGINT)
-        if before is not signal.default_int_handler:  # for example ignored, in a background job
-            yield
-            return
-        signal.signal(signal.SIGINT, _end)
+        is_ours = before is signal.default_int_handler  # not, for example, ignored in background
+        if is_ours:
+            signal.signal(signal.SIGINT, _end)
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            gc.freeze()  # later collections skip what was loaded
+            if is_ours:
+                signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Later collections skip what was loaded, because it stays."""
-    if not gc.isenabled():
-        yield
-        return
+def without_garbage_collection() -> Iterator[None]:
+    """Use it around work that makes many objects which stay."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:

@@ -360,6 +360,11 @@ def decode_key(data: bytes) -> tuple[RecordType, Key]:
     return record_type, decode(LAYOUTS[record_type][0], fields, _KEY_VERSION)
 
 
+def is_key_of(record_type: RecordType, key: bytes) -> bool:
+    """Whether these bytes are the key of such a record, without decoding them."""
+    return key.startswith(_INT16.pack(record_type))
+
+
 def is_of_later_groupferry(key: bytes) -> bool:
     """Whether a later groupferry may know a key's type, which this one does not."""
     if len(key) < _INT16.size:

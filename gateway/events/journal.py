@@ -9,6 +9,7 @@ its sequence; if it comes back, it begins another one.
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
@@ -20,6 +21,7 @@ from gateway.events.events_topic import EventsTopic
 from gateway.events.line_files import LineFiles
 from gateway.events.log_lines import write_to_log
 from gateway.state_log.last_events import LastEvents
+from gateway.state_log.log import StateLogError
 
 REPEATABLE_BYTES_MAX = 900 << 10
 """Of a larger batch the state log keeps only the sequence number. One record with all its events
@@ -54,8 +56,11 @@ class Journal:
         sinks: Sinks = Sinks(),
         *,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        recall: Callable[[str], LastEvents | None] = lambda _group_id: None,
     ) -> None:
+        """`recall` reads a group's last events from the state log. It may raise StateLogError."""
         self._gateway_id = gateway_id
+        self._recall = recall
         self._process_id = uuid4().hex
         self._files = sinks.files
         self._topic = sinks.topic
@@ -76,7 +81,7 @@ class Journal:
             return ()
         after = began_ms = None
         if group_id is not None:
-            began_ms, after, _at_ms = self._groups.get(group_id) or _Place(told.at_ms, 0, 0)
+            began_ms, after, _at_ms = self._place(group_id) or _Place(told.at_ms, 0, 0)
         first = self._sequence + 1
         self._sequence += len(told.events)
         return [
@@ -94,7 +99,7 @@ class Journal:
 
     def stamp_batch(self, batch: Sequence[Told], group_id: str) -> Sequence[Sequence[Envelope]]:
         """Number events in the sequence of a group. Pass them on once the state log has them."""
-        place = self._groups.get(group_id) or _Place(self._beginning(batch), 0, 0)
+        place = self._place(group_id) or _Place(self._beginning(batch), 0, 0)
         sequences = itertools.count(place.sequence + 1)
         return [
             [
@@ -149,9 +154,13 @@ class Journal:
             if self._listener is not None:
                 self._listener(envelope.fields)
 
-    def take_up(self, group_id: str, last: LastEvents | None) -> None:
+    def take_up(self, group_id: str) -> None:
         """Continue a group's sequence from the state log, and report what is missing of its last
-        batch. Lines that an earlier process may have written are only written again."""
+        batch. Lines that an earlier process may have written are only written again.
+
+        Raises StateLogError.
+        """
+        last = self._recall(group_id)
         if last is None:
             return
         known = self._groups.get(group_id)
@@ -171,12 +180,19 @@ class Journal:
 
     def has_told(self, group_id: str) -> bool:
         """Whether the group has a sequence."""
-        return group_id in self._groups
+        return self._place(group_id) is not None
 
     def quiet_ms(self, group_id: str) -> int:
         """How long ago the last event in a group's sequence was."""
-        place = self._groups.get(group_id)
+        place = self._place(group_id)
         return self._now_ms() - (place.at_ms if place is not None else 0)
+
+    def _place(self, group_id: str) -> _Place | None:
+        """The progress of a group's sequence, None if it has not begun."""
+        if group_id not in self._groups:
+            with suppress(StateLogError):
+                self.take_up(group_id)
+        return self._groups.get(group_id)
 
     def _write(self, lines: Sequence[str], group_id: str | None) -> None:
         if self._files is not None and lines:

@@ -408,7 +408,7 @@ class GroupDriver:
             engine = GroupEngine(group_id, self.group.rules.config)
             records = await services.state_log.read(group_id)
             engine.load(records, now_ms=services.clock.now_ms())
-            services.journal.take_up(group_id, await services.state_log.last_events(group_id))
+            services.journal.take_up(group_id)
             return Loaded(engine, await self.learn(topics_of_group(engine.state)))
         except (StateLogError, UpstreamError) as error:
             return LoadFailed(str(error))

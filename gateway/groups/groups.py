@@ -33,7 +33,7 @@ from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import ADOPTING, HERE, Found, Standing, Verdict
 from gateway.hosting.states import Mode
-from gateway.state_log.log import StateLogError
+from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.describe_groups import DescribedGroup
 
 RESUME_RETRY_S = 1.0
@@ -81,6 +81,9 @@ class Groups:
         self._clock = services.clock
         self._drivers: dict[str, GroupDriver] = {}
         self._standings: dict[str, Standing] = {}
+        self._unresumed: set[str] = set()
+        """The groups of the log that may have members, and have not been loaded."""
+        self._resumed = self._left_out = 0
         self._is_ending = False
         self._look_for_room_ms = 0
         rules.hosted.on_refusal = self._make_room
@@ -93,41 +96,64 @@ class Groups:
             await trio.sleep(PAUSES_LOOK_S)
             self._rules.pauses.not_before_ms(self._clock.now_ms())
 
-    async def resume(self) -> None:
+    async def resume(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Load all groups of the log that have members, so that members that died while no gateway
-        ran are fenced. If another gateway takes the log meanwhile, retry: either the log comes
-        back, or this gateway is told to end."""
+        ran are fenced. Reports when requests may come: the group of a request is loaded first.
+
+        If another gateway takes the log meanwhile, retry: either the log comes back, or this
+        gateway is told to end."""
         while True:
             try:
-                return await self._load_all()
+                self._unresumed.update(await self._all_in_log())
+                break
             except StateLogError as error:
-                log.warning("resume_delayed", reason=str(error))
-            await trio.sleep(RESUME_RETRY_S)
+                await self._delay_resuming(error)
+        task_status.started()
+        for group_id in tuple(self._unresumed):
+            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
+            while group_id in self._unresumed:  # and no request has come
+                try:
+                    await self._resume_if_live(group_id)
+                except StateLogError as error:
+                    await self._delay_resuming(error)
+        if self._resumed:
+            log.info("groups_resumed", groups=self._resumed)
+        if self._left_out:
+            log.error("groups_left_out", groups=self._left_out, hosted=self._resumed)
 
-    async def _load_all(self) -> None:
-        for group_id in await self._state_log.told_group_ids():
-            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
-            self._journal.take_up(group_id, await self._state_log.last_events(group_id))
-        for group_id, why in (await self._state_log.unreadable_groups()).items():
-            log.error("group_unreadable", group_id=group_id, reason=why)
-        resumed, left_out = 0, 0
-        for group_id in await self._state_log.group_ids():
-            await trio.lowlevel.checkpoint()  # the log may have thousands of groups
+    async def _all_in_log(self) -> Collection[str]:
+        state_log = self._state_log
+        return (
+            *await state_log.told_group_ids(),
+            *await state_log.group_ids(),
+            *await state_log.unreadable_groups(),
+        )
+
+    async def _resume_if_live(self, group_id: str) -> None:
+        """Continue the group's events, and load it if it has members or is being adopted. Raises
+        StateLogError."""
+        self._journal.take_up(group_id)
+        try:
             records = await self._state_log.read(group_id)
-            is_adopting = has_adoption(records)
-            if not (is_adopting or has_members(records)):
-                continue
-            try:
-                self._rules.hosted.check(None)
-            except TooManyGroups:
-                left_out += 1
-                continue
-            self.driver(group_id).feed(Resumed(is_adopting))
-            resumed += 1
-        if resumed:
-            log.info("groups_resumed", groups=resumed)
-        if left_out:
-            log.error("groups_left_out", groups=left_out, hosted=resumed)
+            is_live = has_members(records) or has_adoption(records)
+        except StateLogUnreadable as unreadable:
+            log.error("group_unreadable", group_id=group_id, reason=str(unreadable))  # noqa: TRY400
+            is_live = False
+        if is_live and self._has_room():
+            self.driver(group_id)
+        self._unresumed.discard(group_id)
+
+    async def _delay_resuming(self, error: StateLogError) -> None:
+        log.warning("resume_delayed", reason=str(error))
+        await trio.sleep(RESUME_RETRY_S)
+
+    def _has_room(self) -> bool:
+        try:
+            self._rules.hosted.check(None)
+        except TooManyGroups:
+            self._left_out += 1
+            return False
+        return True
 
     def release_waiting(self) -> None:
         """Answer parked requests and park none from now on: the gateway is shutting down."""
@@ -412,6 +438,10 @@ class Groups:
             )
             driver = GroupDriver(group, self._services, idle=self._forget)
             self._drivers[group_id] = driver
+            if group_id in self._unresumed and self._has_room():
+                driver.feed(Resumed(self._state_log.may_be_adopting(group_id)))
+                self._resumed += 1
+            self._unresumed.discard(group_id)
             if self._is_ending:
                 driver.feed(Ending())
         return driver

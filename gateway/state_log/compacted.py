@@ -1,30 +1,43 @@
 """The compacted content of a log: the newest record of each key, without deleted ones.
 
 Its size follows the live state, not the history. Every log has one in memory and answers from it.
-It shares its values with the engines.
+It shares its values with the engines. What was found in storage stays in bytes until its group is
+asked for, because a gateway serves before it has decoded thousands of groups.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-from coordinator.interface.records import DurableRecord, GroupConfigs, is_tombstone
+from coordinator.interface.records import DurableRecord, GroupAdoption, GroupConfigs, is_tombstone
 from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
+from gateway.state_log.record_format import Entry, StoredEntry, decode_record
+from kafka_codecs.errors import WireError
+from kafka_codecs.state_records import RecordType, is_key_of
 
 
 class CompactedLog:
     """The records of all groups, each group's in the order of writing."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Callable[[int], str] = str) -> None:
+        """`place`: how messages name the record at an offset."""
+        self._place = place
+        self._stored: dict[str, list[StoredEntry]] = {}
+        """The groups that have not been decoded."""
         self._groups: dict[str, dict[Hashable, DurableRecord]] = {}
-        self._last_events: dict[str, LastEvents] = {}
+        """Those that have records other than last events; empty until they are decoded."""
+        self._last_events: dict[str, LastEvents | None] = {}
+        """None until the group is decoded."""
         self.configs_alone: set[str] = set()
         """The names that have configs but no group."""
+        self.adopting: set[str] = set()
+        """The groups with an adoption under way."""
         self.unreadable: dict[str, str] = {}
-        """The groups with an unreadable record, and the reason."""
+        """The groups with an unreadable record, and the reason, as far as they are decoded."""
 
     def read(self, group_id: str) -> Sequence[DurableRecord]:
         """The records of one group; empty if it does not exist. Raises StateLogUnreadable if one of
         them cannot be read."""
+        self._decode(group_id)
         if group_id in self.unreadable:
             raise StateLogUnreadable(self.unreadable[group_id])
         return tuple(self._groups.get(group_id, {}).values())
@@ -35,14 +48,30 @@ class CompactedLog:
 
     def last_events(self, group_id: str) -> LastEvents | None:
         """The events of the group's last batch with events."""
+        self._decode(group_id)
         return self._last_events.get(group_id)
 
     def told_group_ids(self) -> Collection[str]:
         """The groups that have last events, perhaps nothing else."""
         return tuple(self._last_events)
 
+    def put_stored(self, group_id: str, entry: StoredEntry) -> None:
+        """Add a record from storage, where each key is once. The value is not empty."""
+        self._stored.setdefault(group_id, []).append(entry)
+        if is_key_of(RecordType.LAST_EVENTS, entry.key):
+            self._last_events[group_id] = None
+            return
+        if is_key_of(RecordType.GROUP_ADOPTION, entry.key):
+            self.adopting.add(group_id)
+        if group_id not in self._groups and is_key_of(RecordType.GROUP_CONFIGS, entry.key):
+            self.configs_alone.add(group_id)
+        else:
+            self.configs_alone.discard(group_id)
+        self._groups.setdefault(group_id, {})
+
     def put(self, group_id: str, batch: Iterable[LogRecord]) -> None:
         """Add a batch."""
+        self._decode(group_id)
         records = self._groups.setdefault(group_id, {})
         for record in batch:
             if record == FORGOTTEN:
@@ -51,6 +80,9 @@ class CompactedLog:
             if isinstance(record, LastEvents):
                 self._last_events[group_id] = record
                 continue
+            if isinstance(record, GroupAdoption):
+                is_over = is_tombstone(record)
+                (self.adopting.discard if is_over else self.adopting.add)(group_id)
             records.pop(record.key, None)  # the newest comes last, as in a compacted log
             if not is_tombstone(record):
                 records[record.key] = record
@@ -60,3 +92,19 @@ class CompactedLog:
             self.configs_alone.add(group_id)
         else:
             self.configs_alone.discard(group_id)
+
+    def _decode(self, group_id: str) -> None:
+        """Decode what storage has of the group. An unreadable record leaves its last events."""
+        stored = self._stored.pop(group_id, None)
+        if stored is None:
+            return
+        batch = []
+        for offset, key, value in stored:
+            try:
+                batch.append(decode_record(Entry(key, value))[1])
+            except WireError as error:
+                why = f"{self._place(offset)} cannot be read: {error}"
+                self.unreadable.setdefault(group_id, why)
+        self.put(group_id, batch)
+        if self._last_events.get(group_id) is None:  # it was unreadable, or there is none
+            self._last_events.pop(group_id, None)

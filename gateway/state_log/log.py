@@ -64,7 +64,7 @@ class StateLog(Protocol):
         """
         ...
 
-    async def last_events(self, group_id: str) -> LastEvents | None:
+    def last_events(self, group_id: str) -> LastEvents | None:
         """The events of the group's last batch with events. Raises StateLogError."""
         ...
 
@@ -72,8 +72,13 @@ class StateLog(Protocol):
         """The groups that have records, without unreadable ones. Raises StateLogError."""
         ...
 
+    def may_be_adopting(self, group_id: str) -> bool:
+        """Whether the log has an adoption of the group that is under way, or cannot tell now."""
+        ...
+
     async def unreadable_groups(self) -> Mapping[str, str]:
-        """The groups with an unreadable record, and the reason. Raises StateLogError."""
+        """The groups with an unreadable record, and the reason, as far as they have been asked for.
+        Raises StateLogError."""
         ...
 
     async def configs_alone(self) -> Collection[str]:

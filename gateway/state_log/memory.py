@@ -28,8 +28,11 @@ class MemoryLog:
     async def configs_alone(self) -> Collection[str]:
         return self.records.configs_alone
 
-    async def last_events(self, group_id: str) -> LastEvents | None:
+    def last_events(self, group_id: str) -> LastEvents | None:
         return self.records.last_events(group_id)
+
+    def may_be_adopting(self, group_id: str) -> bool:
+        return group_id in self.records.adopting
 
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self.records.unreadable

@@ -13,11 +13,12 @@ import structlog
 import trio
 
 from coordinator.interface.records import DurableRecord
+from gateway.loading import without_garbage_collection
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLogError, StateLogRefused, StateLogUnsure
-from gateway.state_log.record_format import encode_record
-from gateway.state_log.sqlite_reader import Unreadable, read_state
+from gateway.state_log.record_format import StoredEntry, encode_record
+from gateway.state_log.sqlite_reader import place_of, read_state
 from gateway.state_log.sqlite_writer import Batch, SqliteWriter
 from kafka_codecs.errors import WireError
 
@@ -68,8 +69,11 @@ class SqliteLog:
     async def configs_alone(self) -> Collection[str]:
         return self._records.configs_alone
 
-    async def last_events(self, group_id: str) -> LastEvents | None:
+    def last_events(self, group_id: str) -> LastEvents | None:
         return self._records.last_events(group_id)
+
+    def may_be_adopting(self, group_id: str) -> bool:
+        return group_id in self._records.adopting
 
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self._records.unreadable
@@ -131,13 +135,11 @@ async def open_sqlite_log(folder: Path) -> AsyncIterator[SqliteLog]:
 
 
 def _open(folder: Path) -> SqliteLog:
-    found = read_state(folder)
-    records = CompactedLog()
-    for row in found.rows if found else ():
-        if isinstance(row.record, Unreadable):
-            records.unreadable.setdefault(row.group_id, row.record.why)
-        else:
-            records.put(row.group_id, [row.record])
+    with without_garbage_collection():
+        found = read_state(folder)
+        records = CompactedLog(place_of)
+        for position, group_id, entry, _checksum in found.rows if found else ():
+            records.put_stored(group_id, StoredEntry(position, *entry))
     if found is not None and not found.is_marked:
         log.warning("state_log_unmarked", folder=str(folder))
     return SqliteLog(SqliteWriter.open(folder, found), records)

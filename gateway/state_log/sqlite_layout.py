@@ -5,6 +5,8 @@ and the row of `log` has the number of records and the sum of their checksums, w
 transaction updates. This detects both flipped bytes and missing rows.
 """
 
+import struct
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Self
 
@@ -26,6 +28,7 @@ TABLES = (
 )
 """`position` is the order of writing; `record_format` defines `key` and `value`."""
 
+_SIZES = struct.Struct(">qqq")
 _BITS = 63
 """The bits of a checksum that fit into SQLite's signed integers."""
 
@@ -39,6 +42,10 @@ class Head(NamedTuple):
     records: int
     checksums: int
     """The sum of the checksums of all records."""
+
+    def of_rows(self, checksums: Sequence[int]) -> Self:
+        """The head of a file whose records have these checksums."""
+        return self._replace(records=len(checksums), checksums=sum(checksums) % (1 << _BITS))
 
     def with_row(self, checksum: int) -> Self:
         """The head after a row was added."""
@@ -61,8 +68,7 @@ class Head(NamedTuple):
 def checksum_of(position: int, group_id: str, entry: Entry) -> int:
     """The checksum of a row of `records`."""
     value = entry.value or b""
-    lengths = (position, len(entry.key), len(value))
-    sizes = b"".join(number.to_bytes(8, signed=True) for number in lengths)
+    sizes = _SIZES.pack(position, len(entry.key), len(value))
     return _hash(sizes, entry.key, value, group_id.encode())
 
 

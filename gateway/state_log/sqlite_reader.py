@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.state_log import commit_mark
 from gateway.state_log.commit_mark import DamagedMark, Mark
-from gateway.state_log.last_events import LogRecord
 from gateway.state_log.log import StateLogUnusable
-from gateway.state_log.record_format import Entry, decode_record
+from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite_layout import (
     APPLICATION_ID,
     FILE_NAME,
@@ -24,27 +23,23 @@ from gateway.state_log.sqlite_layout import (
     Head,
     checksum_of,
 )
-from kafka_codecs.errors import WireError
 
 BUSY_S = 5.0
 """How long to wait for another process to release the file's lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An undamaged record that this version of groupferry cannot read."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRow:
+class StoredRow(NamedTuple):
     """One record of the file."""
 
     position: int
     group_id: str
     entry: Entry
-    record: LogRecord | Unreadable
+    checksum: int
+
+
+def place_of(position: int) -> str:
+    """How messages name a record of the file."""
+    return f"record {position} of {FILE_NAME}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +147,8 @@ def _read(connection: sqlite3.Connection, *, is_marked: bool) -> StoredState | N
             raise _Damage(" ".join(str(complaint).split()))
     head = _read_head(connection)
     rows = tuple(_read_rows(connection))
-    found = Head(head.log_id, head.transactions, 0, 0)
-    for row in rows:
-        found = found.with_row(checksum_of(row.position, row.group_id, row.entry))
-    if found != head:
-        raise _Damage(f"it has {found.records} records instead of {head.records}")
+    if head.of_rows([row.checksum for row in rows]) != head:
+        raise _Damage(f"it has {len(rows)} records instead of {head.records}")
     return StoredState(head=head, rows=rows, is_marked=is_marked)
 
 
@@ -188,12 +180,7 @@ def _checked(row: Any) -> StoredRow:
             entry = Entry(key, value)
             if checksum_of(position, group_id, entry) != checksum:
                 raise _Damage(f"record {position}, of {group_id!r}, does not match its checksum")
-            record: LogRecord | Unreadable
-            try:
-                _group_id, record = decode_record(entry)
-            except WireError as error:  # only the record's group becomes unreadable
-                record = Unreadable(f"record {position} of {FILE_NAME} cannot be read: {error}")
-            return StoredRow(position=position, group_id=group_id, entry=entry, record=record)
+            return StoredRow(position, group_id, entry, checksum)
         case _:
             raise _Damage(f"record {row[0]!r} is malformed")
 

@@ -98,9 +98,9 @@ async def test_an_unreadable_record_is_shown_raw(
     assert shown(capsys, tmp_path, "--group", GROUP) == [unreadable]
     async with open_sqlite_log(tmp_path) as log:
         assert await log.read("other") == (RECORDS["group_epoch"],)
-        assert list(await log.unreadable_groups()) == [GROUP]
         with pytest.raises(StateLogUnreadable, match=r"record 1 of state\.sqlite cannot be read"):
             await log.read(GROUP)
+        assert list(await log.unreadable_groups()) == [GROUP]
 
 
 async def test_who_answers_for_each_group_follows_the_records(

@@ -289,7 +289,10 @@ class HostedGroups:
         self._lost: set[int] = set()
         self._heard = trio.Event()
         self.journal = journal = Journal(
-            self.log.id, Sinks(listener=self._hear), now_ms=Clock().now_ms
+            self.log.id,
+            Sinks(listener=self._hear),
+            now_ms=Clock().now_ms,
+            recall=log.last_events,
         )
         hosted = Room(
             "hosted",

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.log import StateLogUnusable
-from gateway.state_log.record_format import Entry, StoredEntry, decode_record
+from gateway.state_log.record_format import Entry, StoredEntry
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import (
-    Key,
     LogIdValue,
     LogKey,
     LogOwnerValue,
     LogRenewalValue,
     RecordType,
+    Value,
     decode_key,
     decode_value,
     encode_key,
@@ -34,9 +34,13 @@ class Content:
     owner: LogOwnerValue | None = None
     owner_offset: int = -1
     """The offset of the record that names the owner."""
-    groups: CompactedLog = field(default_factory=CompactedLog)
+    groups: CompactedLog = field(default_factory=lambda: CompactedLog(_place_of))
     ignored: dict[int, str] = field(default_factory=dict)
     """The offsets of records that this version does not know, and why."""
+
+
+def _place_of(offset: int) -> str:
+    return f"the record at offset {offset} of the state log"
 
 
 def id_entry(log_id: str) -> Entry:
@@ -67,46 +71,40 @@ def newest(entries: Iterable[StoredEntry]) -> Iterable[StoredEntry]:
 
 
 def content_of(entries: Iterable[StoredEntry]) -> Content:
-    """Decode a log. An unreadable record of a group makes that group unreadable; a record with an
-    unknown key is ignored. Raises StateLogUnusable if a record about the log itself is unreadable,
-    or if a later groupferry wrote the log."""
+    """Decode what is about the log itself. A record with an unknown key is ignored. Raises
+    StateLogUnusable if a record about the log is unreadable, or if a later groupferry wrote the
+    log."""
     content = Content()
-    for offset, key_bytes, value_bytes in newest(entries):
-        assert value_bytes is not None
+    for entry in newest(entries):
+        offset, key_bytes, value = entry
+        assert value is not None
         try:
             record_type, key = decode_key(key_bytes)
         except WireError as error:
             if is_of_later_groupferry(key_bytes):
                 raise StateLogUnusable(
-                    f"the record at offset {offset} of the state log was written by a newer"
-                    " groupferry: start the newer one again"
+                    f"{_place_of(offset)} was written by a newer groupferry: start the newer one"
+                    " again"
                 ) from None
             content.ignored[offset] = str(error)
             continue
+        if not isinstance(key, LogKey):
+            content.groups.put_stored(key.group_id, entry)
+            continue
         try:
-            _put(content, record_type, key, Entry(key_bytes, value_bytes))
-            if key_bytes == LOG_OWNER_KEY:
-                content.owner_offset = offset
+            _take(content, decode_value(record_type, value), offset)
         except WireError as error:
-            why = f"the record at offset {offset} of the state log cannot be read: {error}"
-            if isinstance(key, LogKey):
-                raise StateLogUnusable(why) from None
-            content.groups.unreadable.setdefault(key.group_id, why)
+            raise StateLogUnusable(f"{_place_of(offset)} cannot be read: {error}") from None
     return content
 
 
-def _put(content: Content, record_type: RecordType, key: Key, entry: Entry) -> None:
-    if not isinstance(key, LogKey):
-        group_id, record = decode_record(entry)
-        content.groups.put(group_id, (record,))
-        return
-    assert entry.value is not None
-    match decode_value(record_type, entry.value):
+def _take(content: Content, value: Value, offset: int) -> None:
+    match value:
         case LogIdValue(log_id=log_id):
             content.log_id = log_id
         case LogOwnerValue() as owner:
-            content.owner = owner
+            content.owner, content.owner_offset = owner, offset
         case LogRenewalValue():
             pass
-        case value:
+        case _:
             raise WireError(f"{type(value).__name__} is not a record about a log")

@@ -132,8 +132,11 @@ class KafkaLog:
     async def configs_alone(self) -> Collection[str]:
         return self._groups.configs_alone
 
-    async def last_events(self, group_id: str) -> LastEvents | None:
+    def last_events(self, group_id: str) -> LastEvents | None:
         return self._groups.last_events(group_id)
+
+    def may_be_adopting(self, group_id: str) -> bool:
+        return self._content is None or group_id in self._content.groups.adopting
 
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self._groups.unreadable

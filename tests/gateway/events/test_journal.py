@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from coordinator.interface.records import EpochCause, RemovalCause
@@ -17,6 +18,7 @@ from gateway.events.journal import Journal, Sinks, last_events
 from gateway.events.line_files import PATTERN, LineFiles
 from gateway.events.member_events import MemberLeft
 from gateway.state_log.last_events import LastEvents
+from gateway.state_log.log import StateLogError
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 
@@ -73,11 +75,12 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     assert last is not None
     heard: list[GatewayEvent] = []
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path), listener=heard.append))
+    sinks = Sinks(files=LineFiles(tmp_path), listener=heard.append)
+    journal = Journal("log", sinks, recall={"a": last}.get)
     with capture_logs() as lines:
-        journal.take_up("a", last)
-        journal.take_up("a", last)
-        journal.take_up("b", None)
+        journal.take_up("a")
+        journal.take_up("a")
+        journal.take_up("b")
     assert (lines, heard) == ([], [])
     assert [each.line for each in written(tmp_path)] == list(last.lines)
     for envelopes in journal.stamp_batch([Told((LEFT,), 7)], "a"):
@@ -89,12 +92,16 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
 def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path) -> None:
     """This process has announced nothing of it, or only a part."""
     heard: list[GatewayEvent] = []
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path), listener=heard.append))
-    journal.take_up("a", last_events(journal.stamp_batch([Told((bumped(1),), 5)], "a")))
+    in_log: dict[str, LastEvents | None] = {}
+    sinks = Sinks(files=LineFiles(tmp_path), listener=heard.append)
+    journal = Journal("log", sinks, recall=in_log.get)
+    in_log["a"] = last_events(journal.stamp_batch([Told((bumped(1),), 5)], "a"))
+    journal.take_up("a")
     batch = journal.stamp_batch([Told((bumped(2),), 6), Told((LEFT,), 6)], "a")
     journal.pass_on(batch[0])
+    in_log["a"] = last_events(batch)
     with capture_logs() as lines:
-        journal.take_up("a", last_events(batch))
+        journal.take_up("a")
     assert heard == [bumped(2), LEFT]
     assert [line["event"] for line in lines] == ["member_left"]
     assert places(tmp_path) == [("a", False, 1), ("a", False, 2), ("a", False, 3)]
@@ -139,8 +146,8 @@ def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path) -> None:
     last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5), Told((LEFT,), 7)], "a"))
     assert last is not None
     assert (last.sequence, last.began_ms, last.at_ms) == (2, 5, 7)
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), now_ms=lambda: 100)
-    journal.take_up("a", last)
+    sinks = Sinks(files=LineFiles(tmp_path))
+    journal = Journal("log", sinks, now_ms=lambda: 100, recall={"a": last}.get)
     assert (journal.quiet_ms("a"), journal.quiet_ms("b")) == (93, 100)
     (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
@@ -153,8 +160,8 @@ def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path) -> None:
 
 def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path) -> None:
     """Its lines do not say when it began, so that readers see one sequence."""
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
-    journal.take_up("a", LastEvents(sequence=7, lines=()))
+    last: LastEvents | None = LastEvents(sequence=7, lines=())
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), recall={"a": last}.get)
     (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
     journal.tell(LEFT, "a")
@@ -162,6 +169,27 @@ def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path) -> None:
     last = last_events([envelopes])
     assert last is not None
     assert (last.sequence, last.began_ms) == (8, 0)
+
+
+def test_a_group_continues_its_sequence_with_its_first_event(tmp_path: Path) -> None:
+    """The gateway serves before it has read the events of all groups."""
+    last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5)], "a"))
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), recall={"a": last}.get)
+    journal.tell(LEFT, "a")
+    assert [(each.began_ms, each.after) for each in written(tmp_path)] == [(5, None), (5, 1)]
+
+
+def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path) -> None:
+    """Another gateway may have taken it."""
+
+    def recall(_group_id: str) -> LastEvents | None:
+        raise StateLogError("it is still being read")
+
+    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), recall=recall)
+    journal.tell(LEFT, "a")
+    assert [each.after for each in written(tmp_path)] == [0]
+    with pytest.raises(StateLogError):
+        journal.take_up("a")
 
 
 class RecordedTopic(EventsTopic):
@@ -179,8 +207,9 @@ def test_the_topic_gets_every_line_of_the_files(tmp_path: Path) -> None:
     killed = Journal("log")
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     topic = RecordedTopic()
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path), topic=topic))
-    journal.take_up("a", last)
+    sinks = Sinks(files=LineFiles(tmp_path), topic=topic)
+    journal = Journal("log", sinks, recall={"a": last}.get)
+    journal.take_up("a")
     journal.tell(LEFT, "b")
     journal.tell(GatewayEnded())
     (file,) = tmp_path.glob(PATTERN)

@@ -190,7 +190,7 @@ async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -
         await set_config(groups, "changed")
         await trio.sleep(QUIET_S)
     for group in ("old", "changed"):
-        last = await log.last_events(group)
+        last = log.last_events(group)
         assert last is not None
         await log.append(group, [replace(last, at_ms=last.at_ms - CONFIGS_ALONE_MS_MAX)])
     async with hosted_groups(log=log) as groups:

@@ -93,7 +93,7 @@ async def test_a_gateway_killed_at_any_line_leaves_no_gap(
             await roll(groups)
     assert left <= 0
     log.is_failing = False
-    last = await log.last_events(GROUP)
+    last = log.last_events(GROUP)
     assert last is not None
     async with hosted_groups(config=CONFIG, log=log) as groups:
         write_lines(groups, tmp_path)
@@ -116,7 +116,7 @@ async def test_lines_of_another_version_prevent_no_load(
     async with hosted_groups(config=CONFIG) as before:
         epoch = (await before.native("n")).member_epoch
         log = before.log
-    last = await log.last_events(GROUP)
+    last = log.last_events(GROUP)
     assert last is not None
     lines = tuple(line.replace(ours, theirs) for line in last.lines)
     await log.append(GROUP, [replace(last, lines=lines)])

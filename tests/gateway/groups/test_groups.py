@@ -1,15 +1,18 @@
 """The groups in memory, their limits, and answers for other groups."""
 
+from collections.abc import Sequence
+
 import pytest
 import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from coordinator.interface.records import DurableRecord
 from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
 from gateway.hosting.states import Mode
-from gateway.state_log.log import StateLogUnreadable
+from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, hosted_groups
 
@@ -179,6 +182,36 @@ async def test_groups_with_members_are_loaded_at_the_start(
         assert [member.member_id for member in view[0].members] == ["alive"]
 
 
+async def test_the_group_of_a_request_is_loaded_before_others(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway serves before it has loaded thousands of groups."""
+    async with hosted_groups() as before:
+        for number in range(3):
+            joined = await before.native("n", group=f"g{number}")
+        log = before.log
+    real, is_asked = log.read, trio.Event()
+
+    async def read_once_asked(group_id: str) -> Sequence[DurableRecord]:
+        if not is_asked.is_set():
+            raise StateLogError("it takes its time")
+        return await real(group_id)
+
+    monkeypatch.setattr(log, "read", read_once_asked)
+    async with hosted_groups(log=log) as groups:
+        with capture_logs() as lines:
+            await groups.nursery.start(groups.table.resume)
+            await wait_all_tasks_blocked()
+            assert not groups.running
+            is_asked.set()
+            beaten = await groups.native("n", joined.member_epoch, group="g2")
+            assert beaten.error in (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            assert groups.running == ("g2",)
+            await trio.sleep(2 * RESUME_RETRY_S)
+        assert sorted(groups.running) == ["g0", "g1", "g2"]
+        assert [line["groups"] for line in lines if line["event"] == "groups_resumed"] == [3]
+
+
 async def test_a_log_that_is_lost_during_the_start_is_waited_for(
     autojump_clock: MockClock,
 ) -> None:
@@ -195,7 +228,7 @@ async def test_a_log_that_is_lost_during_the_start_is_waited_for(
             assert groups.running == ()
             log.is_unreadable = False
             await trio.sleep(RESUME_RETRY_S)
-        await wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
         assert groups.table.is_live(GROUP)
     assert {line["event"] for line in lines} >= {"resume_delayed", "groups_resumed"}
 

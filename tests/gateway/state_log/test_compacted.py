@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.interface.records import (
+    Adoption,
     Assignment,
     ClassicGroupMetadata,
     ClassicGroupValue,
@@ -10,6 +11,7 @@ from coordinator.interface.records import (
     CurrentAssignment,
     DurableRecord,
     EpochCause,
+    GroupAdoption,
     GroupConfigs,
     GroupEpoch,
     Member,
@@ -19,9 +21,11 @@ from coordinator.interface.records import (
     TargetAssignmentMetadata,
     is_tombstone,
 )
+from gateway.state_log import compacted
 from gateway.state_log.compacted import CompactedLog
-from gateway.state_log.last_events import FORGOTTEN, LastEvents
+from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
+from gateway.state_log.record_format import StoredEntry, encode_record
 
 MEMBER = Member(
     member_id="m",
@@ -129,6 +133,81 @@ def test_the_last_events_of_a_deleted_group_stay_until_forgotten() -> None:
     log.put("h", [FORGOTTEN])
     assert log.told_group_ids() == ()
     assert log.last_events("g") is None
+
+
+def in_storage(group_id: str, *records: LogRecord) -> CompactedLog:
+    """A log that was found in storage."""
+    log = CompactedLog("record {}".format)
+    for offset, record in enumerate(records, start=1):
+        log.put_stored(group_id, StoredEntry(offset, *encode_record(group_id, record)))
+    return log
+
+
+def test_a_group_in_storage_is_listed_before_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A gateway with thousands of groups serves at once."""
+    events = LastEvents(sequence=1, lines=("one",))
+    log = in_storage("g", VALUES[0], VALUES[3], events)
+    with monkeypatch.context() as patch:
+        patch.delattr(compacted, "decode_record")
+        assert (log.group_ids(), log.told_group_ids()) == (("g",), ("g",))
+        assert log.read("h") == ()
+    assert log.read("g") == (VALUES[0], VALUES[3])
+    assert log.last_events("g") == events
+
+
+def test_a_batch_follows_what_storage_has() -> None:
+    """The group need not have been read before."""
+    log = in_storage("g", VALUES[0], VALUES[1])
+    log.put("g", [TOMBSTONES[0], VALUES[3]])
+    assert log.read("g") == (VALUES[1], VALUES[3])
+
+
+def test_last_events_in_storage_make_no_group() -> None:
+    """The group was deleted."""
+    log = in_storage("g", LastEvents(sequence=1, lines=()))
+    assert (log.group_ids(), log.told_group_ids()) == ((), ("g",))
+    assert log.read("g") == ()
+    assert (log.group_ids(), log.told_group_ids()) == ((), ("g",))
+
+
+@pytest.mark.parametrize("others", [(), (VALUES[0],)], ids=["alone", "with a group"])
+def test_configs_in_storage_may_have_a_group(others: tuple[LogRecord, ...]) -> None:
+    """In any order."""
+    configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 1})
+    for records in ((configs, *others), (*others, configs)):
+        log = in_storage("g", *records)
+        for _ in range(2):  # before and after it is decoded
+            assert log.configs_alone == (set() if others else {"g"})
+            log.read("g")
+
+
+def test_an_adoption_is_known_before_its_group_is_decoded() -> None:
+    """The group's requests are held from the first one on."""
+    group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
+    adoption = GroupAdoption(value=Adoption(group=group))
+    log = in_storage("g", adoption)
+    assert log.adopting == {"g"}
+    log.put("g", [adoption])
+    log.put("h", [adoption])
+    assert log.adopting == {"g", "h"}
+    log.put("g", [GroupAdoption(value=None)])
+    log.put("h", [adoption, GroupAdoption(value=None)])
+    assert log.adopting == set()
+
+
+def test_a_record_in_storage_is_found_unreadable_with_its_group() -> None:
+    """Others are not affected, and the events of the group go on."""
+    events = LastEvents(sequence=1, lines=())
+    log = in_storage("g", VALUES[0], events)
+    log.put_stored("g", StoredEntry(7, encode_record("g", VALUES[1]).key, b"garbage"))
+    assert log.unreadable == {}
+    with pytest.raises(StateLogUnreadable, match="record 7 cannot be read"):
+        log.read("g")
+    assert list(log.unreadable) == ["g"]
+    assert log.group_ids() == ()
+    assert log.last_events("g") == events
 
 
 def test_a_group_with_an_unreadable_record_is_refused() -> None:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from coordinator.interface.records import DurableRecord, TargetAssignmentMetadata
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.last_events import FORGOTTEN, LastEvents
-from gateway.state_log.log import StateLogError, StateLogUnsure
+from gateway.state_log.log import StateLogError, StateLogUnreadable, StateLogUnsure
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
 from gateway.state_log.sqlite_writer import Batch
@@ -79,8 +79,8 @@ async def test_the_last_events_of_a_group_outlive_it_until_they_are_forgotten(
     async with open_sqlite_log(tmp_path) as log:
         assert (await log.group_ids(), await log.read(GROUP)) == ((), ())
         assert await log.told_group_ids() == (GROUP,)
-        assert await log.last_events(GROUP) == LastEvents(sequence=2, lines=("two",))
-        assert await log.last_events("other") is None
+        assert log.last_events(GROUP) == LastEvents(sequence=2, lines=("two",))
+        assert log.last_events("other") is None
         await log.append(GROUP, [FORGOTTEN])
     async with open_sqlite_log(tmp_path) as log:
         assert await log.told_group_ids() == ()
@@ -208,5 +208,7 @@ async def test_a_record_of_a_later_groupferry_makes_its_group_unreadable(tmp_pat
         await log.append("other", [epoch(1)])
     why = "record 1 of state.sqlite cannot be read: record type 32512 is not known"
     async with open_sqlite_log(tmp_path) as log:
+        with pytest.raises(StateLogUnreadable, match=why):
+            await log.read(GROUP)
         assert await log.unreadable_groups() == {GROUP: why}
         assert await log.read("other") == (epoch(1),)

@@ -59,7 +59,7 @@ async def test_an_older_file_gets_the_present_format(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "state.sqlite")) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
     async with open_sqlite_log(tmp_path) as log:
-        assert await log.last_events(GROUP) == LastEvents(sequence=2, lines=("one", "two"))
+        assert log.last_events(GROUP) == LastEvents(sequence=2, lines=("one", "two"))
         assert len(await log.read(GROUP)) == len({record.key for record in FIRST_VERSION})
 
 
