@@ -1,6 +1,6 @@
 """Run benchmarks: all, or those named.
 
-python -m tests.bench [NAME ...] [--short] [--keep]
+python -m tests.bench [NAME ...] [--short] [--keep] [--only TEXT]
 """
 
 import argparse
@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--short", action="store_true", help="only those that have a short form")
     parser.add_argument("--keep", action="store_true", help="replace the committed results")
+    parser.add_argument("--only", metavar="TEXT", help="only rows with TEXT in their name")
     options = parser.parse_args()
     if unknown := set(options.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
@@ -28,6 +29,7 @@ def main() -> None:
         command = [sys.executable, f"{folder / f'bench_{name}.py'}"]
         if name in SIDE_BY_SIDE:
             command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
+            command += ["--only", options.only] if options.only else []
         sys.stdout.write(f"== {name}\n")
         sys.stdout.flush()
         if subprocess.run(command, check=False).returncode:

@@ -1,6 +1,6 @@
 """What group requests cost: heartbeats, commits (with each state log) and joins, beside peers.
 
-    .venv/bin/python tests/bench/bench_group_calls.py [--short] [--keep]
+    .venv/bin/python tests/bench/bench_group_calls.py [--short] [--keep] [--only TEXT]
 
 groupferry hosts a classic and a native group of 100 members, in front of Apache Kafka. The same
 requests go to groups of the same kind in that Kafka (with Java's own compilers), and to a bare Trio
@@ -63,9 +63,12 @@ CONFIGS: Mapping[str, int] = {
     "group.consumer.max.session.timeout.ms": LONG_MS,
 }
 FORM_LIMIT_S = 120
-HEARTBEATS, COMMITS = 20_000, 5_000
-WARM_UP = 5_000
-"""Java compiles what it has run a few thousand times. The short form does not judge by it."""
+HEARTBEATS, COMMITS = 6_000, 1_500
+"""Requests of a round: the scheduler counts nanoseconds, so short rounds suffice."""
+WARM_UP, WARM_UP_AGAIN = 5_000, 500
+"""Java compiles what it has run a few thousand times: the first number before the row's first
+round, the second once for each further number of connections. The short form does not judge by
+it."""
 CONNECTIONS, CONNECTIONS_SHORT = (1, 10, 100), (10,)
 JOINING, JOINING_SHORT = (10, 100, 1_000), (100,)
 OTHER_LOGS = ("memory", "kafka")
@@ -263,10 +266,12 @@ def measure_all(results: Results, form: Form, cluster: KafkaCluster) -> None:
         compare_each("OffsetCommit, native group", native, commits, COMMITS)
         measure_joins(results, form, servers)
     for state in OTHER_LOGS if form is FULL else ():
+        row = f"OffsetCommit, native group, state {state}"
+        if not results.wants(row):
+            continue
         with gateway(cluster.bootstrap_servers, *flags, f"--state={state}") as ours:
             servers = {"Kafka": kafka, SUBJECT: ours}
             groups = {**native, SUBJECT: trio.run(native_group, ours, f"native-{state}")}
-            row = f"OffsetCommit, native group, state {state}"
             compare_row(results, form, row, servers, groups, commits, COMMITS)
 
 
@@ -285,6 +290,7 @@ def compare_row(
         for name, group in groups.items()
     ]
     with echo_arm(requests_of(groups[SUBJECT])) as echo:
+        warm_up = WARM_UP if form is FULL else None
         for connections in CONNECTIONS if form is FULL else CONNECTIONS_SHORT:
             compare(
                 results,
@@ -293,20 +299,23 @@ def compare_row(
                 form,
                 connections=connections,
                 count=count,
-                warm_up=WARM_UP if form is FULL else None,
+                warm_up=warm_up,
             )
+            warm_up = WARM_UP_AGAIN if form is FULL else None
 
 
 def measure_joins(results: Results, form: Form, servers: Mapping[str, Server]) -> None:
     """Classic groups that form at once. Wall time includes the initial delay, and the clients,
     which are Python."""
     for size in JOINING if form is FULL else JOINING_SHORT:
+        if not results.wants(row := f"{size} classic members join at once"):
+            continue
         samples: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
         for number in range(form.rounds if form is FULL else 1):
             for name, server in servers.items():
                 group_id = f"joining-{name}-{size}-{number}"
                 samples[name].append(trio.run(classic_group, server, group_id, size)[1])
-        results.note(f"{size} classic members join at once", samples)
+        results.note(row, samples)
 
 
 def measure(results: Results, form: Form) -> None:

@@ -62,6 +62,12 @@ class Results:
     """Keyed by row, connections and arm."""
     ratios: dict[str, float] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    only: str = ""
+    """What the names of the measured rows contain."""
+
+    def wants(self, row: str) -> bool:
+        """Whether a row of this name is to be measured."""
+        return self.only in row
 
     def note(self, row: str, samples: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Take the samples of a row by arm, and print their medians and ratios."""
@@ -112,6 +118,8 @@ def compare(
 ) -> None:
     """Measure a row. `count` is the number of requests of a full round, and `warm_up` how many are
     sent before the first round: as many by default."""
+    if not results.wants(row):
+        return
     count = max(int(count * form.work), connections, ROUND_MIN)
     with ExitStack() as stack:
         loads: dict[str, Load] = {
@@ -142,9 +150,12 @@ def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="write to the committed file, not beside it"
     )
+    parser.add_argument("--only", metavar="TEXT", default="", help="rows with TEXT in their name")
     options = parser.parse_args()
+    if options.only and options.keep:
+        parser.error("--keep needs all rows")
     form = SHORT if options.short else FULL
-    results = Results()
+    results = Results(only=options.only)
     measure(results, form)
     committed = _RESULTS / f"{name}-{form.name}.json"
     before = json.loads(committed.read_text())["ratios"] if committed.exists() else {}

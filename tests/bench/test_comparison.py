@@ -38,3 +38,11 @@ def test_a_new_ratio_is_no_regression() -> None:
 def test_a_peer_that_compiles_shows_no_regression() -> None:
     key = "Heartbeat: CPU, groupferry / Kafka"
     assert print_ratios({key: 4.0}, {key: 2.0}) == []
+
+
+def test_a_run_may_be_limited_to_some_rows() -> None:
+    """One row takes seconds, all rows take minutes."""
+    some = Results(only="Heartbeat")
+    assert some.wants(ROW)
+    assert not some.wants("OffsetCommit, 1 connection")
+    assert Results().wants(ROW)
