@@ -21,7 +21,13 @@ from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_topics import is_there
 from gateway.events.catalog import BadLine, read_line
 from gateway.events.envelope import Envelope
-from gateway.events.group_events import GroupDeleted, GroupForwarded, GroupHosted
+from gateway.events.group_events import (
+    AdoptionStarted,
+    AdoptionUndone,
+    GroupDeleted,
+    GroupForwarded,
+    GroupHosted,
+)
 from gateway.events.line_files import FOLDER_NAME, PATTERN
 from gateway.hosting.states import Mode
 from gateway.readable import escaped
@@ -35,7 +41,13 @@ from kafka_codecs import WireError, state_records
 from kafka_codecs.consumer_protocol import decode_assignment, decode_subscription
 from kafka_codecs.declaration import Struct
 
-_MODES = {GroupHosted.name: Mode.HOSTED, GroupForwarded.name: Mode.FORWARDED}
+_MODES = {
+    GroupHosted.name: Mode.HOSTED,
+    GroupForwarded.name: Mode.FORWARDED,
+    AdoptionStarted.name: "Adopting",
+    AdoptionUndone.name: Mode.FORWARDED,
+}
+"""What the latest of these events says."""
 _ABOUT_MODES = tuple(f'"event":"{name}"'.encode() for name in (*_MODES, GroupDeleted.name))
 
 
@@ -88,7 +100,7 @@ def _show_modes(events: Path, group_id: str | None) -> None:
         if mode is not None and group_id in (None, each):
             shown = {
                 "group_id": each,
-                "mode": mode.value,
+                "mode": str(mode),
                 **told.fields.fields,
                 "at_ms": told.at_ms,
             }

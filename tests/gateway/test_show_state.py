@@ -8,7 +8,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway import cli
-from gateway.events.group_events import GroupDeleted, GroupForwarded, GroupHosted
+from gateway.events.group_events import (
+    AdoptionStarted,
+    AdoptionUndone,
+    GroupAdopted,
+    GroupDeleted,
+    GroupForwarded,
+    GroupHosted,
+)
 from gateway.events.journal import Journal, Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.state_log.last_events import LastEvents
@@ -127,6 +134,24 @@ async def test_who_answers_for_each_group_follows_the_records(
         "at_ms": 7,
     }
     assert (workers["group_id"], workers["mode"]) == ("workers", "Forwarded")
+
+
+async def test_a_group_that_is_being_adopted_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Afterwards either the gateway has it, or the cluster."""
+    files = LineFiles(tmp_path / FOLDER_NAME)
+    journal = Journal("log-1", Sinks(files=files), now_ms=lambda: 7)
+    with capture_logs():
+        for group in ("under-way", "undone", "adopted"):
+            journal.tell(AdoptionStarted(members=2), group)
+        journal.tell(AdoptionUndone(reason="a member left", held_ms=20), "undone")
+        journal.tell(GroupHosted(reason="it was adopted"), "adopted")
+        journal.tell(GroupAdopted(held_ms=60), "adopted")
+    files.close()
+    async with open_sqlite_log(tmp_path):
+        modes = {each["group_id"]: each["mode"] for each in shown(capsys, tmp_path)}
+    assert modes == {"under-way": "Adopting", "undone": "Forwarded", "adopted": "Hosted"}
 
 
 def test_a_folder_without_a_log_is_one_line(
