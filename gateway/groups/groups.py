@@ -310,6 +310,8 @@ class Groups:
 
     def is_adopting(self, group_id: str) -> bool:
         """Whether the group may be about to change its coordinator."""
+        if group_id in self._unresumed:
+            return self._state_log.may_be_adopting(group_id)
         driver = self._drivers.get(group_id)
         return driver is not None and driver.group.adoption.is_under_way
 

@@ -7,14 +7,20 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.interface.records import DurableRecord
+from coordinator.interface.records import (
+    Adoption,
+    ClassicGroupValue,
+    DurableRecord,
+    GroupAdoption,
+    GroupConfigs,
+)
 from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.hosted_groups import GROUP, hosted_groups
+from tests.support.hosted_groups import GROUP, ScriptedLog, hosted_groups
 
 
 async def test_the_number_of_groups_is_limited(autojump_clock: MockClock) -> None:
@@ -182,6 +188,19 @@ async def test_groups_with_members_are_loaded_at_the_start(
         assert [member.member_id for member in view[0].members] == ["alive"]
 
 
+def delayed(log: ScriptedLog, monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """Let no record be read until the event is set."""
+    real, may_read = log.read, trio.Event()
+
+    async def read(group_id: str) -> Sequence[DurableRecord]:
+        if not may_read.is_set():
+            raise StateLogError("it takes its time")
+        return await real(group_id)
+
+    monkeypatch.setattr(log, "read", read)
+    return may_read
+
+
 async def test_the_group_of_a_request_is_loaded_before_others(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,14 +209,7 @@ async def test_the_group_of_a_request_is_loaded_before_others(
         for number in range(3):
             joined = await before.native("n", group=f"g{number}")
         log = before.log
-    real, is_asked = log.read, trio.Event()
-
-    async def read_once_asked(group_id: str) -> Sequence[DurableRecord]:
-        if not is_asked.is_set():
-            raise StateLogError("it takes its time")
-        return await real(group_id)
-
-    monkeypatch.setattr(log, "read", read_once_asked)
+    is_asked = delayed(log, monkeypatch)
     async with hosted_groups(log=log) as groups:
         with capture_logs() as lines:
             await groups.nursery.start(groups.table.resume)
@@ -210,6 +222,22 @@ async def test_the_group_of_a_request_is_loaded_before_others(
             await trio.sleep(2 * RESUME_RETRY_S)
         assert sorted(groups.running) == ["g0", "g1", "g2"]
         assert [line["groups"] for line in lines if line["event"] == "groups_resumed"] == [3]
+
+
+async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster must not answer for the group meanwhile."""
+    group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
+    log = ScriptedLog()
+    await log.append(GROUP, [GroupAdoption(value=Adoption(group=group))])
+    await log.append("other", [GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})])
+    delayed(log, monkeypatch)
+    async with hosted_groups(log=log) as groups:
+        await groups.nursery.start(groups.table.resume)
+        assert not groups.running
+        assert groups.table.is_adopting(GROUP)
+        assert not groups.table.is_adopting("other")
 
 
 async def test_a_log_that_is_lost_during_the_start_is_waited_for(
