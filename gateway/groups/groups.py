@@ -305,7 +305,9 @@ class Groups:
         with trio.move_on_after(ADOPTION_TIMEOUT_S):
             return await self.driver(group_id).adopt(Wish())
         return AdoptionOutcome.refused(
-            group_id, f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on"
+            group_id,
+            f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on;"
+            " groupferry events tells how it ends",
         )
 
     def is_adopting(self, group_id: str) -> bool:

@@ -84,10 +84,18 @@ class GroupStage:
             )
         )
 
-    async def join(self, name: str, client: Client, *flags: str, beside: bool = False) -> None:
-        """Start a client as this member, behind the gateway or beside it. `settled` waits for
-        it."""
-        bootstrap = self._upstream.bootstrap if beside else self.gateway.bootstrap
+    async def join(
+        self,
+        name: str,
+        client: Client,
+        *flags: str,
+        beside: bool = False,
+        behind: ServeProcess | None = None,
+    ) -> None:
+        """Start a client as this member, beside the gateway or behind it, or behind another one.
+        `settled` waits for it."""
+        gateway = behind or self.gateway
+        bootstrap = self._upstream.bootstrap if beside else gateway.bootstrap
         self._incarnations += 1
         process = Process(member=name, incarnation=self._incarnations)
         child = await self._nursery.start(

@@ -1,0 +1,114 @@
+"""Groups that are adopted while a fault happens and outsiders come, at random moments."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import trio
+
+from gateway.control.control_socket import NoControlSocket
+from gateway.control.messages import CommandRefused
+from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster
+from tests.support.clients import Client
+from tests.support.group_client import fresh_group
+from tests.support.group_stage import GroupStage, open_groups
+from tests.support.kafka_broker import KafkaCluster
+
+ROUND_LIMIT_S = 400
+CLASSIC = Client(library="librdkafka")
+NATIVE = Client(library="librdkafka", protocol="consumer")
+MEMBERS = {"a": CLASSIC, "b": CLASSIC}
+OUTSIDER = "outsider"
+START_S = 1.5
+"""About as long as a consumer takes until it joins, so that it comes before, during or after."""
+ADOPTION_S = 0.3
+"""About as long as an adoption takes."""
+HANG_S = 3.0
+STAYS_S = 3.0
+SHORT_SESSIONS = "--session-timeout-ms=6000"
+"""For consumers that are killed."""
+Fault = Literal["none", "kill", "hang", "broker", "consumer"]
+"""Nothing, or at a random moment: the gateway is killed, all brokers hang for a while, one of them
+is killed, or one consumer of each group."""
+
+
+class Round:
+    """Some groups, and how their adoptions ended."""
+
+    def __init__(self, kafka: KafkaCluster, folder: Path, seed: int, fault: Fault) -> None:
+        self.ends: Counter[str] = Counter()
+        self.held_ms: list[int] = []
+        self._kafka, self._folder, self._fault = kafka, folder, fault
+        self._dice = random.Random(seed)
+
+    async def play(self, group_count: int) -> None:
+        """Play it."""
+        flags = [SHORT_SESSIONS] if self._fault == "consumer" else []
+        names = [fresh_group(f"loop-{number}") for number in range(group_count)]
+        async with open_groups(self._kafka, names, self._folder, limit_s=ROUND_LIMIT_S) as groups:
+            async with trio.open_nursery() as nursery:
+                for group in groups:
+                    nursery.start_soon(begin_in_cluster, self._kafka, group, MEMBERS, *flags)
+            for group in groups:
+                await group.settled("classic")
+            async with trio.open_nursery() as nursery:
+                for number, group in enumerate(groups):
+                    nursery.start_soon(self._adopt, group)
+                    if number % 2:
+                        native = self._kafka.has_new_protocol and number % 4 == 3
+                        nursery.start_soon(self._intrude, group, NATIVE if native else CLASSIC)
+                nursery.start_soon(self._disturb, groups)
+            await trio.sleep(STAYS_S)
+            for group in groups:
+                if OUTSIDER in group.members:
+                    await group.leave(OUTSIDER)
+            for group in groups:
+                await group.settled("classic")
+                await group.progress()
+            hosted = {each["group_id"] for each in groups[0].gateway.events("group_hosted")}
+            self.ends["hosted in the end"] += len(hosted)
+            produced = await groups[0].produced()
+            for group in groups:
+                await group.end_after(produced)
+
+    async def _adopt(self, group: GroupStage) -> None:
+        await trio.sleep(START_S + self._dice.uniform(0, ADOPTION_S))
+        try:
+            told = await adopt(self._folder, group.group)
+        except (CommandRefused, NoControlSocket):
+            self.ends["no answer"] += 1
+            return
+        if told.is_adopted:
+            self.ends["adopted"] += 1
+            self.held_ms.append(told.held_ms or 0)
+        else:
+            self.ends["; ".join(each.partition(": ")[2] or each for each in told.reasons)] += 1
+
+    async def _intrude(self, group: GroupStage, client: Client) -> None:
+        await trio.sleep(self._dice.uniform(0, START_S))
+        flags = (LONG_SESSIONS,) if client is CLASSIC else ()
+        await group.join(OUTSIDER, client, *flags, beside=True)
+
+    async def _disturb(self, groups: Sequence[GroupStage]) -> None:
+        await trio.sleep(START_S + self._dice.uniform(0, 2 * ADOPTION_S))
+        brokers = tuple(self._kafka.brokers.values())
+        match self._fault:
+            case "kill":
+                await groups[0].gateway.kill()
+                await groups[0].gateway.start()
+            case "hang":
+                for broker in brokers:
+                    broker.pause()
+                await trio.sleep(HANG_S)
+                for broker in brokers:
+                    broker.resume()
+            case "broker":
+                await self._dice.choice(brokers).kill()
+                await self._kafka.start()
+            case "consumer":
+                for group in groups:
+                    await group.kill("b")
+            case "none":
+                pass
