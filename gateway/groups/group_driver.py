@@ -503,6 +503,8 @@ class GroupDriver:
                     await self._relayed.park()
                 return Drained()
             case Ask(lane, message):
+                if not self._services.state_log.may_answer:
+                    return Unanswered(lane, "another gateway may go on with the adoption")
                 try:
                     answer = await self._from_coordinator(message)
                     code = cast(int, answer.error_code)  # type: ignore[attr-defined]

@@ -220,6 +220,11 @@ class Standing:
         self._told = Mode.FORWARDED
         return self._move(Verdict(Mode.FORWARDED, why), now_ms)
 
+    def adopt(self, now_ms: int) -> None:
+        """The gateway has taken over the group, and its anchor holds it."""
+        self._free(Verdict(Mode.HOSTED, "it was adopted", has_anchor=True), now_ms)
+        self.host(self.verdict.why)
+
     def forget(self) -> None:
         """The adoption of the group was undone. A late request of the anchor may still have taken
         it, so each call needs a new look."""

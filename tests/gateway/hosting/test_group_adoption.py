@@ -201,6 +201,17 @@ def test_a_group_goes_on_under_the_same_ids(on: Scene) -> None:
     assert on.count(Look) == 0
 
 
+def test_an_adopted_group_is_no_longer_the_clusters_when_its_members_have_left(on: Scene) -> None:
+    """A look before the adoption found its members in the cluster."""
+    on.group.standing.take(DIRECT, on.now_ms)
+    on.to_end()
+    for each in (A, B):
+        on.leave(each)
+    assert not on.group.is_live
+    assert error_of(on.join("late")) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert on.group.standing.verdict.has_anchor
+
+
 def test_commits_that_waited_are_stored_under_the_ids_of_the_anchor(on: Scene) -> None:
     """In the order of their arrival; none is lost, none refused."""
     on.to_anchoring()

@@ -1,0 +1,129 @@
+"""What the driver does for an adoption: waits for what is relayed, and asks the coordinator."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.groups.group_driver import GroupDriver
+from gateway.hosting.adoption_steps import AdoptionOutcome
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call, Forwarded
+from gateway.hosting.forwarded import WatchedGroups
+from gateway.hosting.room import Room
+from gateway.hosting.states import AdoptionStage
+from gateway.state_log.memory import MemoryLog
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupRequest
+from tests.support.adoption import GROUP, described, watched
+from tests.support.hosted_groups import HostedGroups, hosted_groups
+
+VERSIONS: dict[int, tuple[int, int]] = {
+    ApiKey.JOIN_GROUP: (0, 9),
+    ApiKey.SYNC_GROUP: (0, 5),
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.OFFSET_COMMIT: (2, 9),
+    ApiKey.DESCRIBE_GROUPS: (0, 5),
+}
+
+
+@asynccontextmanager
+async def live_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[tuple[HostedGroups, GroupDriver]]:
+    """A group in the cluster that can be adopted. Its coordinator has moved when it is asked for a
+    heartbeat."""
+    async with hosted_groups() as groups:
+        groups.cluster.spoken = VERSIONS
+        groups.cluster.answers |= {
+            DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=(described(),)),
+            HeartbeatRequest: lambda _: HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
+        }
+        latest = {"heartbeat_ms": groups.table._clock.now_ms()}
+        known = watched(latest, latest)
+        monkeypatch.setattr(WatchedGroups, "group", lambda _self, _group_id: known)
+        room = Room("anchored", groups_max=1, groups_per_address_max=1)
+        groups.table._rules = replace(groups.table._rules, can_anchor=True, anchored=room)
+        yield groups, groups.table.driver(GROUP)
+
+
+def beats(groups: HostedGroups) -> int:
+    """How many heartbeats the coordinator got."""
+    return sum(isinstance(message, HeartbeatRequest) for _node, message in groups.cluster.asked)
+
+
+async def test_members_are_impersonated_once_everything_relayed_is_answered(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit under way would be refused later."""
+    async with live_group(monkeypatch) as (groups, driver), trio.open_nursery() as nursery:
+        call = Call(api=GroupApi.HEARTBEAT, is_at_coordinator=True)
+        assert isinstance(await driver.ask(call), Forwarded)
+        outcomes: list[AdoptionOutcome] = []
+
+        async def adopt() -> None:
+            outcomes.append(await groups.table.adopt(GROUP))
+
+        with driver.relaying(call):
+            nursery.start_soon(adopt)
+            await wait_all_tasks_blocked()
+            assert driver.group.adoption.stage is AdoptionStage.IMPERSONATING
+            assert beats(groups) == 0
+        await wait_all_tasks_blocked()
+        assert beats(groups) == 1
+        assert not outcomes[0].is_adopted
+
+
+async def test_a_call_whose_client_has_gone_is_not_waited_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cancelled before it could be relayed."""
+    async with live_group(monkeypatch) as (groups, driver):
+        call = Call(api=GroupApi.HEARTBEAT, is_at_coordinator=True)
+        assert driver.begin(call) is None
+        with trio.move_on_after(0):
+            await driver.finish(call)
+        await groups.table.adopt(GROUP)
+        assert beats(groups) == 1
+
+
+async def test_a_coordinator_that_has_moved_has_not_answered(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has done nothing, and the next request looks for the present one."""
+    async with live_group(monkeypatch) as (groups, _driver):
+        outcome = await groups.table.adopt(GROUP)
+        assert outcome.reasons == ("the coordinator did not answer: NOT_COORDINATOR",)
+        questions = len(groups.cluster.coordinator_questions)
+        await groups.table.adopt(GROUP)
+        assert len(groups.cluster.coordinator_questions) > questions
+
+
+async def test_a_gateway_that_may_have_lost_its_log_sends_nothing(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one may go on with the adoption, and knows better which members still own
+    something."""
+    async with live_group(monkeypatch) as (groups, _driver):
+        monkeypatch.setattr(MemoryLog, "may_answer", False)
+        outcome = await groups.table.adopt(GROUP)
+        assert "another gateway may go on" in outcome.reasons[0]
+        asked = {type(message) for _node, message in groups.cluster.asked}
+        assert asked.isdisjoint({HeartbeatRequest, JoinGroupRequest})
+
+
+async def test_a_dry_run_begins_nothing(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reason means that the group can be adopted."""
+    async with live_group(monkeypatch) as (groups, driver):
+        outcome = await groups.table.adopt(GROUP, dry_run=True)
+        assert (outcome.is_adopted, outcome.reasons) == (False, ())
+        assert not driver.group.adoption.is_under_way
