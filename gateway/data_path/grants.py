@@ -18,12 +18,14 @@ class Resource(IntEnum):
 
     TOPIC = 2
     GROUP = 3
+    TRANSACTIONAL_ID = 5
 
 
 class Operation(IntEnum):
     """An operation that an ACL may allow, with Kafka's code."""
 
     READ = 3
+    WRITE = 4
     DELETE = 6
     DESCRIBE = 8
     DESCRIBE_CONFIGS = 10

@@ -42,9 +42,17 @@ from kafka_codecs.metadata import (
     MetadataResponse,
 )
 from kafka_codecs.offset_delete import OffsetDeleteRequest
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 NOBODY = "groupferry-permission-check"
 """A member id that no coordinator has made."""
+NO_TOPIC = "no/topic"
+"""No topic may have such a name."""
+NO_PRODUCER = -1
 TOPICS_TOGETHER_MAX = 100
 """Topics of one question. The answer has all their partitions."""
 METADATA_VERSION = 8
@@ -53,6 +61,8 @@ METADATA_VERSION = 8
 _GROUP_CONFIG = ConfigResourceType.GROUP
 _VERSIONS = {ApiKey.DESCRIBE_CONFIGS: 1}
 """The versions of the questions about groups, 0 unless listed."""
+
+_IN_KAFKAS_ORDER = (Resource.TRANSACTIONAL_ID, Resource.GROUP, Resource.TOPIC)
 
 _GOES_ON = frozenset({*BY_MEMBERS, GroupApi.LEAVE, GroupApi.CONSUMER_LEAVE})
 
@@ -86,7 +96,7 @@ async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode
         return ErrorCode.NONE
     needed = _needed(message)
     try:
-        for resource in (Resource.GROUP, Resource.TOPIC):  # in Kafka's order
+        for resource in _IN_KAFKAS_ORDER:
             names = [grant.name for grant in needed if grant.resource is resource]
             if await refused_names(request, resource, names):
                 return REFUSED[resource]
@@ -101,6 +111,9 @@ def _needed(message: GroupMessage) -> list[Grant]:
     key, group = message.SCHEMA.api_key, Resource.GROUP
     assert key is not None
     needed = [Grant(group, NEEDED[key, group], message.group_id)]
+    if isinstance(message, TxnOffsetCommitRequest):
+        transaction = Resource.TRANSACTIONAL_ID
+        needed.append(Grant(transaction, NEEDED[key, transaction], message.transactional_id))
     if isinstance(message, ConsumerGroupHeartbeatRequest) and message.subscribed_topic_names:
         topic = Resource.TOPIC
         operation = NEEDED[key, topic]
@@ -112,8 +125,8 @@ def _needed(message: GroupMessage) -> list[Grant]:
 async def refused_names(
     request: GroupRequest, resource: Resource, names: Collection[str]
 ) -> frozenset[str]:
-    """The groups or topics that the client may not use in this request. Raises UpstreamLost if the
-    cluster cannot be asked."""
+    """The resources that the client may not use in this request. Raises UpstreamLost if the cluster
+    cannot be asked."""
     if not names:
         return frozenset()
     operation = NEEDED[ApiKey(request.header.api_key), resource]
@@ -127,6 +140,8 @@ async def refused_names(
         allowed = frozenset(asked)
     elif resource is Resource.TOPIC:
         allowed = await _allowed_topics(request, operation, asked)
+    elif resource is Resource.TRANSACTIONAL_ID:
+        allowed = await _allowed_transactional_ids(request, asked)
     else:
         allowed = await _allowed_groups(request, operation, asked)
     for grant in unknown:
@@ -182,6 +197,8 @@ async def _codes(
                 for each in group_ids
             )
             asked = [IncrementalAlterConfigsRequest(resources=tuple(altered), validate_only=True)]
+        case Operation.WRITE:
+            raise ValueError("nobody writes a group")
     key = asked[0].SCHEMA.api_key
     assert key is not None
     if key not in request.upstream.versions:
@@ -219,6 +236,33 @@ async def _allowed_topics(
             and _includes(topic.topic_authorized_operations, operation)
         }
     return frozenset(allowed)
+
+
+async def _allowed_transactional_ids(
+    request: GroupRequest, transactional_ids: Sequence[str]
+) -> frozenset[str]:
+    """Commits offsets of a topic that cannot exist."""
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=0, committed_metadata=""
+    )
+    topic = TxnOffsetCommitRequestTopic(name=NO_TOPIC, partitions=(partition,))
+    asked = [
+        TxnOffsetCommitRequest(
+            transactional_id=each,
+            group_id=NOBODY,
+            producer_id=NO_PRODUCER,
+            producer_epoch=NO_PRODUCER,
+            topics=(topic,),
+        )
+        for each in transactional_ids
+    ]
+    low, _high = request.upstream.versions[ApiKey.TXN_OFFSET_COMMIT]
+    answers = await request.upstream.ask_all(asked, low)
+    codes = [answer.topics[0].partitions[0].error_code for answer in answers]
+    refusal = REFUSED[Resource.TRANSACTIONAL_ID]
+    return frozenset(
+        each for each, code in zip(transactional_ids, codes, strict=True) if code != refusal
+    )
 
 
 def _includes(operations: int, operation: Operation) -> bool:

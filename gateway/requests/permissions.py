@@ -1,7 +1,7 @@
 """What a client must be allowed to do for each api that the gateway answers itself, as in Kafka.
 
 What is not here, the cluster checks when it executes the request on the client's own connection:
-the topics of commits and fetches of offsets, transactional ids, and every relayed api.
+the topics of commits and fetches of offsets, and every relayed api.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from gateway.data_path.grants import Operation, Resource
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 
-_GROUP, _TOPIC = Resource.GROUP, Resource.TOPIC
+_GROUP, _TOPIC, _TRANSACTION = Resource.GROUP, Resource.TOPIC, Resource.TRANSACTIONAL_ID
 
 NEEDED: Mapping[tuple[ApiKey, Resource], Operation] = MappingProxyType(
     {
@@ -22,6 +22,7 @@ NEEDED: Mapping[tuple[ApiKey, Resource], Operation] = MappingProxyType(
         (ApiKey.CONSUMER_GROUP_HEARTBEAT, _GROUP): Operation.READ,
         (ApiKey.CONSUMER_GROUP_HEARTBEAT, _TOPIC): Operation.DESCRIBE,
         (ApiKey.OFFSET_COMMIT, _GROUP): Operation.READ,
+        (ApiKey.TXN_OFFSET_COMMIT, _TRANSACTION): Operation.WRITE,
         (ApiKey.TXN_OFFSET_COMMIT, _GROUP): Operation.READ,
         (ApiKey.OFFSET_FETCH, _GROUP): Operation.DESCRIBE,
         (ApiKey.OFFSET_DELETE, _GROUP): Operation.DELETE,
@@ -37,12 +38,13 @@ NEEDED: Mapping[tuple[ApiKey, Resource], Operation] = MappingProxyType(
         (ApiKey.LIST_CONFIG_RESOURCES, _GROUP): Operation.DESCRIBE_CONFIGS,
     }
 )
-"""The operation that each api needs on each group and topic that it names."""
+"""The operation that each api needs on each group, topic and transactional id that it names."""
 
 REFUSED: Mapping[Resource, ErrorCode] = MappingProxyType(
     {
         Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
         Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 """The answer without that permission."""

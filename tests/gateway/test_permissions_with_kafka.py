@@ -52,7 +52,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from kafka_codecs.sync_group import SyncGroupRequest
-from tests.support.commits import commit_of
+from tests.support.commits import commit_of, transactional_commit_of
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
 from tests.support.group_script import subscription
@@ -75,6 +75,7 @@ RIGHTS = (
     (ResourceType.GROUP, AclOperation.ALTER_CONFIGS),
     (ResourceType.TOPIC, AclOperation.READ),
     (ResourceType.TOPIC, AclOperation.DESCRIBE),
+    (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
 )
 Right = tuple[ResourceType, AclOperation]
 
@@ -153,6 +154,13 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
             0,
         ),
         "commit": (commit_of({TOPIC: {0: 7}}, group_id=f"{classic}-alone"), 8),
+        "transactional commit": (transactional_commit_of({TOPIC: {0: 7}}, group_id=classic), 3),
+        "transactional commit of a member": (
+            transactional_commit_of(
+                {TOPIC: {0: 7}}, group_id=classic, member_id=NOBODY, generation=1
+            ),
+            3,
+        ),
         "fetch": (
             OffsetFetchRequest(
                 groups=tuple(

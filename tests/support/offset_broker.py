@@ -9,6 +9,7 @@ from uuid import UUID
 
 import trio
 
+from gateway.requests.authorization import NO_TOPIC
 from gateway.simulation.coordinator import FakeCoordinator
 from kafka_codecs import decode
 from kafka_codecs.apis import APIS, ApiKey
@@ -94,6 +95,8 @@ class OffsetBroker(FakeBroker):
     offsets: dict[int, int] = field(default_factory=dict)
     fetch_error: int = 0
     commit_error: int = 0
+    transaction_code: int = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    """What a question about the permission on a transactional id gets."""
     topic_id: UUID = NO_TOPIC_ID
     other_topics: dict[str, UUID] = field(default_factory=dict)
     """Further topics with as many partitions."""
@@ -260,7 +263,8 @@ class OffsetBroker(FakeBroker):
 
     async def _txn_commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(TxnOffsetCommitRequest, body, header.api_version)
-        code = await self._take(request)
+        is_question = request.topics and request.topics[0].name == NO_TOPIC
+        code = self.transaction_code if is_question else await self._take(request)
         topics = tuple(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,

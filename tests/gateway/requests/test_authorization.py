@@ -5,6 +5,7 @@ import trio
 from structlog.testing import capture_logs
 
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.commits import codes_of, transactional_commit_of
 from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
 
 READ_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -91,3 +92,19 @@ async def test_groups_that_the_client_may_not_describe_are_withheld() -> None:
         assert (shown.error_code, shown.members) == (READ_REFUSED, ())
         natives = await stage.client.described_as_consumer_group(0)
         assert (natives.error_code, natives.members) == (READ_REFUSED, ())
+
+
+async def test_a_transactional_commit_needs_the_transactional_id_before_the_group() -> None:
+    """Who lacks both permissions gets the code about the transaction, as in Kafka."""
+    broker = GuardedBroker(
+        read_code=READ_REFUSED,
+        transaction_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+    commit = transactional_commit_of({"numbers": {0: 1}})
+    async with stage_of(broker) as stage:
+        refused = await stage.client.connection.ask(commit, 3)
+        assert codes_of(refused) == {"numbers": {0: broker.transaction_code}}
+        broker.transaction_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        refused = await stage.client.connection.ask(commit, 3)
+        assert codes_of(refused) == {"numbers": {0: READ_REFUSED}}
+        assert broker.commits == []
