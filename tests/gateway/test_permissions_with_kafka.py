@@ -155,12 +155,6 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
         ),
         "commit": (commit_of({TOPIC: {0: 7}}, group_id=f"{classic}-alone"), 8),
         "transactional commit": (transactional_commit_of({TOPIC: {0: 7}}, group_id=classic), 3),
-        "transactional commit of a member": (
-            transactional_commit_of(
-                {TOPIC: {0: 7}}, group_id=classic, member_id=NOBODY, generation=1
-            ),
-            3,
-        ),
         "fetch": (
             OffsetFetchRequest(
                 groups=tuple(
