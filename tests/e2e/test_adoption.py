@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
 
 CLASSIC = Client(library="librdkafka", assignor="cooperative-sticky")
 JAVA = Client(library="java", assignor="cooperative-sticky")
+GO = Client(library="franz-go", assignor="cooperative-sticky")
 NATIVE = Client(library="librdkafka", protocol="consumer")
 EAGER = Client(library="librdkafka")
 
@@ -42,22 +43,28 @@ async def command(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     return await run([sys.executable, "-P", "-c", PROGRAM, "adopt", *arguments])
 
 
+def flags_of(client: Client) -> tuple[str, ...]:
+    """The program in Go has no flag for its session."""
+    return () if client == GO else (LONG_SESSIONS,)
+
+
 async def move_behind(group: GroupStage, name: str, client: Client) -> None:
     """Restart a member behind the gateway."""
     await group.leave(name)
-    await group.join(name, client, LONG_SESSIONS)
+    await group.join(name, client, *flags_of(client))
     await group.settled("classic")
 
 
+@pytest.mark.parametrize("third", [GO], ids=str)
 async def test_a_live_group_is_adopted_while_it_consumes(
-    kafka: KafkaCluster, tmp_path: Path
+    kafka: KafkaCluster, third: Client, tmp_path: Path
 ) -> None:
-    """Consumers of two libraries. The command refuses while one is beside the gateway, and names
+    """Consumers of three libraries. The command refuses while one is beside the gateway, and names
     it. No client notices the adoption; then the group rolls."""
-    clients = {"a": CLASSIC, "b": JAVA, "c": CLASSIC}
+    clients = {"a": CLASSIC, "b": JAVA, "c": third}
     async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
         for name, client in clients.items():
-            await group.join(name, client, LONG_SESSIONS, beside=True)
+            await group.join(name, client, *flags_of(client), beside=True)
         await group.progress(50)
         await move_behind(group, "a", CLASSIC)
         await move_behind(group, "b", JAVA)
@@ -67,7 +74,7 @@ async def test_a_live_group_is_adopted_while_it_consumes(
         assert refused.returncode == 1
         assert line.startswith(f"groupferry: {group.group} is not adopted: c-")
         assert line.endswith("its heartbeats do not come through this gateway")
-        await move_behind(group, "c", CLASSIC)
+        await move_behind(group, "c", third)
         possible = await command(*arguments, "--dry-run")
         assert (possible.returncode, possible.stderr) == (0, b"")
         assert group.gateway.events("group_hosted") == []
