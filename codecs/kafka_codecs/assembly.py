@@ -5,7 +5,7 @@ no decision about versions.
 """
 
 import struct
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from heapq import merge
 from io import BytesIO
@@ -67,26 +67,37 @@ class Structure(WireType, Generic[_M]):
         super().__init__()
         self.min_size = sum(member.min_size for _, member in members) + (tags is not None)
         self._struct_type = struct_type
-        self._readers = [(name, member.read) for name, member in members]
+        self._readers = [
+            (name, getattr(struct_type, name).__set__, member.read) for name, member in members
+        ]
+        carried = {name for name, _ in members}
+        self._defaults = [
+            (getattr(struct_type, declared.name).__set__, declared.default)
+            for declared in fields(struct_type)
+            if declared.name not in carried
+        ]
         self._writers = [(name, member.write) for name, member in members]
         self._flexible = tags is not None
         self._tags = {tag.tag: tag for tag in tags or ()}
         self._absent = absent if self._flexible else [*absent, ("unknown_tags", ())]
 
     def read(self, stream: BytesIO) -> _M:
-        values: dict[str, Any] = {}
+        # Setting the slots is what the constructor of a frozen dataclass does, too.
+        value = object.__new__(self._struct_type)
         name = _TAGS
         try:
-            for name, read in self._readers:
-                values[name] = read(stream)
+            for name, set_field, read in self._readers:  # noqa: B007  # for the note below
+                set_field(value, read(stream))
+            for set_field, default in self._defaults:
+                set_field(value, default)
             if self._flexible:
                 name = _TAGS
                 if found := TAGGED_FIELDS.read(stream):
-                    values.update(self._read_tags(found))
+                    return replace(value, **self._read_tags(found))
         except MALFORMED as error:
             error.add_note(name)
             raise
-        return self._struct_type(**values)
+        return value
 
     def write(self, value: _M, stream: BytesIO) -> None:
         name = _TAGS

@@ -624,14 +624,14 @@ def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> S
     return message
 
 
-def _framed(key: ApiKey, version: int, correlation_id: int, response: Struct) -> bytes:
+def _framed(key: int, version: int, correlation_id: int, response: Struct) -> bytes:
     answer = encode_response_header(key, version, correlation_id) + encode(response, version)
     return SIZE.pack(len(answer)) + answer
 
 
 def _framed_answer(header: RequestHeader, version: int, response: Struct) -> bytes:
-    key = ApiKey(header.api_key)
     try:
-        return _framed(key, version, header.correlation_id, response)
+        return _framed(header.api_key, version, header.correlation_id, response)
     except WireError as error:  # the gateway made this answer, so the bug is here
-        raise ValueError(f"invalid answer to {key.name} version {version}") from error
+        name = ApiKey(header.api_key).name
+        raise ValueError(f"invalid answer to {name} version {version}") from error

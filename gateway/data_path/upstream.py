@@ -65,6 +65,8 @@ class Upstream:
         """What the broker speaks."""
         self.client_id: str | None = None
         """The client id for our requests: that of the client's latest group request."""
+        self.member: tuple[str, str] | None = None
+        """The group and the member id of the client's latest request as a member."""
         self._route = route
         self._client = client
         self._tasks = tasks

@@ -4,10 +4,7 @@ An OffsetFetch before version 9 names no member, but every client sends it on th
 carries its heartbeats.
 """
 
-from weakref import WeakKeyDictionary
-
 from gateway.data_path.group_apis import GroupRequest
-from gateway.data_path.upstream import Upstream
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -18,32 +15,27 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-class ConnectionMembers:
-    """Sees each request and its answer, and remembers the latest member of each connection."""
+def note_member(request: GroupRequest, answer: Struct) -> None:
+    """Remember the member if the request succeeded."""
+    match request.message, answer:
+        case (
+            (SyncGroupRequest() | HeartbeatRequest()) as message,
+            SyncGroupResponse(error_code=0) | HeartbeatResponse(error_code=0),
+        ):
+            member_id = message.member_id
+        case (
+            (JoinGroupRequest() | ConsumerGroupHeartbeatRequest()) as message,
+            JoinGroupResponse(error_code=0, member_id=member_id)
+            | ConsumerGroupHeartbeatResponse(error_code=0, member_id=str(member_id)),
+        ):
+            pass
+        case _:
+            return
+    if member_id:
+        request.upstream.member = (message.group_id, member_id)
 
-    def __init__(self) -> None:
-        self._members: WeakKeyDictionary[Upstream, tuple[str, str]] = WeakKeyDictionary()
 
-    def note(self, request: GroupRequest, answer: Struct) -> None:
-        """Remember the member if the request succeeded."""
-        match request.message, answer:
-            case (
-                (SyncGroupRequest() | HeartbeatRequest()) as message,
-                SyncGroupResponse(error_code=0) | HeartbeatResponse(error_code=0),
-            ):
-                member_id = message.member_id
-            case (
-                (JoinGroupRequest() | ConsumerGroupHeartbeatRequest()) as message,
-                JoinGroupResponse(error_code=0, member_id=member_id)
-                | ConsumerGroupHeartbeatResponse(error_code=0, member_id=str(member_id)),
-            ):
-                pass
-            case _:
-                return
-        if member_id:
-            self._members[request.upstream] = (message.group_id, member_id)
-
-    def member_of(self, request: GroupRequest, group_id: str) -> str | None:
-        """The id of the group's member on the connection of the request, if one is known."""
-        known = self._members.get(request.upstream)
-        return known[1] if known is not None and known[0] == group_id else None
+def member_of(request: GroupRequest, group_id: str) -> str | None:
+    """The id of the group's member on the connection of the request, if one is known."""
+    known = request.upstream.member
+    return known[1] if known is not None and known[0] == group_id else None

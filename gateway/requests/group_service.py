@@ -17,7 +17,7 @@ from gateway.events.log_lines import write_to_log
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.observers.clients_seen import ClientsSeen
-from gateway.observers.connection_members import ConnectionMembers
+from gateway.observers.connection_members import note_member
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.admin_apis import AdminApis
 from gateway.requests.authorization import is_known_to_be_allowed, why_refused
@@ -81,8 +81,7 @@ class GroupService:
         self._configs = ConfigApis(groups)
         self._commits = CommitApis(groups, coordinators)
         self._deletes = OffsetDeleteApi(groups, coordinators)
-        self._connection_members = ConnectionMembers()
-        self._fetch = OffsetFetchApi(groups, offsets, self._connection_members)
+        self._fetch = OffsetFetchApi(groups, offsets)
         self._clients = ClientsSeen(tell)
         self._offset_reporter = offsets
 
@@ -237,9 +236,9 @@ class GroupService:
         match request.message:
             case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
                 self._clients.note(request, answer)
-                self._connection_members.note(request, answer)
+                note_member(request, answer)
             case SyncGroupRequest() | HeartbeatRequest():
-                self._connection_members.note(request, answer)
+                note_member(request, answer)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
                 self._offset_reporter.note_commit(request, answer)
             case OffsetDeleteRequest():

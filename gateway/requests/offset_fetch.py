@@ -21,7 +21,7 @@ from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
-from gateway.observers.connection_members import ConnectionMembers
+from gateway.observers.connection_members import member_of
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import highest_version
@@ -59,12 +59,9 @@ Asked = tuple[OffsetFetchRequestGroup, ...]
 class OffsetFetchApi:
     """Answers OffsetFetch for hosted and forwarded groups alike."""
 
-    def __init__(
-        self, groups: Groups, reporter: OffsetReporter, connection_members: ConnectionMembers
-    ) -> None:
+    def __init__(self, groups: Groups, reporter: OffsetReporter) -> None:
         self._groups = groups
         self._offset_reporter = reporter
-        self._connection_members = connection_members
 
     async def fetch(
         self, request: GroupRequest, message: OffsetFetchRequest
@@ -123,9 +120,7 @@ class OffsetFetchApi:
     ) -> None:
         """Report the fetch as a member's start, if the group has members."""
         if self._groups.is_live(group.group_id):
-            member_id = group.member_id or self._connection_members.member_of(
-                request, group.group_id
-            )
+            member_id = group.member_id or member_of(request, group.group_id)
             self._offset_reporter.note_fetch(group.group_id, member_id or NO_MEMBER, answer.topics)
 
     async def _vetted(

@@ -1,12 +1,11 @@
 """The member of a connection is known from its own requests."""
 
-import gc
 from dataclasses import replace
 from typing import cast
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.observers.connection_members import ConnectionMembers
+from gateway.observers.connection_members import member_of, note_member
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -47,16 +46,17 @@ def joined(member_id: str, error_code: int = 0) -> JoinGroupResponse:
 class Connection:
     """Stands for a client's connection."""
 
+    def __init__(self) -> None:
+        self.member: tuple[str, str] | None = None
+
     def request(self, message: Struct) -> GroupRequest:
         return replace(lone_request(message, 1), upstream=cast(Upstream, self))
 
 
-def speaker(
-    connection: Connection, connection_members: ConnectionMembers, group_id: str = "orders"
-) -> str | None:
+def speaker(connection: Connection, group_id: str = "orders") -> str | None:
     """The member that fetches offsets on the connection."""
     request = connection.request(OffsetFetchRequest(group_id=group_id, topics=()))
-    return connection_members.member_of(request, group_id)
+    return member_of(request, group_id)
 
 
 def test_every_request_of_a_member_identifies_its_connection() -> None:
@@ -67,37 +67,24 @@ def test_every_request_of_a_member_identifies_its_connection() -> None:
         (BEAT, HeartbeatResponse()),
         (NATIVE, ConsumerGroupHeartbeatResponse(member_id="m")),
     ):
-        connection_members, connection, other = ConnectionMembers(), Connection(), Connection()
-        connection_members.note(connection.request(message), answer)
-        assert speaker(connection, connection_members) == "m"
-        assert speaker(connection, connection_members, "other") is None
-        assert speaker(other, connection_members) is None
+        connection, other = Connection(), Connection()
+        note_member(connection.request(message), answer)
+        assert speaker(connection) == "m"
+        assert speaker(connection, "other") is None
+        assert speaker(other) is None
 
 
 def test_the_latest_member_counts() -> None:
     """A fenced client rejoins with another id on the same connection."""
-    connection_members, connection = ConnectionMembers(), Connection()
-    connection_members.note(connection.request(JOIN), joined("m"))
-    connection_members.note(connection.request(JOIN), joined("n"))
-    assert speaker(connection, connection_members) == "n"
+    connection = Connection()
+    note_member(connection.request(JOIN), joined("m"))
+    note_member(connection.request(JOIN), joined("n"))
+    assert speaker(connection) == "n"
 
 
 def test_a_refused_client_is_no_member() -> None:
     """Neither is a client that has only received an id."""
-    connection_members, connection = ConnectionMembers(), Connection()
-    connection_members.note(
-        connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED)
-    )
-    connection_members.note(
-        connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    )
-    assert speaker(connection, connection_members) is None
-
-
-def test_a_closed_connection_is_forgotten() -> None:
-    """Otherwise memory would grow with every client."""
-    connection_members, connection = ConnectionMembers(), Connection()
-    connection_members.note(connection.request(JOIN), joined("m"))
-    del connection
-    gc.collect()
-    assert len(connection_members._members) == 0  # noqa: SLF001, RUF100
+    connection = Connection()
+    note_member(connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED))
+    note_member(connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    assert speaker(connection) is None
