@@ -1,6 +1,8 @@
 """Lines for a topic block nothing, even if the cluster is down. test_events_topic_with_kafka.py
 uses a real one."""
 
+from collections.abc import Callable, Iterator
+
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -8,20 +10,35 @@ from structlog.testing import capture_logs
 from gateway.cluster.librdkafka import client_config
 from gateway.events import events_topic
 from gateway.events.events_topic import CLIENT_ID, EventsTopic
-from tests.support.ports import free_port
+from tests.support.ports import HOST, free_port
 from tests.support.until import until
 
 LOOKS = 4
 """More than one check, so that one of them finds an empty buffer."""
+FLUSH_LIMIT_S = 10
 
 
-def cut_off() -> EventsTopic:
-    """A topic of a cluster that is down."""
-    return EventsTopic(client_config([("127.0.0.1", free_port())], CLIENT_ID), "events")
+@pytest.fixture
+def cut_off() -> Iterator[Callable[[], EventsTopic]]:
+    """Make a topic of a cluster that is down. At the end its lines are dropped: each refers to the
+    producer, which would otherwise look for the cluster until all tests have ended."""
+    topics = []
+
+    def make() -> EventsTopic:
+        topics.append(EventsTopic(client_config([(HOST, free_port())], CLIENT_ID), "events"))
+        return topics[-1]
+
+    yield make
+    for topic in topics:
+        topic._producer.purge()
+        with capture_logs():
+            assert not topic._producer.flush(FLUSH_LIMIT_S)
 
 
 @pytest.mark.timeout(60)
-def test_lines_beyond_the_buffer_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_beyond_the_buffer_are_dropped(
+    cut_off: Callable[[], EventsTopic], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No writer waits, and one log line reports any number of them."""
     monkeypatch.setattr(events_topic, "BUFFER_LINES_MAX", 3)
     topic = cut_off()
@@ -39,7 +56,7 @@ def test_lines_beyond_the_buffer_are_dropped(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
-def test_an_oversized_line_is_dropped() -> None:
+def test_an_oversized_line_is_dropped(cut_off: Callable[[], EventsTopic]) -> None:
     """The others are sent."""
     topic = cut_off()
     with capture_logs() as lines:
@@ -48,7 +65,9 @@ def test_an_oversized_line_is_dropped() -> None:
     assert "too large" in lines[0]["reason"]
 
 
-async def test_a_line_that_waits_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_that_waits_too_long_is_dropped(
+    cut_off: Callable[[], EventsTopic], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """This needs no further line. An empty buffer does not mean that the cluster is back."""
     monkeypatch.setattr(events_topic, "DELIVERY_TIMEOUT_MS", 300)
     monkeypatch.setattr(events_topic, "LOOK_INTERVAL_S", 0.05)
@@ -63,7 +82,9 @@ async def test_a_line_that_waits_too_long_is_dropped(monkeypatch: pytest.MonkeyP
     assert [line["event"] for line in lines] == ["events_topic_lost"]
 
 
-async def test_the_end_of_the_gateway_waits_only_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_of_the_gateway_waits_only_briefly(
+    cut_off: Callable[[], EventsTopic], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It logs the number of lines that only the files have."""
     monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
     topic = cut_off()
