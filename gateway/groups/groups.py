@@ -139,7 +139,7 @@ class Groups:
         except StateLogUnreadable as unreadable:
             log.error("group_unreadable", group_id=group_id, reason=str(unreadable))  # noqa: TRY400
             is_live = False
-        if is_live and self._has_room():
+        if is_live and self._has_room(group_id):
             self.driver(group_id)
         self._unresumed.discard(group_id)
 
@@ -147,7 +147,10 @@ class Groups:
         log.warning("resume_delayed", reason=str(error))
         await trio.sleep(RESUME_RETRY_S)
 
-    def _has_room(self) -> bool:
+    def _has_room(self, group_id: str) -> bool:
+        """A group whose adoption is under way needs no room: the cluster must not answer for it."""
+        if self._state_log.may_be_adopting(group_id):
+            return True
         try:
             self._rules.hosted.check(None)
         except TooManyGroups:
@@ -442,7 +445,7 @@ class Groups:
             )
             driver = GroupDriver(group, self._services, idle=self._forget)
             self._drivers[group_id] = driver
-            if group_id in self._unresumed and self._has_room():
+            if group_id in self._unresumed and self._has_room(group_id):
                 driver.feed(Resumed(self._state_log.may_be_adopting(group_id)))
                 self._resumed += 1
             self._unresumed.discard(group_id)

@@ -15,6 +15,7 @@ from coordinator.interface.records import (
     GroupConfigs,
 )
 from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
+from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
 from gateway.hosting.states import Mode
@@ -238,6 +239,20 @@ async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
         assert not groups.running
         assert groups.table.is_adopting(GROUP)
         assert not groups.table.is_adopting("other")
+
+
+async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
+    autojump_clock: MockClock,
+) -> None:
+    """Unloaded, its members' requests would go to the cluster."""
+    group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
+    log = ScriptedLog()
+    await log.append(GROUP, [GroupAdoption(value=Adoption(group=group))])
+    async with hosted_groups(log=log, max_groups=0) as groups:
+        await groups.nursery.start(groups.table.resume)
+        await wait_all_tasks_blocked()
+        assert groups.table.is_adopting(GROUP)
+        assert groups.table.driver(GROUP).group.adoption.treatment is Treatment.HELD
 
 
 async def test_a_log_that_is_lost_during_the_start_is_waited_for(
