@@ -43,6 +43,10 @@ class Room:
         self._complain(client_host, f"too many {kind} groups from this address", limit)
         raise TooManyGroups(f"the limit of {limit} {kind} groups per client address is reached")
 
+    def has(self, group_id: str) -> bool:
+        """Whether the group is counted."""
+        return group_id in self._began
+
     def take(self, group_id: str, client_host: str | None) -> None:
         """Count a new group."""
         self._began[group_id] = client_host

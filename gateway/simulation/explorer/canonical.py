@@ -129,7 +129,7 @@ class _Walk:
             self.offsets = world.cluster.offsets
             self.generation = world.cluster.group.generation
             self.anchor, self.asked = world.machine.anchor, world.questions
-            self.calls = world.machine._calls.values()
+            self.calls = world.machine.calls.unanswered.values()
             self.epoch = _newest_epoch(world)
         self.names: dict[Any, Any] = {}
         self.seen: dict[int, int] = {}

@@ -7,13 +7,13 @@ from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.replies import JoinGroupReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Failed, Forwarded, Learn, Locate, Refused, Released
+from gateway.hosting.calls import Failed, Forwarded, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import Damage, Ending, Leave, Relayed, Resumed, SeenForeign
 from gateway.hosting.log_health import TRY_AGAIN_MS
 from gateway.hosting.standing import FORWARDED_FOR_MS, NoAnswer, Nobody, Occupants
-from gateway.hosting.states import AnchorPhase, LogPhase, Stage
+from gateway.hosting.states import AnchorPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
@@ -213,72 +213,6 @@ def test_a_foreign_join_to_a_live_group_is_the_engines_to_refuse(live: HostedSce
     """The group stays here."""
     assert error_of(live.join(protocol_type="connect", is_foreign=True)) is not ErrorCode.NONE
     assert live.in_cluster.member_id
-
-
-# -- check first, then act -------------------------------------------------------------------------
-
-
-def test_a_refused_join_takes_nothing(on: HostedScene) -> None:
-    """No anchor, no place, no record, no question to the coordinator."""
-    call = on.join("stranger")
-    assert error_of(call) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert on.count(AskCoordinator) == on.count(Write) == 0
-    assert on.group.is_idle
-
-
-def test_a_refused_join_needs_no_look_where_one_is_recent(on: HostedScene) -> None:
-    """An invalid join in a loop must not cost the cluster anything."""
-    on.commit()
-    for _ in range(3):
-        on.join("stranger")
-    assert on.count(Look) == 1
-
-
-@pytest.mark.parametrize(
-    ("is_there", "situation"),
-    [(False, Situation.NOT_AT_COORDINATOR), (None, Situation.COORDINATOR_UNKNOWN)],
-)
-def test_a_client_elsewhere_is_sent_to_the_coordinator(
-    on: HostedScene, is_there: bool | None, situation: Situation
-) -> None:
-    """Before the engine or the anchor hears of it."""
-    on.is_at_coordinator = is_there
-    for call in (
-        on.native("n", is_at_coordinator=None),
-        on.beat("m", 1, is_at_coordinator=None),
-        on.commits(("", -1, None), is_at_coordinator=None),
-    ):
-        assert situation_of(call) is situation
-    assert on.count(Locate) == 3
-    assert on.count(AskCoordinator) == on.count(Write) == 0
-    assert on.group.is_idle
-
-
-def test_unknown_topics_refuse_a_request(on: HostedScene) -> None:
-    """An unreadable name must not look like a deleted topic."""
-    on.topics_failure = "nobody answers"
-    call = on.native("n", knows_topics=False)
-    assert situation_of(call) is Situation.TOPICS_UNKNOWN
-    on.topics_failure = ""
-    assert error_of(on.native("n", knows_topics=False)) is ErrorCode.NONE
-
-
-def test_a_refused_request_does_not_learn_topics(live: HostedScene) -> None:
-    """A client may name any."""
-    call = live.native("stranger", 7, knows_topics=False)
-    assert error_of(call) is not ErrorCode.NONE
-    assert live.count(Learn) == 0
-
-
-def test_a_join_learns_its_topics_before_it_waits_for_the_anchor(on: HostedScene) -> None:
-    """Calls that wait together would lose their order, and the first member to join leads."""
-    on.hold(AskCoordinator)
-    calls = [on.native(name, knows_topics=False) for name in ("first", "second")]
-    assert [call.stage for call in calls] == [Stage.ADMITTING] * 2
-    assert on.count(Learn) == 2
-    on.release(AskCoordinator)
-    assert [error_of(call) for call in calls] == [ErrorCode.NONE] * 2
-    assert on.count(Learn) == 2
 
 
 # -- releasing -------------------------------------------------------------------------------------

@@ -46,3 +46,12 @@ def test_a_group_that_ends_makes_room_for_its_address() -> None:
     room.take("b", GREEDY)
     with pytest.raises(TooManyGroups):
         room.check(GREEDY)
+
+
+def test_a_group_is_in_the_room_until_it_gives_its_place_back() -> None:
+    room = Room("hosted", groups_max=1, groups_per_address_max=1)
+    assert not room.has("orders")
+    room.take("orders", None)
+    assert room.has("orders")
+    room.give_back("orders")
+    assert not room.has("orders")

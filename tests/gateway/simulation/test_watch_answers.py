@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.interface.events import OffsetCommitReceived
 from gateway.hosting import answers
-from gateway.hosting.group import HostedGroup
+from gateway.hosting.call_stages import CallStages
 from gateway.simulation.cluster import Commit
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
 from tests.support.simulation import Stage
@@ -15,10 +15,10 @@ from tests.support.simulation import Stage
 def test_an_unconfirmed_grant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The anchor's join is no confirmation: the decision followed it."""
 
-    def decided(group: Any, call: Any, outcome: Any, _now_ms: int) -> None:
-        group._finish(call, outcome)
+    def decided(stages: Any, call: Any, outcome: Any, _now_ms: int) -> None:
+        stages._finish(call, outcome)
 
-    monkeypatch.setattr(HostedGroup, "_decided", decided)
+    monkeypatch.setattr(CallStages, "_decided", decided)
     stage = Stage()
     stage.native("n1")
     with pytest.raises(BrokenInvariantError) as broken:

@@ -65,7 +65,7 @@ def test_an_old_look_at_the_cluster_counts_by_its_mode_alone(has_look: bool) -> 
     """Unless a call relies on it."""
     world = begin_hosted(WORLDS["switch"])
     call = Call(api=GroupApi.HEARTBEAT, event=None, token=world.next_token, has_look=has_look)
-    world.machine._calls[call.token] = call
+    world.machine.calls.unanswered[call.token] = call
 
     def forms(age_ms: int) -> int:
         standing = world.machine.standing

@@ -10,6 +10,7 @@ from gateway.hosting import answers
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.batch import Batch
+from gateway.hosting.call_stages import CallStages
 from gateway.hosting.calls import Call, Commit, Commits, Failed, Refused
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.group import HostedGroup
@@ -33,10 +34,10 @@ from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
 def a_grant_precedes_the_anchor(patch: Patch) -> None:
     """An answer that grants partitions leaves before the anchor is confirmed."""
 
-    def decided(group: HostedGroup, call: Call, outcome: Any, _now_ms: int) -> None:
-        group._finish(call, outcome)
+    def decided(stages: CallStages, call: Call, outcome: Any, _now_ms: int) -> None:
+        stages._finish(call, outcome)
 
-    patch.setattr(HostedGroup, "_decided", decided)
+    patch.setattr(CallStages, "_decided", decided)
 
 
 @noticed_by(Invariant.ANCHORED)
@@ -69,29 +70,29 @@ def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
 @noticed_by(Invariant.ANCHORED)
 def a_grant_in_doubt_is_not_withheld(patch: Patch) -> None:
     """A client that has waited long enough for the anchor gets its partitions without it."""
-    real = HostedGroup._give_up
+    real = CallStages._give_up
 
-    def give_up(group: HostedGroup, call: Call) -> None:
+    def give_up(stages: CallStages, call: Call) -> None:
         if call.reply is not None:
-            group._finish(call, call.reply)
+            stages._finish(call, call.reply)
         else:
-            real(group, call)
+            real(stages, call)
 
-    patch.setattr(HostedGroup, "_give_up", give_up)
+    patch.setattr(CallStages, "_give_up", give_up)
 
 
 @noticed_by(Invariant.ANCHORED)
 def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
     """Once a group is empty, its answers leave without a confirmation."""
-    real = HostedGroup._decided
+    real = CallStages._decided
 
-    def decided(group: HostedGroup, call: Call, outcome: Any, now_ms: int) -> None:
-        if group.is_live or isinstance(outcome, Refused | Failed):
-            real(group, call, outcome, now_ms)
+    def decided(stages: CallStages, call: Call, outcome: Any, now_ms: int) -> None:
+        if stages._engine.is_live or isinstance(outcome, Refused | Failed):
+            real(stages, call, outcome, now_ms)
         else:
-            group._finish(call, outcome)
+            stages._finish(call, outcome)
 
-    patch.setattr(HostedGroup, "_decided", decided)
+    patch.setattr(CallStages, "_decided", decided)
 
 
 @noticed_by(Invariant.INTRUDER)

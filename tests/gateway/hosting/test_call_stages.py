@@ -1,4 +1,4 @@
-"""What waits for the anchor: joins, and answers that grant partitions."""
+"""The stages of a call: what is checked before anything is taken, and what waits for the anchor."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Refused, Released
-from gateway.hosting.effects import AskCoordinator, Write
+from gateway.hosting.calls import Learn, Locate, Refused, Released
+from gateway.hosting.effects import AskCoordinator, Look, Write
 from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.standing import Nobody
 from gateway.hosting.states import Stage
@@ -38,6 +38,72 @@ def live() -> HostedScene:
     scene = HostedScene()
     scene.native_member()
     return scene
+
+
+# -- check first, then act -------------------------------------------------------------------------
+
+
+def test_a_refused_join_takes_nothing(on: HostedScene) -> None:
+    """No anchor, no place, no record, no question to the coordinator."""
+    call = on.join("stranger")
+    assert error_of(call) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert on.count(AskCoordinator) == on.count(Write) == 0
+    assert on.group.is_idle
+
+
+def test_a_refused_join_needs_no_look_where_one_is_recent(on: HostedScene) -> None:
+    """An invalid join in a loop must not cost the cluster anything."""
+    on.commit()
+    for _ in range(3):
+        on.join("stranger")
+    assert on.count(Look) == 1
+
+
+@pytest.mark.parametrize(
+    ("is_there", "situation"),
+    [(False, Situation.NOT_AT_COORDINATOR), (None, Situation.COORDINATOR_UNKNOWN)],
+)
+def test_a_client_elsewhere_is_sent_to_the_coordinator(
+    on: HostedScene, is_there: bool | None, situation: Situation
+) -> None:
+    """Before the engine or the anchor hears of it."""
+    on.is_at_coordinator = is_there
+    for call in (
+        on.native("n", is_at_coordinator=None),
+        on.beat("m", 1, is_at_coordinator=None),
+        on.commits(("", -1, None), is_at_coordinator=None),
+    ):
+        assert situation_of(call) is situation
+    assert on.count(Locate) == 3
+    assert on.count(AskCoordinator) == on.count(Write) == 0
+    assert on.group.is_idle
+
+
+def test_unknown_topics_refuse_a_request(on: HostedScene) -> None:
+    """An unreadable name must not look like a deleted topic."""
+    on.topics_failure = "nobody answers"
+    call = on.native("n", knows_topics=False)
+    assert situation_of(call) is Situation.TOPICS_UNKNOWN
+    on.topics_failure = ""
+    assert error_of(on.native("n", knows_topics=False)) is ErrorCode.NONE
+
+
+def test_a_refused_request_does_not_learn_topics(live: HostedScene) -> None:
+    """A client may name any."""
+    call = live.native("stranger", 7, knows_topics=False)
+    assert error_of(call) is not ErrorCode.NONE
+    assert live.count(Learn) == 0
+
+
+def test_a_join_learns_its_topics_before_it_waits_for_the_anchor(on: HostedScene) -> None:
+    """Calls that wait together would lose their order, and the first member to join leads."""
+    on.hold(AskCoordinator)
+    calls = [on.native(name, knows_topics=False) for name in ("first", "second")]
+    assert [call.stage for call in calls] == [Stage.ADMITTING] * 2
+    assert on.count(Learn) == 2
+    on.release(AskCoordinator)
+    assert [error_of(call) for call in calls] == [ErrorCode.NONE] * 2
+    assert on.count(Learn) == 2
 
 
 # -- the anchor before the first member ------------------------------------------------------------

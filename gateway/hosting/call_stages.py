@@ -1,0 +1,581 @@
+"""The calls of a group's clients, and the stages that each goes through until it is answered.
+
+A call is refused before anything is taken for it. No member joins, and no answer with partitions
+leaves, unless the anchor holds the group. An accepted commit holds its partitions until it has
+certainly ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.replies import Reply
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.adoption_steps import Treatment
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, Situation
+from gateway.hosting.calls import (
+    Answer,
+    Call,
+    Commit,
+    Commits,
+    Failed,
+    Forwarded,
+    Learn,
+    Locate,
+    Probe,
+    Refused,
+    Released,
+    Store,
+    grants_partitions,
+    is_for_good,
+)
+from gateway.hosting.commits import CommitsInFlight
+from gateway.hosting.effects import Effect, Log, refusal_line
+from gateway.hosting.group_adoption import GroupAdoption
+from gateway.hosting.identity import NO_IDS, AnchorIds
+from gateway.hosting.logged_engine import Item, LoggedEngine
+from gateway.hosting.looking import Looking
+from gateway.hosting.room import TooManyGroups
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import Standing, Verdict
+from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
+from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
+
+
+class CallStages:
+    """Moves each call on until it waits for something."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        rules: HostingRules,
+        *,
+        engine: LoggedEngine,
+        anchor: Anchor,
+        adoption: GroupAdoption,
+        looking: Looking,
+        effects: list[Effect],
+    ) -> None:
+        """`effects` takes what the driver has to do."""
+        self._group_id = standing.group_id
+        self._standing = standing
+        self._rules = rules
+        self._engine = engine
+        self._anchor = anchor
+        self._adoption = adoption
+        self._looking = looking
+        self._effects = effects
+        self._commits = CommitsInFlight(engine, anchor, can_anchor=rules.can_anchor)
+        self.unanswered: dict[Token, Call] = {}
+        """The calls without an answer."""
+        self._waiting = WaitingCalls()
+        """Those of them that wait for a look, the log or the anchor."""
+        self._seen: object = None
+        """What the waiting calls were last advanced on."""
+        self._is_ending = False
+
+    # -- what the group asks and tells -----------------------------------------------------------
+
+    def __len__(self) -> int:
+        """The number of calls without an answer."""
+        return len(self.unanswered)
+
+    def next_ms(self) -> int | None:
+        """When the next call stops waiting, in wall-clock milliseconds."""
+        return self._waiting.next_ms()
+
+    def lose_patience(self, now_ms: int) -> None:
+        """Refuse the calls that have waited for too long."""
+        for call in self._waiting.take_overdue(now_ms):
+            self._give_up(call)
+
+    def look_again(self) -> None:
+        """Advance the waiting calls, though neither the anchor nor the adoption has moved."""
+        self._seen = None
+
+    def looked(self) -> None:
+        """A look has ended that saw the group as the calls have to know it."""
+        for call in self.unanswered.values():
+            call.has_look = True
+
+    def overtake(self) -> None:
+        """Another member has the group in the cluster, or had it."""
+        for call in self.unanswered.values():
+            is_decided = call.stage in (Stage.DECIDING, Stage.CONFIRMING)
+            call.is_overtaken |= is_decided or isinstance(call, Commits)
+
+    def advance(self, now_ms: int) -> bool:
+        """Advance calls whose turn has come. False if there is none."""
+        if self._anchor.ended:
+            self._commits.end_strays()
+        if self._commits.next_up:
+            self._advance(self._commits.next_up.pop(), now_ms)
+            return True
+        return bool(self._waiting) and self._advance_waiting(now_ms)
+
+    def _advance_waiting(self, now_ms: int) -> bool:
+        """Advance the calls that wait if what they wait for has changed."""
+        anchor = self._anchor
+        seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._adoption.outlook)
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        for call in self._waiting:
+            self._advance(call, now_ms)
+        return True
+
+    # -- a call, until the engine has it ---------------------------------------------------------
+
+    def asked(self, call: Call, now_ms: int) -> None:
+        self.unanswered[call.token] = call
+        call.asked_ms, call.was_held = now_ms, self._anchor.is_here
+        if isinstance(call, Commits):
+            self._commits.arrived(call)
+        self._advance(call, now_ms)
+
+    def _advance(self, call: Call, now_ms: int) -> None:
+        """Move the call on until it waits for something."""
+        self._waiting.drop(call)
+        before = None
+        while before is not call.stage:
+            before = call.stage
+            match call.stage:
+                case Stage.QUEUED:
+                    assert isinstance(call, Commits)
+                    self._queue(call, now_ms)
+                case Stage.PLACING:
+                    if not self._adopting(call, now_ms):
+                        self._place(call, now_ms)
+                case Stage.CHECKING:
+                    self._check(call, now_ms)
+                case Stage.ADMITTING:
+                    self._admit(call, now_ms)
+                case Stage.STORING:
+                    assert isinstance(call, Commits)
+                    self._store(call, now_ms)
+                case Stage.CONFIRMING:
+                    self._confirm(call, now_ms)
+                case Stage.RELEASING:
+                    self._release(call, now_ms)
+                case Stage.DECIDING | Stage.ANSWERED:
+                    return
+
+    def _queue(self, call: Commits, now_ms: int) -> None:
+        """Wait until earlier commits of the same member have been answered."""
+        if self._commits.is_next(call):
+            call.give_up_ms = None
+            call.move(Stage.PLACING)
+        else:
+            self._wait_at_most(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
+
+    def _place(self, call: Call, now_ms: int) -> None:
+        """Who answers for the group, and is the client at its coordinator?"""
+        if not call.is_placed and not self._engine.is_live:
+            if call.is_foreign:
+                call.move(Stage.RELEASING)
+                return
+            if self._engine.phase is LogPhase.LOADING:  # its members may be in the log
+                self._waiting.add(call)
+                return
+            verdict = self._standing.verdict_for(call, now_ms)
+            if verdict is None:
+                self._wait_for_look(call)
+                return
+            if not self._is_ours(call, verdict):
+                return
+        if not call.is_placed:
+            if call.is_at_coordinator is None:
+                if call.errand is None:
+                    call.send_on(Locate())
+                return
+            if not call.is_at_coordinator:
+                self._refuse(call, Situation.NOT_AT_COORDINATOR)
+                return
+        if not call.items:
+            call.move(Stage.RELEASING)
+        elif call.api not in JOINS or call.is_placed or self._is_held:
+            self._begin(call, now_ms)
+        else:
+            call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
+
+    def _adopting(self, call: Call, now_ms: int) -> bool:
+        """Whether the group is being adopted. Then the cluster answers, or the adoption, or the
+        call waits."""
+        treatment = self._adoption.treatment
+        if treatment is None or call.is_placed or self._engine.is_live:
+            return False
+        if treatment is Treatment.FORWARDED:
+            self._finish(call, Forwarded("it is about to be adopted"))
+            return True
+        if treatment is Treatment.RECALLED and isinstance(call, Commits):
+            answer = self._adoption.store(call, self._engine.topics)
+        else:
+            answer = self._adoption.answer(call, now_ms)
+        if answer is not None:
+            self._finish(call, answer)
+        elif call.errand is None:
+            patience_ms = JOIN_PATIENCE_MS if call.api in JOINS else MEMBER_PATIENCE_MS
+            self._wait_at_most(call, now_ms + patience_ms, now_ms)
+        return True
+
+    def _is_ours(self, call: Call, verdict: Verdict) -> bool:
+        """Whether the gateway hosts the group. Answers the call if not."""
+        if verdict.mode is Mode.HOSTED:
+            return True
+        if verdict.situation is None or ANSWERS[verdict.situation, call.api] is None:
+            self._finish(call, Forwarded(verdict.why))
+        else:
+            self._refuse(call, verdict.situation, verdict.why)
+        return False
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether the group has members and its anchor, so that another member takes nothing."""
+        return self._engine.is_live and (
+            not self._rules.can_anchor or self._anchor.phase is AnchorPhase.STABLE
+        )
+
+    def _check(self, call: Call, now_ms: int) -> None:
+        """Refuse what the engine refuses, before anything is taken for it."""
+        if not (self._rules.hosted.has(self._group_id) or self._take_place(call)):
+            return
+        if self._engine.phase is LogPhase.UNLOADED:
+            self._engine.load()
+        if self._engine.phase is LogPhase.LOADING:
+            self._waiting.add(call)
+            return
+        if self._engine.phase is LogPhase.UNREADABLE:
+            self._refuse(call, Situation.LOADING)
+            return
+        refusal = None if call.is_checked else self._engine.refusal(call, now_ms)
+        if refusal is not None:
+            self._effects.append(refusal_line(self._group_id, call, refusal))
+            self._finish(call, refusal)
+            return
+        call.is_checked = True
+        if not call.knows_topics:
+            # Now, because calls that wait for the anchor together would lose their order.
+            if call.errand is None:
+                call.send_on(Learn())
+            return
+        call.move(Stage.ADMITTING if self._engine.is_live or call.has_look else Stage.PLACING)
+
+    def _admit(self, call: Call, now_ms: int) -> None:
+        """Hold the group before a member may join."""
+        is_first = call.give_up_ms is None
+        if is_first and not (self._engine.is_live or self._rules.log_health.may_begin(now_ms)):
+            self._refuse(call, Situation.LOG_FAILED)
+            return
+        patience_ms = MEMBER_PATIENCE_MS if self._engine.is_live else JOIN_PATIENCE_MS
+        event = call.event
+        if isinstance(event, JoinGroupReceived) and event.asks_for_id and not self._is_ending:
+            # The client comes back with the id, and the anchor joins meanwhile.
+            if not self._rules.can_anchor or self._need_anchor(call, now_ms):
+                self._begin(call, now_ms)
+            return
+        if self._ids_for(call, patience_ms, now_ms) is None:
+            return
+        if isinstance(event, JoinGroupReceived):
+            call.event = replace(event, waited_ms=now_ms - call.asked_ms)
+        self._standing.host(self._standing.verdict.why)
+        self._effects += self._standing.take_outbox()  # before the events of its members
+        self._begin(call, now_ms)
+
+    def _begin(self, call: Call, now_ms: int) -> None:
+        """Hand the call to the engine, once the topics that it names are known."""
+        if not (self._rules.hosted.has(self._group_id) or self._take_place(call)):
+            return
+        call.move(Stage.DECIDING)
+        call.give_up_ms = None
+        if call.knows_topics:
+            self._engine.put(call.items)
+        elif not self._refuse_at_once(call.items, now_ms):
+            call.send_on(Learn())
+
+    def _refuse_at_once(self, items: Sequence[Item], now_ms: int) -> bool:
+        """Refuse what the engine refuses, before the cluster is asked about topics."""
+        if not self._engine.is_loaded:
+            return False
+        refusals = [self._engine.refusal(item, now_ms) for item in items]
+        decided = [(item, reply) for item, reply in zip(items, refusals, strict=True) if reply]
+        if len(decided) < len(items):
+            return False
+        self._engine.outcomes.extend(decided)
+        return True
+
+    def located(self, call: Call, is_here: bool | None, now_ms: int) -> None:
+        if call.answer is not None:
+            return
+        call.errand = None
+        if is_here is None:
+            self._refuse(call, Situation.COORDINATOR_UNKNOWN, "no coordinator is known")
+            return
+        call.is_at_coordinator = is_here
+        self._advance(call, now_ms)
+
+    def learned(self, call: Call, failure: str, now_ms: int) -> None:
+        if call.answer is not None:
+            return
+        call.errand = None
+        call.knows_topics = not failure
+        if failure:
+            fields = {"group_id": self._group_id, "reason": failure}
+            self._effects.append(Log("warning", "topics_unknown", fields))
+            refused = Refused(Situation.TOPICS_UNKNOWN, "its topics are unknown")
+            self._engine.outcomes.extend((item, refused) for item in call.items)
+        elif call.stage is Stage.CHECKING:
+            self._advance(call, now_ms)
+        else:
+            self._engine.put(call.items)
+
+    # -- the engine's decision -------------------------------------------------------------------
+
+    def take_outcomes(self, now_ms: int) -> None:
+        while self._engine.outcomes:
+            outcomes, self._engine.outcomes = self._engine.outcomes, []
+            for item, outcome in outcomes:
+                if not isinstance(outcome, Failed) and outcome.why:
+                    self._effects.append(refusal_line(self._group_id, item, outcome))
+                if isinstance(item, Commit):
+                    self._commits.decided(item, outcome)
+                    self._store_if_decided(item.call, now_ms)
+                else:
+                    self._decided(item, outcome, now_ms)
+
+    def _decided(self, call: Call, outcome: Reply | Refused | Failed, now_ms: int) -> None:
+        if isinstance(outcome, Refused | Failed):
+            if call.api in JOINS and not (self._engine.is_live or call.was_held):
+                self._let_go()
+            self._finish(call, outcome)
+            return
+        if call.answer is not None:
+            return
+        if call.is_placed or not self._rules.can_anchor:
+            self._finish(call, outcome)
+        elif grants_partitions(outcome):  # to a member that may have gone again since
+            if self._anchor.is_here or self._need_anchor(call, now_ms):
+                call.reply = outcome
+                call.confirms_since = self._anchor.confirm()
+                call.move(Stage.CONFIRMING)
+                self._advance(call, now_ms)
+        elif not self._engine.is_live:
+            if not call.was_held and is_for_good(outcome):
+                self._let_go()
+            self._finish(call, outcome)
+        elif self._anchor.is_here or self._need_anchor(call, now_ms):
+            self._finish(call, outcome)
+
+    def _confirm(self, call: Call, now_ms: int) -> None:
+        """Before an answer grants partitions, the cluster confirms the anchor: an admin may have
+        removed it. The engine has granted them already, and repeats a withheld answer like a lost
+        one. A member removed meanwhile gets no grant, because there may be another owner."""
+        since = call.confirms_since
+        if call.is_overtaken:
+            self._refuse(call, Situation.NOT_ANCHORED, "another member has had the group")
+        elif self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
+            assert call.reply is not None
+            refusal = self._engine.refusal(call, now_ms) if call.api in BY_MEMBERS else None
+            if refusal is not None and refusal.error in REMOVED:
+                self._effects.append(refusal_line(self._group_id, call, refusal))
+                call.reply = refusal
+            self._finish(call, call.reply)
+
+    # -- commits ---------------------------------------------------------------------------------
+
+    def _store_if_decided(self, call: Commits, now_ms: int) -> None:
+        """Store the accepted commits once all of the call are decided."""
+        if call.answer is None and not call.in_phase(CommitPhase.RECEIVED):
+            call.move(Stage.STORING)
+            self._advance(call, now_ms)
+
+    def _store(self, call: Commits, now_ms: int) -> None:
+        """Send the accepted commits on the client's own connection. If the cluster refuses the
+        anchor, the anchor is repaired and the commits are sent again; the client never sees that
+        error."""
+        accepted = call.in_phase(CommitPhase.ACCEPTED)
+        if call.errand is not None or call.in_phase(CommitPhase.SENT):
+            return
+        if not accepted:
+            self._finish(call, Failed() if call.has_failed else call.outcomes)
+            return
+        if not self._rules.can_anchor:
+            self._commits.send(call, accepted, None, now_ms)
+            return
+        if call.is_overtaken:
+            self._refuse(call, Situation.NOT_ANCHORED, self._anchor.why)
+            return
+        needs_ids = (
+            self._engine.is_live
+            or self._anchor.is_here
+            or any(commit.has_member for commit in accepted)
+            or self._standing.is_left_behind(call, now_ms)
+        )
+        if needs_ids is None:
+            self._wait_for_look(call)
+        elif not needs_ids:
+            self._commits.send(call, accepted, None, now_ms)
+        elif (ids := self._ids_for(call, MEMBER_PATIENCE_MS, now_ms)) is not None:
+            self._commits.send(call, accepted, ids, now_ms)
+        elif call.answer is None and not call.is_probed:
+            call.send_on(Probe())
+
+    def probed(self, call: Commits, now_ms: int, *, is_there: bool) -> None:
+        if call.answer is not None:
+            return
+        call.errand, call.is_probed = None, True
+        if not is_there:
+            self._commits.never_sent(call)
+        self._advance(call, now_ms)
+
+    def stored(
+        self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
+    ) -> None:
+        if call.answer is not None:
+            return
+        call.errand = None
+        if call.stage is Stage.PLACING:
+            self._finish(call, self._adoption.stored(call, codes))
+            return
+        self._commits.stored(call, codes, now_ms)
+        self._advance(call, now_ms)
+
+    # -- the anchor ------------------------------------------------------------------------------
+
+    def _ids_for(
+        self, call: Call, patience_ms: int, now_ms: int, *, since: int = -1
+    ) -> AnchorIds | None:
+        """The anchor's ids, confirmed after request number `since`. None if the call has to wait
+        for them, or was refused.
+
+        In a group with members, all requests stop waiting `patience_ms` after the group was lost,
+        because they queue one behind the other.
+        """
+        has_given_way = call.give_up_ms is not None and self._anchor.has_given_way
+        if not self._rules.can_anchor:
+            return NO_IDS
+        if has_given_way or self._is_ending:
+            why = self._anchor.why if has_given_way else "the gateway is shutting down"
+            self._refuse(call, Situation.NOT_ANCHORED, why)
+            return None
+        if not self._need_anchor(call, now_ms):
+            return None
+        ids = self._anchor.ids(now_ms, since=since)
+        if ids is None:
+            waited_ms = self._anchor.lost_for_ms(now_ms) if self._engine.is_live else 0
+            self._wait_at_most(call, now_ms + patience_ms - waited_ms, now_ms)
+        return ids
+
+    def _need_anchor(self, call: Call, now_ms: int) -> bool:
+        """Start the anchor if there is none, and keep it. Refuses the call if there is no room."""
+        if self._adoption.is_under_way:
+            self._refuse(call, Situation.ADOPTING)
+            return False
+        if not self._anchor.is_here:
+            try:
+                self._rules.anchored.check(call.client_host)
+            except TooManyGroups as error:
+                self._refuse(call, Situation.NOT_ANCHORED, str(error))
+                return False
+        self._anchor.need(now_ms, is_live=self._engine.is_live, client_host=call.client_host)
+        return True
+
+    def _wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
+        if not self._waiting.add_until(call, give_up_ms, now_ms):
+            self._give_up(call)
+
+    def _give_up(self, call: Call) -> None:
+        match call.stage:
+            case Stage.QUEUED:
+                self._refuse(call, Situation.COMMIT_IN_FLIGHT)
+            case Stage.PLACING:
+                self._refuse(call, Situation.ADOPTING)
+            case Stage.RELEASING:
+                self._refuse(call, Situation.NOT_ANCHORED, "the anchor has not left yet")
+            case _:
+                self._refuse(call, Situation.NOT_ANCHORED, self._anchor.why)
+
+    def _let_go(self) -> None:
+        """Release the group without lingering, because no member was admitted."""
+        if not self._is_awaited:
+            self._anchor.drop()
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether a member is about to join."""
+        return any(call.stage is Stage.ADMITTING for call in self._waiting)
+
+    def _release(self, call: Call, now_ms: int) -> None:
+        """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
+        process left an anchor, first take its place."""
+        is_there: bool | None = self._anchor.is_here
+        if self._rules.can_anchor and not (is_there or call.has_dropped):
+            is_there = self._standing.is_left_behind(call, now_ms)
+        if is_there is None:
+            self._wait_for_look(call)
+        elif not is_there:
+            self._finish(call, Forwarded() if call.is_foreign else Released())
+        elif self._engine.is_live or self._is_awaited:
+            self._refuse(call, Situation.NOT_ANCHORED, "a member is about to join")
+        elif call.has_dropped or self._need_anchor(call, now_ms):
+            call.has_dropped = True
+            self._anchor.drop()
+            self._wait_at_most(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
+
+    # -- waiting and ending ----------------------------------------------------------------------
+
+    def _wait_for_look(self, call: Call) -> None:
+        self._waiting.add(call)
+        self._looking.begin()
+
+    def _take_place(self, call: Call) -> bool:
+        """Count the group towards the limits. Refuses the call if there is no room."""
+        try:
+            self._rules.hosted.check(call.client_host)
+        except TooManyGroups as error:
+            self._refuse(call, Situation.TOO_MANY_GROUPS, str(error))
+            return False
+        self._rules.hosted.take(self._group_id, call.client_host)
+        return True
+
+    def gone(self, call: Call, now_ms: int) -> None:
+        """The client has gone. Its request is still decided, and an accepted commit ends."""
+        if call.answer is not None:
+            return
+        call.is_gone = True
+        if isinstance(call, Commits):
+            if call.stage is Stage.PLACING and isinstance(call.errand, Store):
+                self._adoption.lose()
+            self._commits.abandon(call, now_ms)
+        self._finish(call, Failed())
+
+    def _refuse(self, call: Call, situation: Situation, why: str = "") -> None:
+        refused = Refused(situation, why or situation.value)
+        if isinstance(call, Commits) and call.stage is Stage.STORING:
+            self._commits.refuse(call, refused)
+            self._finish(call, call.outcomes)
+        else:
+            self._finish(call, refused)
+
+    def _finish(self, call: Call, answer: Answer) -> None:
+        if call.answer is None:
+            self.unanswered.pop(call.token, None)
+            self._waiting.drop(call)
+            if isinstance(call, Commits):
+                self._commits.answered(call)
+            call.finish(answer)
+
+    def start_again(self, now_ms: int) -> None:
+        """After a bug: answer all calls with Failed."""
+        for call in tuple(self.unanswered.values()):
+            if isinstance(call, Commits):
+                self._commits.abandon_undecided(call)
+                self._commits.abandon(call, now_ms)
+            self._finish(call, Failed())
+
+    def end(self) -> None:
+        """The gateway is shutting down: nothing waits from now on."""
+        self._is_ending = True
+        for call in self._waiting:
+            if call.give_up_ms is not None:
+                self._refuse(call, Situation.NOT_ANCHORED, "the gateway is shutting down")
