@@ -34,6 +34,7 @@ from gateway.groups.groups import Groups
 from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.hosting.identity import Gateway
+from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
@@ -63,6 +64,7 @@ class GatewayConfig:
     groups: GroupConfig
     max_groups: int
     max_groups_per_address: int | None = None
+    max_groups_per_principal: int | None = None
     """How many of them clients of one address may begin; None means all."""
     forward_patterns: tuple[str, ...] = ()
     """Patterns (* and ?) of group ids that stay with the cluster."""
@@ -111,6 +113,7 @@ async def run_gateway(
             connections = CoordinatorConnections(cluster)
             complain = _complainer()
             per_address = config.max_groups_per_address or config.max_groups
+            per_principal = config.max_groups_per_principal or per_address
             rules = HostingRules(
                 config=groups,
                 standing=StandingRules(
@@ -125,12 +128,14 @@ async def run_gateway(
                     "hosted",
                     groups_max=config.max_groups,
                     groups_per_address_max=per_address,
+                    groups_per_principal_max=per_principal,
                     complain=complain,
                 ),
                 anchored=Room(
                     "anchored",
                     groups_max=ANCHORS_PER_GROUP * config.max_groups,
                     groups_per_address_max=ANCHORS_PER_GROUP * per_address,
+                    groups_per_principal_max=ANCHORS_PER_GROUP * per_principal,
                     complain=complain,
                 ),
                 pauses=Pauses(
@@ -228,12 +233,12 @@ async def _check_client_access(cluster: Cluster, access: Access) -> None:
         ) from None
 
 
-def _complainer() -> Callable[[str, str, int], None]:
-    """Logs which address has reached a limit on groups, now and then."""
+def _complainer() -> Callable[[Owner, str, int], None]:
+    """Logs which address or user has reached a limit on groups, now and then."""
     complaints = Complaints()
 
-    def complain(client_host: str, why: str, limit: int) -> None:
-        complaints.tell("groups_refused", client_host, reason=why, limit=limit)
+    def complain(owner: Owner, why: str, limit: int) -> None:
+        complaints.tell("groups_refused", owner.name, reason=why, limit=limit)
 
     return complain
 

@@ -15,7 +15,13 @@ from gateway.transport.reloading import reload_certificates
 log = structlog.get_logger()
 
 RELOADED = frozenset(
-    {"drain_timeout_ms", "log_level", "max_connections", "max_connections_per_address"}
+    {
+        "drain_timeout_ms",
+        "log_level",
+        "max_connections",
+        "max_connections_per_address",
+        "max_connections_per_principal",
+    }
 )
 """The settings that may change while the gateway runs."""
 
@@ -68,6 +74,7 @@ class Reloading:
         limits = limits_of(settings)
         self._limits.max_connections = limits.max_connections
         self._limits.max_connections_per_address = limits.max_connections_per_address
+        self._limits.max_connections_per_principal = limits.max_connections_per_principal
         self._limits.drain_timeout_s = limits.drain_timeout_s
 
 
@@ -78,6 +85,8 @@ def limits_of(settings: Settings) -> Limits:
         permission_lifetime_s=settings.permission_lifetime_ms / 1000,
         max_connections=max_connections,
         max_connections_per_address=settings.max_connections_per_address
+        or max(1, max_connections // 2),
+        max_connections_per_principal=settings.max_connections_per_principal
         or max(1, max_connections // 2),
         broker_timeout_s=settings.broker_timeout_ms / 1000,
         drain_timeout_s=settings.drain_timeout_ms / 1000,

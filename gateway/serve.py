@@ -196,6 +196,8 @@ async def _run_settings(
             max_groups=settings.max_groups,
             max_groups_per_address=settings.max_groups_per_address
             or max(1, settings.max_groups // 2),
+            max_groups_per_principal=settings.max_groups_per_principal
+            or max(1, settings.max_groups // 2),
             forward_patterns=settings.groups_forward,
             adoption=settings.groups_adopt,
             shows_members=settings.describe_groups_consumer == "members",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import trio
 
 from gateway.data_path.errors import NotAuthenticated, UpstreamLost
+from gateway.data_path.places import Place
 from gateway.data_path.session import RELAYED, Session, why_not_relayed
 from gateway.data_path.treatments import Treatment
 from gateway.data_path.upstream import Upstream
@@ -40,9 +41,11 @@ class Step:
 class Authentication:
     """The SASL exchange of one client, and what the client may do before and after it."""
 
-    def __init__(self, upstream: Upstream, *, timeout_s: float) -> None:
-        """The client has `timeout_s` from now on to authenticate."""
+    def __init__(self, upstream: Upstream, place: Place, *, timeout_s: float) -> None:
+        """The client has `timeout_s` from now on to authenticate. Its place then counts towards
+        its principal."""
         self._upstream = upstream
+        self._place = place
         self._session = Session()
         self._due_s = trio.current_time() + timeout_s
         self._broker_heard_s = trio.current_time()
@@ -85,14 +88,18 @@ class Authentication:
         return self._upstream.is_open and now_s - self._broker_heard_s < KEEP_ALIVE_S
 
     async def advance(self, request: Struct, version: int) -> Step:
-        """Relay one step of the exchange, and follow it. Raises UpstreamLost, WireError."""
+        """Relay one step of the exchange, and follow it. Raises UpstreamLost, WireError, and
+        TooManyConnections if the principal has too many."""
         if isinstance(request, SaslHandshakeRequest):
             return await self._shake_hands(request, version)
         assert isinstance(request, SaslAuthenticateRequest)
         begun_s = trio.current_time()
+        self._session.claim(request.auth_bytes)
         answer: SaslAuthenticateResponse = await self._upstream.ask(request, version)
         if self._session.follow(answer, begun_s):
             self.expects_raw_tokens = False
+            if self._session.is_accepted:
+                self._place.settle(self._session.principal)
         return Step(answer, REFUSED if answer.error_code else None)
 
     async def advance_raw(self, token: bytes) -> bytes:

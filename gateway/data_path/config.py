@@ -19,9 +19,11 @@ class Limits:
     """Client connections over all listeners."""
     max_connections_per_address: int = 5_000
     """Connections of one client address, so that no client takes all of them."""
+    max_connections_per_principal: int = 5_000
+    """Connections of one principal, which do not count towards their addresses."""
     max_handshakes_per_address: int = 250
-    """TLS handshakes with one client address at a time. Each takes CPU and memory before the client
-    has shown anything."""
+    """Handshakes with one client address at a time, of TLS and SASL. Each takes CPU and memory, and
+    SASL a connection to the broker, before the client has shown who it is."""
     handshake_timeout_s: float = 10.0
     """How long a client's TLS handshake may take, and how long it may then take to authenticate."""
     max_brokers: int = 1_000

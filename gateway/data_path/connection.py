@@ -14,10 +14,12 @@ from gateway.data_path.errors import (
     ListenError,
     NotAuthenticated,
     RequestRefused,
+    TooManyConnections,
     UpstreamChanged,
     UpstreamLost,
 )
 from gateway.data_path.not_kafka import what_instead
+from gateway.data_path.places import Place
 from gateway.data_path.request_server import (
     REQUEST_START,
     SHORTEST_REQUEST,
@@ -55,11 +57,13 @@ class ClientConnection:
         *,
         client_host: str,
         route: BrokerRoute,
+        place: Place,
         context: ConnectionContext,
     ) -> None:
         self._sock = sock
         self._client_host = client_host
         self._route = route
+        self._place = place
         self._shared = context
         self._source = FrameSource(sock, context.facilities)
         self._upstream: Upstream
@@ -85,6 +89,7 @@ class ClientConnection:
                     self._source,
                     self._upstream,
                     client_host=self._client_host,
+                    place=self._place,
                     context=self._shared,
                 )
                 with self._reading:
@@ -108,6 +113,9 @@ class ClientConnection:
         except* NotAuthenticated as group:
             reason = str(first_of(group))
             self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
+        except* TooManyConnections as group:
+            reason = str(first_of(group))
+            self._shared.complaints.tell("connection_refused", self._client_host, reason=reason)
         except* (BadFrame, WireError) as group:
             reason = str(first_of(group))
             self._shared.complaints.tell("bad_frame_received", self._client_host, reason=reason)

@@ -19,6 +19,10 @@ class NotAuthenticated(Exception):
     """The client must authenticate before it sends such a request. Its connection is closed."""
 
 
+class TooManyConnections(Exception):
+    """A limit on connections is reached. The client's connection is closed."""
+
+
 class ListenError(Exception):
     """The gateway cannot listen on a port, or cannot use its port file. One line for the
     operator."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gateway.data_path.grants import Grants
 from gateway.data_path.upstream import Upstream
+from gateway.hosting.owner import Owner
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 
@@ -21,6 +22,8 @@ class GroupRequest:
     header: RequestHeader
     message: Struct
     client_host: str
+    owner: Owner
+    """Who the groups count towards that the request begins."""
     upstream: Upstream
     """The client's own upstream connection; valid until the request is answered."""
     node_id: int

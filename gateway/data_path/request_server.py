@@ -27,6 +27,7 @@ from gateway.data_path.fetch_away import nothing_fetched
 from gateway.data_path.fetch_held import held_fetch
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.places import Place
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
@@ -110,6 +111,7 @@ class RequestServer:
         "_client_host",
         "_context",
         "_grants",
+        "_place",
         "_shared",
         "_sock",
         "_source",
@@ -124,12 +126,14 @@ class RequestServer:
         upstream: Upstream,
         *,
         client_host: str,
+        place: Place,
         context: ConnectionContext,
     ) -> None:
         self._sock = sock
         self._source = source
         self._upstream = upstream
         self._client_host = client_host
+        self._place = place
         self._tls_subject = sock.subject if isinstance(sock, TlsSocket) else None
         self._shared = context
         self._authentication: Authentication | None = None
@@ -138,7 +142,9 @@ class RequestServer:
         self._begun: Awaitable[None] | None = None  # an answer that takes time
         if context.clients_authenticate:
             limits = context.limits
-            self._authentication = Authentication(upstream, timeout_s=limits.handshake_timeout_s)
+            self._authentication = Authentication(
+                upstream, place, timeout_s=limits.handshake_timeout_s
+            )
             self._grants = Grants(limits.permission_lifetime_s)
 
     def is_overdue(self, now_s: float) -> bool:
@@ -549,6 +555,7 @@ class RequestServer:
             header=header,
             message=message,
             client_host=self._client_host,
+            owner=self._place.owner,
             upstream=self._upstream,
             node_id=self._upstream.node_id,
             grants=self._grants,

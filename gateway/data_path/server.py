@@ -3,7 +3,6 @@
 import itertools
 import socket
 import ssl
-from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,10 +14,11 @@ from gateway.cluster.cluster import Cluster
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
-from gateway.data_path.errors import BadFrame, ListenError, UpstreamLost
+from gateway.data_path.errors import BadFrame, ListenError, TooManyConnections, UpstreamLost
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
+from gateway.data_path.places import Place, Places
 from gateway.data_path.poller import Poller
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.request_server import ConnectionContext
@@ -146,17 +146,15 @@ class _Clients:
         self._surroundings = context
         self._tls = tls
         self._tasks = tasks
-        self._count = 0
+        self._places = Places(context.limits)
         self._is_draining = False
-        self._shaking: dict[str, int] = defaultdict(int)  # handshakes by address
         self._connections: set[ClientConnection] = set()
-        self._per_address: Counter[str] = Counter()
         self._ids = itertools.count(1)
 
     @property
     def count(self) -> int:
         """The number of connected clients, including those whose handshake goes on."""
-        return self._count
+        return self._places.count
 
     async def accept(self, route: BrokerRoute, stream: trio.SocketStream) -> None:
         """Begin to serve one client, in another task: this one would keep `stream` in memory."""
@@ -170,16 +168,21 @@ class _Clients:
         except OSError:  # the client has gone already
             sock.close()
             return
-        if (why := self._why_full(client_host)) is not None:
+        shakes = self._tls is not None or self._surroundings.clients_authenticate
+        try:
+            place = self._places.take(client_host, shakes=shakes)
+        except TooManyConnections as error:
             sock.close()
-            complaints = self._surroundings.complaints
-            complaints.tell("connection_refused", client_host, reason=why)
+            self._refuse(client_host, str(error))
             return
-        self._count += 1
-        self._per_address[client_host] += 1
-        self._tasks.start_soon(self._serve, sock, client_host, route)
+        self._tasks.start_soon(self._serve, sock, client_host, route, place)
 
-    async def _serve(self, sock: socket.socket, client_host: str, route: BrokerRoute) -> None:
+    def _refuse(self, client_host: str, reason: str) -> None:
+        self._surroundings.complaints.tell("connection_refused", client_host, reason=reason)
+
+    async def _serve(
+        self, sock: socket.socket, client_host: str, route: BrokerRoute, place: Place
+    ) -> None:
         # For good: the connection has this task, and its context, for itself.
         structlog.contextvars.bind_contextvars(connection_id=f"c{next(self._ids)}")
         transport: Transport | None = sock
@@ -192,13 +195,23 @@ class _Clients:
                 found = route.to(transport.asked_host)
                 if found is None:
                     close(transport)
-                    reason = f"the cluster has no broker with the name {transport.asked_host}"
-                    complaints = self._surroundings.complaints
-                    complaints.tell("connection_refused", client_host, reason=reason)
+                    name = transport.asked_host
+                    self._refuse(client_host, f"the cluster has no broker with the name {name}")
                     return
                 route = found
+                if not self._surroundings.clients_authenticate:
+                    try:
+                        place.settle(transport.subject)
+                    except TooManyConnections as error:
+                        close(transport)
+                        self._refuse(client_host, str(error))
+                        return
             connection = ClientConnection(
-                transport, client_host=client_host, route=route, context=self._surroundings
+                transport,
+                client_host=client_host,
+                route=route,
+                place=place,
+                context=self._surroundings,
             )
             self._connections.add(connection)
             try:
@@ -206,17 +219,13 @@ class _Clients:
             finally:
                 self._connections.discard(connection)
         finally:
-            self._count -= 1
-            self._per_address[client_host] -= 1
-            if not self._per_address[client_host]:
-                del self._per_address[client_host]
+            place.leave()
 
     async def _handshake(
         self, sock: socket.socket, client_host: str, tls: ssl.SSLContext
     ) -> TlsSocket | None:
         """Shake hands with the client. None, with the socket closed, if that fails."""
         complain, limits = self._surroundings.complaints.tell, self._surroundings.limits
-        self._shaking[client_host] += 1
         try:
             with trio.fail_after(limits.handshake_timeout_s):
                 if not await _begins_tls(sock):
@@ -242,20 +251,6 @@ class _Clients:
                     structlog.contextvars.bind_contextvars(tls_subject=made.subject)
                 return made
             close(made)
-        finally:
-            self._shaking[client_host] -= 1
-            if not self._shaking[client_host]:
-                del self._shaking[client_host]
-        return None
-
-    def _why_full(self, client_host: str) -> str | None:
-        limits = self._surroundings.limits
-        if self._shaking.get(client_host, 0) >= limits.max_handshakes_per_address:
-            return f"{limits.max_handshakes_per_address} handshakes with this address go on"
-        if self.count >= limits.max_connections:
-            return f"{self.count} clients are connected, the most allowed"
-        if self._per_address[client_host] >= limits.max_connections_per_address:
-            return f"{self._per_address[client_host]} clients from this address are connected"
         return None
 
     async def end_idle(self) -> None:

@@ -2,6 +2,7 @@
 
 import math
 
+from gateway.data_path.claims import claimed_user
 from gateway.data_path.errors import NotAuthenticated
 from kafka_codecs.sasl_authenticate import SaslAuthenticateResponse
 
@@ -33,6 +34,10 @@ class Session:
     def __init__(self) -> None:
         self._mechanism: str | None = None
         self._until_s = -math.inf
+        self._claimed: str | None = None
+        self._has_claimed = False
+        self.principal: str | None = None
+        """The user whom the cluster has accepted, if the exchange named one. For limits only."""
 
     @property
     def is_accepted(self) -> bool:
@@ -42,6 +47,13 @@ class Session:
     def begin(self, mechanism: str) -> None:
         """The cluster has agreed to this mechanism, for the first time or again (KIP-368)."""
         self._mechanism = mechanism
+        self._claimed, self._has_claimed = None, False
+
+    def claim(self, token: bytes) -> None:
+        """Note the user that the first token of an exchange names."""
+        if self._mechanism is not None and not self._has_claimed:
+            self._claimed = claimed_user(self._mechanism, token)
+            self._has_claimed = True
 
     def follow(self, answer: SaslAuthenticateResponse, begun_s: float) -> bool:
         """Note the cluster's answer to a token. Returns whether the exchange has ended.
@@ -59,6 +71,7 @@ class Session:
             is_accepted = mechanism == "PLAIN" or not token
         if is_accepted:
             self._mechanism = None
+            self.principal = self._claimed
             lifetime_ms = answer.session_lifetime_ms
             self._until_s = begun_s + lifetime_ms / 1000 if lifetime_ms > 0 else math.inf
         return is_accepted

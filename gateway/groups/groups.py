@@ -29,6 +29,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Ending, Resumed
+from gateway.hosting.owner import Owner
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import ADOPTING, HERE, Found, Standing, Verdict
@@ -183,7 +184,7 @@ class Groups:
         topic_names: Iterable[str] = (),
         *,
         api: GroupApi = GroupApi.ADMIN,
-        client_host: str | None = None,
+        owner: Owner | None = None,
     ) -> Reply:
         """Ask the engine of a group that is known to be hosted. `topic_names` are the topics that
         `make` looks up. Raises GroupRefused, GroupFailed."""
@@ -191,7 +192,7 @@ class Groups:
             api=api,
             make=make,
             topic_names=frozenset(topic_names),
-            client_host=client_host,
+            owner=owner,
             is_placed=True,
         )
         return checked(await self.driver(group_id).ask(call))

@@ -12,6 +12,7 @@ from coordinator.interface.volatile_records import Token
 from gateway.events.event import Level
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway, Guise
+from gateway.hosting.owner import Owner
 from gateway.hosting.room import Room
 from gateway.hosting.shown_partitions import Shown
 from gateway.hosting.standing import Verdict
@@ -159,12 +160,12 @@ class Anchor:
         is_stable = self.phase is AnchorPhase.STABLE
         return max(0, now_ms - (self._held_until_ms if is_stable else self._lost_ms))
 
-    def need(self, now_ms: int, *, is_live: bool = False, client_host: str | None = None) -> None:
+    def need(self, now_ms: int, *, is_live: bool = False, owner: Owner | None = None) -> None:
         """Keep the anchor for at least the linger time from now on; begin to join if there is none,
         on account of this client. `is_live`: whether the group has members already, so that the
         cluster may just have admitted another client."""
         if not self.is_here:
-            self._room.take(self._group_id, client_host)
+            self._room.take(self._group_id, owner)
             self.is_here = True
             self.has_given_way = False
             self._must_look = is_live

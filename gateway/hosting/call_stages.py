@@ -473,11 +473,11 @@ class CallStages:
             return False
         if not self._anchor.is_here:
             try:
-                self._rules.anchored.check(call.client_host)
+                self._rules.anchored.check(call.owner)
             except TooManyGroups as error:
                 self._refuse(call, Situation.NOT_ANCHORED, str(error))
                 return False
-        self._anchor.need(now_ms, is_live=self._engine.is_live, client_host=call.client_host)
+        self._anchor.need(now_ms, is_live=self._engine.is_live, owner=call.owner)
         return True
 
     def _wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
@@ -531,11 +531,11 @@ class CallStages:
     def _take_place(self, call: Call) -> bool:
         """Count the group towards the limits. Refuses the call if there is no room."""
         try:
-            self._rules.hosted.check(call.client_host)
+            self._rules.hosted.check(call.owner)
         except TooManyGroups as error:
             self._refuse(call, Situation.TOO_MANY_GROUPS, str(error))
             return False
-        self._rules.hosted.take(self._group_id, call.client_host)
+        self._rules.hosted.take(self._group_id, call.owner)
         return True
 
     def gone(self, call: Call, now_ms: int) -> None:

@@ -15,6 +15,7 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.identity import AnchorIds
+from gateway.hosting.owner import Owner
 from gateway.hosting.states import COMMIT, STAGES, CommitPhase, Stage
 from gateway.moves import moved
 from kafka_codecs.error_codes import ErrorCode
@@ -102,8 +103,8 @@ class Call:
     make: MakeRequest | None = None
     """Makes the engine's event where that depends on the topics."""
     token: Token = field(default_factory=_tokens.__next__)
-    client_host: str | None = None
-    """The address that a new group counts towards; None for the gateway's own requests."""
+    owner: Owner | None = None
+    """Who a new group counts towards; None for the gateway's own requests."""
     is_foreign: bool = False
     """Whether it joins with another embedded protocol, so that only the cluster can admit it."""
     is_placed: bool = False

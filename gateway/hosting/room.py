@@ -1,7 +1,10 @@
-"""Limits the number of hosted groups and of their anchors, in total and per client address."""
+"""Limits the number of hosted groups and of their anchors, in total, per principal and per client
+address."""
 
 from collections import Counter
 from collections.abc import Callable
+
+from gateway.hosting.owner import Owner
 
 
 class TooManyGroups(Exception):
@@ -9,7 +12,8 @@ class TooManyGroups(Exception):
 
 
 class Room:
-    """A group counts towards the address whose request began it, whoever joins it later."""
+    """A group counts towards the principal whose request began it, or towards the address of a
+    client without one, whoever joins it later."""
 
     def __init__(
         self,
@@ -17,46 +21,51 @@ class Room:
         *,
         groups_max: int,
         groups_per_address_max: int,
-        complain: Callable[[str, str, int], None] = lambda _client_host, _why, _limit: None,
+        groups_per_principal_max: int | None = None,
+        complain: Callable[[Owner, str, int], None] = lambda _owner, _why, _limit: None,
     ) -> None:
-        """`kind`: what the groups are, for people. `complain` learns which address has reached its
-        limit."""
+        """`kind`: what the groups are, for people. `groups_per_principal_max`: by default that of
+        an address. `complain` learns who has reached a limit."""
         self._kind = kind
         self._groups_max = groups_max
-        self._groups_per_address_max = groups_per_address_max
-        self._began: dict[str, str | None] = {}
-        self._per_address: Counter[str] = Counter()
+        self._per_address_max = groups_per_address_max
+        self._per_principal_max = groups_per_principal_max or groups_per_address_max
+        self._began: dict[str, Owner | None] = {}
+        self._by_owner: Counter[Owner] = Counter()
         self._complain = complain
         self.on_refusal: Callable[[], None] = lambda: None
         """Called when a group finds no room."""
 
-    def check(self, client_host: str | None) -> None:
-        """Raises TooManyGroups if this address may not begin another group. An address of None
-        stands for a group that the gateway begins itself."""
+    def check(self, owner: Owner | None) -> None:
+        """Raises TooManyGroups if this owner may not begin another group. None stands for a group
+        that the gateway begins itself."""
         if len(self._began) >= self._groups_max:
             self.on_refusal()
             raise TooManyGroups(f"the limit of {self._groups_max} {self._kind} groups is reached")
-        if client_host is None or self._per_address[client_host] < self._groups_per_address_max:
+        if owner is None:
+            return
+        most = self._per_principal_max if owner.is_principal else self._per_address_max
+        if self._by_owner[owner] < most:
             return
         self.on_refusal()
-        limit, kind = self._groups_per_address_max, self._kind
-        self._complain(client_host, f"too many {kind} groups from this address", limit)
-        raise TooManyGroups(f"the limit of {limit} {kind} groups per client address is reached")
+        kind, who = self._kind, "user" if owner.is_principal else "client address"
+        self._complain(owner, f"too many {kind} groups from this {who}", most)
+        raise TooManyGroups(f"the limit of {most} {kind} groups per {who} is reached")
 
     def has(self, group_id: str) -> bool:
         """Whether the group is counted."""
         return group_id in self._began
 
-    def take(self, group_id: str, client_host: str | None) -> None:
+    def take(self, group_id: str, owner: Owner | None) -> None:
         """Count a new group."""
-        self._began[group_id] = client_host
-        if client_host is not None:
-            self._per_address[client_host] += 1
+        self._began[group_id] = owner
+        if owner is not None:
+            self._by_owner[owner] += 1
 
     def give_back(self, group_id: str) -> None:
         """Stop counting a group."""
-        client_host = self._began.pop(group_id)
-        if client_host is not None:
-            self._per_address[client_host] -= 1
-            if not self._per_address[client_host]:
-                del self._per_address[client_host]
+        owner = self._began.pop(group_id)
+        if owner is not None:
+            self._by_owner[owner] -= 1
+            if not self._by_owner[owner]:
+                del self._by_owner[owner]

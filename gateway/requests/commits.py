@@ -117,7 +117,7 @@ class CommitApis:
             commits[commit.token], messages[commit.token] = commit, message
         call = Commits(
             api=api_of(asked[0]),
-            client_host=first.client_host,
+            owner=first.owner,
             node_id=first.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(group_id, first),
             commits=commits,

@@ -40,7 +40,7 @@ class MemberApis:
             return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
         call = Call(
             api=api_of(message),
-            client_host=request.client_host,
+            owner=request.owner,
             connection=request.upstream,
             node_id=request.node_id,
             is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),

@@ -84,7 +84,7 @@ class OffsetDeleteApi:
             api=GroupApi.OFFSET_DELETE,
             make=event,
             topic_names=frozenset(names),
-            client_host=request.client_host,
+            owner=request.owner,
             node_id=request.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )

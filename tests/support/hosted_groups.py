@@ -59,6 +59,7 @@ from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Commit, Commits, Errand, Refused
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import LOST, Input, Stored
+from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
@@ -217,6 +218,7 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
         ),
         message=message,
         client_host="127.0.0.1",
+        owner=Owner("127.0.0.1"),
         upstream=cast(Upstream, _SpeaksNothing()),
         node_id=1,
         grants=Grants(PERMISSION_LIFETIME_S),
@@ -298,8 +300,8 @@ class HostedGroups:
             "hosted",
             groups_max=max_groups,
             groups_per_address_max=max_groups_per_address or max_groups,
-            complain=lambda client_host, why, limit: Complaints().tell(
-                "groups_refused", client_host, reason=why, limit=limit
+            complain=lambda owner, why, limit: Complaints().tell(
+                "groups_refused", owner.name, reason=why, limit=limit
             ),
         )
         self.table = make_groups(
@@ -321,13 +323,13 @@ class HostedGroups:
         *,
         group: str = GROUP,
         names: Iterable[str] = (),
-        client_host: str | None = None,
+        owner: Owner | None = None,
     ) -> Any:
         """Send a request and return its answer. Raises GroupRefused if no place is left."""
         event = make(0, Topics())
         names = {*names, *topics_of_request(event)}
         try:
-            return await self.table.ask(group, make, names, client_host=client_host)
+            return await self.table.ask(group, make, names, owner=owner)
         except GroupRefused as error:
             if error.situation is Situation.TOO_MANY_GROUPS:
                 raise
@@ -457,7 +459,7 @@ class HostedGroups:
                     fresh_id=uuid4(),
                 ),
                 group=group,
-                client_host=begun_by,
+                owner=None if begun_by is None else Owner(begun_by),
             ),
         )
 

@@ -8,7 +8,9 @@ import trio
 from trio.testing import MockClock
 
 from gateway.data_path.authentication import KEEP_ALIVE_S, REFUSED, Authentication
+from gateway.data_path.config import Limits
 from gateway.data_path.errors import NotAuthenticated, UpstreamLost
+from gateway.data_path.places import Places
 from gateway.data_path.session import AWAY_S, RELAYED
 from gateway.data_path.treatments import Treatment
 from gateway.data_path.upstream import Upstream
@@ -49,7 +51,8 @@ class Broker:
 
 
 def facing(broker: Broker) -> Authentication:
-    return Authentication(cast("Upstream", broker), timeout_s=TIMEOUT_S)
+    place = Places(Limits()).take("10.0.0.1", shakes=True)
+    return Authentication(cast("Upstream", broker), place, timeout_s=TIMEOUT_S)
 
 
 async def authenticated(

@@ -14,6 +14,7 @@ from gateway.data_path.config import PERMISSION_LIFETIME_S, Limits
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.places import Places
 from gateway.data_path.request_server import ConnectionContext
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
@@ -258,7 +259,11 @@ async def test_a_drain_may_come_after_a_connection_has_ended(nursery: trio.Nurse
         )
         brokers = Brokers(lambda: {1: on.broker.address}, nursery)
         connection = ClientConnection(
-            ours, client_host="h", route=BrokerRoute(brokers, None), context=context
+            ours,
+            client_host="h",
+            route=BrokerRoute(brokers, None),
+            place=Places(Limits()).take("h", shakes=False),
+            context=context,
         )
         theirs.send(BAD_FRAMES["negative size"])
         await connection.serve()

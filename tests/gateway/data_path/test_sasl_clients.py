@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from structlog.testing import capture_logs
 
 from gateway.data_path.config import DataPathConfig, Limits
@@ -41,11 +42,11 @@ async def sasl_gateway(limits: Limits) -> AsyncIterator[tuple[RunningGateway, Fa
             yield gateway, broker
 
 
-async def authenticate(client: Wire) -> None:
+async def authenticate(client: Wire, user: bytes = b"me") -> None:
     """With PLAIN."""
     agreed = await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert agreed.mechanisms == ("PLAIN",)  # what cannot be relayed is not offered
-    await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0me\0pw"), 1)
+    await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0%b\0pw" % user), 1)
 
 
 async def test_a_request_before_the_authentication_closes_the_connection() -> None:
@@ -85,3 +86,31 @@ async def test_a_lost_connection_to_the_broker_takes_the_authentication_with_it(
         del broker.handlers[ApiKey.METADATA]
         await client.send(request_frame(ApiKey.METADATA, 1, 7, b"\0\0\0\0"))
         assert await client.at_end()
+
+
+async def test_connections_count_towards_the_user_that_the_cluster_has_accepted() -> None:
+    """One more of the same user is closed. Other users of the same address are not."""
+    limits = Limits(max_connections_per_principal=1, max_connections_per_address=1)
+    async with sasl_gateway(limits) as (gateway, _), connected(gateway.address) as first:
+        await authenticate(first, b"alice")
+        with capture_logs() as lines:
+            async with connected(gateway.address) as second:
+                with pytest.raises(EOFError):
+                    await authenticate(second, b"alice")
+        (line,) = [each for each in lines if each["event"] == "connection_refused"]
+        assert line["reason"] == "1 clients of the user alice are connected"
+        async with connected(gateway.address) as third:
+            await authenticate(third, b"bob")
+            assert (await third.ask(MetadataRequest(topics=()), 1)).brokers
+
+
+async def test_unfinished_exchanges_of_one_address_are_limited() -> None:
+    """Each holds a connection to the broker."""
+    limits = Limits(max_handshakes_per_address=1)
+    async with sasl_gateway(limits) as (gateway, _), connected(gateway.address) as first:
+        await first.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        async with connected(gateway.address) as second:
+            assert await second.at_end()
+        await first.ask(SaslAuthenticateRequest(auth_bytes=b"\0me\0pw"), 1)
+        async with connected(gateway.address) as third:
+            await authenticate(third)

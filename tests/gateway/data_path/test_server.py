@@ -379,7 +379,7 @@ async def test_the_connections_of_one_address_are_limited() -> None:
                         async with connected(gateway.address) as second:
                             assert await second.at_end()
                 assert [line["event"] for line in lines] == ["connection_refused"]
-                assert lines[0]["reason"] == "1 clients from this address are connected"
+                assert lines[0]["reason"] == "1 clients of the address 127.0.0.1 are connected"
                 other = await trio.open_tcp_stream(*gateway.address, local_address="127.0.0.2")
                 async with other:
                     await Wire(other).send(versions)

@@ -46,6 +46,7 @@ from gateway.hosting.inputs import (
     TopicsMoved,
     WriteFailed,
 )
+from gateway.hosting.owner import Owner
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import CommitPhase, Stage
 from gateway.simulation.coordinator import FakeGroup
@@ -286,7 +287,7 @@ class Storm:
         assert scene.group.is_idle, (scene.group.engine.phase, scene.group.anchor.phase)
         assert not scene.group.engine.core.state.commits
         for room in (scene.rules.hosted, scene.rules.anchored):
-            room.check("10.0.0.1")  # raises if a place was not given back
+            room.check(Owner("10.0.0.1"))  # raises if a place was not given back
 
 
 def _is_of(todo: Todo, call: Call) -> bool:

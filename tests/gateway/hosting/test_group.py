@@ -12,6 +12,7 @@ from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import Damage, Ending, Leave, Relayed, Resumed, SeenForeign
 from gateway.hosting.log_health import TRY_AGAIN_MS
+from gateway.hosting.owner import Owner
 from gateway.hosting.standing import FORWARDED_FOR_MS, NoAnswer, Nobody, Occupants
 from gateway.hosting.states import AnchorPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
@@ -319,13 +320,13 @@ def test_the_groups_of_one_address_are_limited() -> None:
     """Others may still begin groups."""
     rules = hosting_rules(per_address_max=1)
     first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
-    assert error_of(first.native("n", client_host="10.0.0.1")) is ErrorCode.NONE
-    assert situation_of(second.native("n", client_host="10.0.0.1")) is Situation.TOO_MANY_GROUPS
-    assert error_of(second.native("n", client_host="10.0.0.2")) is ErrorCode.NONE
+    assert error_of(first.native("n", owner=Owner("10.0.0.1"))) is ErrorCode.NONE
+    assert situation_of(second.native("n", owner=Owner("10.0.0.1"))) is Situation.TOO_MANY_GROUPS
+    assert error_of(second.native("n", owner=Owner("10.0.0.2"))) is ErrorCode.NONE
     first.native("n", -1)
     first.wait(100_000)
     third = HostedScene(rules, group_id="c")
-    assert error_of(third.native("n", client_host="10.0.0.1")) is ErrorCode.NONE
+    assert error_of(third.native("n", owner=Owner("10.0.0.1"))) is ErrorCode.NONE
 
 
 def test_a_member_of_a_hosted_group_needs_no_place(live: HostedScene) -> None:

@@ -2,14 +2,15 @@
 
 import pytest
 
+from gateway.hosting.owner import Owner
 from gateway.hosting.room import Room, TooManyGroups
 
-GREEDY, MODEST = "10.0.0.1", "10.0.0.2"
+GREEDY, MODEST = Owner("10.0.0.1"), Owner("10.0.0.2")
 
 
 def test_one_address_leaves_room_for_others() -> None:
     """Its own limit is reached first, and reported."""
-    complaints: list[tuple[str, str, int]] = []
+    complaints: list[tuple[Owner, str, int]] = []
     room = Room(
         "hosted",
         groups_max=3,
@@ -20,7 +21,7 @@ def test_one_address_leaves_room_for_others() -> None:
     room.take("b", GREEDY)
     with pytest.raises(TooManyGroups, match="the limit of 2 hosted groups per client address"):
         room.check(GREEDY)
-    assert complaints == [(GREEDY, "too many hosted groups from this address", 2)]
+    assert complaints == [(GREEDY, "too many hosted groups from this client address", 2)]
     room.check(MODEST)
     room.take("c", MODEST)
     with pytest.raises(TooManyGroups, match="the limit of 3 hosted groups is reached"):
@@ -48,7 +49,21 @@ def test_a_group_that_ends_makes_room_for_its_address() -> None:
         room.check(GREEDY)
 
 
+def test_a_principal_has_a_limit_of_its_own() -> None:
+    """Wherever it connects from, and whatever else comes from there."""
+    room = Room("hosted", groups_max=9, groups_per_address_max=1, groups_per_principal_max=2)
+    alice = Owner("10.0.0.1", is_principal=True)
+    room.take("a", GREEDY)
+    room.take("b", alice)
+    room.check(alice)
+    room.take("c", alice)
+    with pytest.raises(TooManyGroups, match="the limit of 2 hosted groups per user"):
+        room.check(alice)
+    room.check(MODEST)
+
+
 def test_a_group_is_in_the_room_until_it_gives_its_place_back() -> None:
+    """Whoever began it."""
     room = Room("hosted", groups_max=1, groups_per_address_max=1)
     assert not room.has("orders")
     room.take("orders", None)

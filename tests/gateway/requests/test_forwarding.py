@@ -10,6 +10,7 @@ from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.offer import NOTHING_OFFERED
 from gateway.data_path.upstream import Upstream
+from gateway.hosting.owner import Owner
 from gateway.requests.forwarding import ask_cluster, forward, highest_version
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -44,6 +45,7 @@ def request(upstream: Upstream, version: int) -> GroupRequest:
         ),
         message=MESSAGE,
         client_host="127.0.0.1",
+        owner=Owner("127.0.0.1"),
         upstream=upstream,
         node_id=1,
         grants=Grants(PERMISSION_LIFETIME_S),

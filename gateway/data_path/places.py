@@ -1,0 +1,92 @@
+"""Counts client connections: in total, in their handshakes, by address, and by principal once it is
+known."""
+
+from collections import Counter
+from typing import TypeVar
+
+from gateway.data_path.config import Limits
+from gateway.data_path.errors import TooManyConnections
+from gateway.hosting.owner import Owner
+
+_T = TypeVar("_T")
+
+
+class Places:
+    """The connections that may be open at a time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._shaking: Counter[str] = Counter()
+        self._by_owner: Counter[Owner] = Counter()
+        self.count = 0
+
+    def take(self, client_host: str, *, shakes: bool) -> "Place":
+        """Count a new connection. `shakes`: whether it begins with a handshake, of TLS or SASL.
+        Raises TooManyConnections."""
+        limits = self._limits
+        if shakes and self._shaking[client_host] >= limits.max_handshakes_per_address:
+            count = limits.max_handshakes_per_address
+            raise TooManyConnections(f"{count} handshakes with this address go on")
+        if self.count >= limits.max_connections:
+            raise TooManyConnections(f"{self.count} clients are connected, the most allowed")
+        owner = Owner(client_host)
+        self.add(owner)
+        self.count += 1
+        if shakes:
+            self._shaking[client_host] += 1
+        return Place(self, client_host, is_shaking=shakes)
+
+    def add(self, owner: Owner) -> None:
+        """Count a connection towards its owner. Raises TooManyConnections."""
+        limits, count = self._limits, self._by_owner[owner]
+        most = limits.max_connections_per_address
+        if owner.is_principal:
+            most = limits.max_connections_per_principal
+        if count >= most:
+            raise TooManyConnections(f"{count} clients of the {owner} are connected")
+        self._by_owner[owner] += 1
+
+    def remove(self, owner: Owner) -> None:
+        """The connection no longer counts towards its owner."""
+        _reduce(self._by_owner, owner)
+
+    def end_handshake(self, client_host: str) -> None:
+        """A handshake with this address has ended."""
+        _reduce(self._shaking, client_host)
+
+
+class Place:
+    """One connection, and whom it counts towards."""
+
+    def __init__(self, places: Places, client_host: str, *, is_shaking: bool) -> None:
+        self._places = places
+        self._client_host = client_host
+        self._is_shaking = is_shaking
+        self.owner = Owner(client_host)
+
+    def settle(self, principal: str | None) -> None:
+        """The handshake has ended. If it has shown a principal, the connection counts towards that
+        instead of its address. Raises TooManyConnections."""
+        if self._is_shaking:
+            self._is_shaking = False
+            self._places.end_handshake(self._client_host)
+        if principal is None:
+            return
+        owner = Owner(principal, is_principal=True)
+        if owner != self.owner:
+            self._places.add(owner)
+            self._places.remove(self.owner)
+            self.owner = owner
+
+    def leave(self) -> None:
+        """The connection has ended."""
+        if self._is_shaking:
+            self._places.end_handshake(self._client_host)
+        self._places.remove(self.owner)
+        self._places.count -= 1
+
+
+def _reduce(counts: Counter[_T], key: _T) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

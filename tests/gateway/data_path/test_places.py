@@ -1,0 +1,59 @@
+"""The limits on connections."""
+
+import pytest
+
+from gateway.data_path.config import Limits
+from gateway.data_path.errors import TooManyConnections
+from gateway.data_path.places import Places
+
+HERE, THERE = "10.0.0.1", "10.0.0.2"
+
+
+def test_a_connection_with_a_principal_makes_room_for_its_address() -> None:
+    """Users behind one address do not limit each other."""
+    places = Places(Limits(max_connections_per_address=1, max_connections_per_principal=2))
+    places.take(HERE, shakes=True).settle("alice")
+    places.take(HERE, shakes=True).settle("bob")
+    second = places.take(HERE, shakes=True)
+    with pytest.raises(TooManyConnections, match="1 clients of the address"):
+        places.take(HERE, shakes=True)
+    second.settle("alice")
+    third = places.take(THERE, shakes=True)
+    with pytest.raises(TooManyConnections, match="2 clients of the user alice"):
+        third.settle("alice")
+
+
+def test_authenticating_again_changes_nothing() -> None:
+    """A session of the same user goes on (KIP-368)."""
+    places = Places(Limits(max_connections_per_principal=1))
+    place = places.take(HERE, shakes=True)
+    for _ in range(3):
+        place.settle("alice")
+    place.leave()
+    places.take(HERE, shakes=True).settle("alice")
+
+
+def test_a_connection_that_ends_counts_no_longer() -> None:
+    """In its handshake, or with a principal, or without one."""
+    limits = Limits(max_connections=1, max_handshakes_per_address=1)
+    places = Places(limits)
+    for principal in (None, "alice"):
+        for settles in (False, True):
+            place = places.take(HERE, shakes=True)
+            if settles:
+                place.settle(principal)
+            with pytest.raises(TooManyConnections):
+                places.take(THERE, shakes=True)
+            place.leave()
+    assert places.count == 0
+
+
+def test_handshakes_of_one_address_are_limited() -> None:
+    """Until they end."""
+    places = Places(Limits(max_handshakes_per_address=1))
+    place = places.take(HERE, shakes=True)
+    with pytest.raises(TooManyConnections, match="1 handshakes with this address go on"):
+        places.take(HERE, shakes=True)
+    places.take(THERE, shakes=True)
+    place.settle(None)
+    places.take(HERE, shakes=True)
