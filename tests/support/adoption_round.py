@@ -23,15 +23,17 @@ MEMBERS = {"a": CLASSIC, "b": CLASSIC}
 OUTSIDER = "outsider"
 START_S = 1.5
 """About as long as a consumer takes until it joins, so that it comes before, during or after."""
-ADOPTION_S = 0.3
-"""About as long as an adoption takes."""
+ADOPTION_S = 0.2
+"""Somewhat longer than an adoption takes."""
+RESUME_S = 2.5
+"""About as long as a gateway takes to start and to go on with what it finds."""
 HANG_S = 3.0
 STAYS_S = 3.0
 SHORT_SESSIONS = "--session-timeout-ms=6000"
 """For consumers that are killed."""
 Fault = Literal["none", "kill", "hang", "broker", "consumer"]
-"""Nothing, or at a random moment: the gateway is killed, all brokers hang for a while, one of them
-is killed, or one consumer of each group."""
+"""At a random moment nothing happens, or the gateway is killed, perhaps again while it goes on, or
+all brokers hang for a while, or one broker is killed, or one consumer of each group."""
 
 
 class Round:
@@ -67,8 +69,8 @@ class Round:
             for group in groups:
                 await group.settled("classic")
                 await group.progress()
-            hosted = {each["group_id"] for each in groups[0].gateway.events("group_hosted")}
-            self.ends["hosted in the end"] += len(hosted)
+            for event in ("adoption_resumed", "adoption_undone", "group_adopted"):
+                self.ends[event] += len(groups[0].gateway.events(event))
             produced = await groups[0].produced()
             for group in groups:
                 await group.end_after(produced)
@@ -92,12 +94,17 @@ class Round:
         await group.join(OUTSIDER, client, *flags, beside=True)
 
     async def _disturb(self, groups: Sequence[GroupStage]) -> None:
-        await trio.sleep(START_S + self._dice.uniform(0, 2 * ADOPTION_S))
+        with trio.move_on_after(2 * START_S):  # outsiders may prevent all of them
+            await groups[0].gateway.until_event("adoption_started")
+        await trio.sleep(self._dice.uniform(0, 1.5 * ADOPTION_S))
         brokers = tuple(self._kafka.brokers.values())
         match self._fault:
             case "kill":
-                await groups[0].gateway.kill()
-                await groups[0].gateway.start()
+                gateway = groups[0].gateway
+                for _ in range(self._dice.randint(1, 2)):
+                    await gateway.kill()
+                    await gateway.start()
+                    await trio.sleep(self._dice.uniform(0, RESUME_S))
             case "hang":
                 for broker in brokers:
                     broker.pause()
