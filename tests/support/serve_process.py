@@ -111,6 +111,11 @@ class ServeProcess:
         return self.other_lines[0]
 
     @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
     def address(self) -> tuple[str, int]:
         """The bootstrap address."""
         host, _, port = self.bootstrap.rpartition(":")

@@ -1,0 +1,266 @@
+"""Plays attacks at a gateway process and compares its state before and after."""
+
+import itertools
+import os
+import ssl
+import struct
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from gateway.cluster.access import Access
+from gateway.cluster.sasl import Credentials
+from gateway.cluster.secret import Secret
+from gateway.transport import certificates
+from gateway.transport.certificates import CertificateFiles
+from tests.fuzz import neighbours
+from tests.fuzz.attacks import PASSWORD, USER, Attack, attack_of
+from tests.fuzz.upstream import AttackedBroker
+from tests.support.authority import Authority
+from tests.support.fake_broker import running_fake_broker
+from tests.support.ports import HOST
+from tests.support.serve_process import LogLine, ServeProcess, serving
+
+TOGETHER = 32
+"""Connections at a time."""
+PATIENCE_S = 3.0
+"""How long an attacker waits for the next answer: a JoinGroup may wait for other members."""
+WARM_UP = 0.2
+"""The part of a campaign after which the gateway has made what it keeps: caches, pools, groups."""
+MEMORY_GROWTH_MAX_KIB = 16 * 1024
+"""What allocators may keep. A leak of 400 bytes a frame exceeds it in 50,000 frames."""
+CALM_LIMIT_S = 60
+_LOOK_INTERVAL_S = 0.2
+_RECEIVED_BYTES = 65536
+_NO_PROBLEM = frozenset({"debug", "info", "warning"})
+_SIZE = struct.Struct(">i")
+
+FLAGS = (
+    "--state=memory",
+    "--group-initial-rebalance-delay-ms=0",
+    "--max-groups=100",
+    "--max-groups-per-address=90",
+    "--permission-lifetime-ms=1000",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """Which attacks are played, and how the gateway listens."""
+
+    seed: int
+    frames: int
+    """Stop after this many."""
+    first: int = 0
+    """The number of the first connection."""
+    tls: bool = False
+    authenticates: bool = False
+    together: int = TOGETHER
+
+    @property
+    def replay(self) -> str:
+        """The flags that choose this way to listen."""
+        return f"--seed {self.seed}{' --tls' * self.tls}{' --sasl' * self.authenticates}"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was played and seen."""
+
+    connections: int = 0
+    frames: int = 0
+    """Frames that the gateway has answered or refused."""
+    rounds: int = 0
+    """What the neighbours have finished meanwhile."""
+    problems: list[str] = field(default_factory=list)
+    memory_kib: list[int] = field(default_factory=list)
+    """After the warm-up, and at the end."""
+    cpu_s: float = 0.0
+    """Of the gateway."""
+
+
+async def play(campaign: Campaign) -> Outcome:
+    """Run a gateway, play the attacks, and return what was seen."""
+    outcome = Outcome()
+    with tempfile.TemporaryDirectory(prefix="groupferry-fuzz-") as folder:
+        async with _gateway(campaign, Path(folder)) as (gateway, access, client_tls):
+            async with trio.open_nursery() as nursery:
+                rounds: Callable[[], int] = await nursery.start(
+                    neighbours.live, gateway.address, access
+                )
+                await _calm(gateway)
+                before = _open_files(gateway.pid)
+                await _attack(campaign, gateway, client_tls, outcome)
+                if not outcome.problems:
+                    await _look_after(gateway, before, outcome)
+                outcome.rounds = rounds()
+                outcome.cpu_s = _cpu_s(gateway.pid)
+                nursery.cancel_scope.cancel()
+            gateway.log.clear()
+    return outcome
+
+
+@asynccontextmanager
+async def _gateway(
+    campaign: Campaign, folder: Path
+) -> AsyncIterator[tuple[ServeProcess, Access, ssl.SSLContext | None]]:
+    flags, access, client_tls = list(FLAGS), Access(), None
+    if campaign.tls:
+        authority = Authority.in_folder(folder / "certificates")
+        files = authority.issue("listener", HOST)
+        flags += [f"--tls-cert={files.cert}", f"--tls-key={files.key}"]
+        client_tls = authority.trusting()
+        tls = certificates.for_brokers(CertificateFiles(ca=authority.ca), check_host=True)
+        access = Access(tls=tls)
+    if campaign.authenticates:
+        secret = folder / "password"
+        secret.write_text(PASSWORD)
+        flags += [
+            "--upstream-security-protocol=sasl_plaintext",
+            "--upstream-sasl-mechanism=PLAIN",
+            f"--upstream-sasl-username={USER}",
+            f"--upstream-sasl-password-file={secret}",
+        ]
+        mine = Credentials(mechanism="PLAIN", username=USER, password=Secret(PASSWORD))
+        access = Access(tls=access.tls, credentials=mine)
+    async with running_fake_broker(AttackedBroker()) as broker:
+        host, port = broker.address
+        async with serving(f"{host}:{port}", folder / "state", *flags) as gateway:
+            yield gateway, access, client_tls
+
+
+async def _attack(
+    campaign: Campaign, gateway: ServeProcess, client_tls: ssl.SSLContext | None, outcome: Outcome
+) -> None:
+    numbers = itertools.count(campaign.first)
+    playing: set[int] = set()
+
+    async def work() -> None:
+        while outcome.frames < campaign.frames and not outcome.problems:
+            number = next(numbers)
+            playing.add(number)
+            attack = attack_of(campaign.seed, number, authenticates=campaign.authenticates)
+            played = await _play_one(gateway.address, attack, client_tls)
+            outcome.frames += played
+            outcome.connections += 1
+            playing.discard(number)
+
+    async def watch(workers: trio.CancelScope) -> None:
+        while True:
+            suspects = sorted(playing)
+            await trio.sleep(_LOOK_INTERVAL_S)
+            for problem in _problems(gateway):
+                replay = f"{campaign.replay} --first {suspects[0]} --frames 500 --together 1"
+                outcome.problems.append(f"{problem}\nreplay: {replay}")
+                workers.cancel()
+            if not outcome.memory_kib and outcome.frames >= WARM_UP * campaign.frames:
+                outcome.memory_kib.append(_memory_kib(gateway.pid))
+
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as workers:
+            nursery.start_soon(watch, workers.cancel_scope)
+            for _ in range(campaign.together):
+                workers.start_soon(work)
+        nursery.cancel_scope.cancel()
+    for problem in _problems(gateway):
+        outcome.problems.append(problem)
+
+
+async def _play_one(
+    address: tuple[str, int], attack: Attack, client_tls: ssl.SSLContext | None
+) -> int:
+    """Play one connection. Returns how many of its frames the gateway has answered or refused."""
+    tcp = await trio.open_tcp_stream(*address)
+    stream: trio.abc.Stream = tcp
+    if client_tls is not None:
+        stream = trio.SSLStream(tcp, client_tls, server_hostname=HOST, https_compatible=True)
+    received = bytearray()
+    has_ended = False
+    try:
+        for frame in attack.opening:
+            await stream.send_all(frame)
+            await _receive(stream, received)
+            del received[:]
+        await stream.send_all(b"".join(attack.frames))
+        if client_tls is None:
+            await tcp.send_eof()
+        while await _receive(stream, received):
+            pass
+        has_ended = True
+    except trio.BrokenResourceError:  # the gateway refuses a frame, and has not read the next
+        has_ended = True
+    except trio.TooSlowError:
+        pass
+    finally:
+        await trio.aclose_forcefully(stream)
+    return min(_count(received) + has_ended, len(attack.frames))
+
+
+async def _receive(stream: trio.abc.Stream, received: bytearray) -> bool:
+    with trio.fail_after(PATIENCE_S):
+        some = await stream.receive_some(_RECEIVED_BYTES)
+    received += some
+    return bool(some)
+
+
+def _count(received: bytearray) -> int:
+    """The complete frames."""
+    count = at = 0
+    while at + _SIZE.size <= len(received):
+        at += _SIZE.size + max(0, _SIZE.unpack_from(received, at)[0])
+        count += at <= len(received)
+    return count
+
+
+async def _look_after(gateway: ServeProcess, open_files: int, outcome: Outcome) -> None:
+    """Wait until the gateway has forgotten the attackers, and look at what is left."""
+    with trio.move_on_after(CALM_LIMIT_S):
+        while _open_files(gateway.pid) > open_files:
+            await trio.sleep(_LOOK_INTERVAL_S)
+    now = _open_files(gateway.pid)
+    if now > open_files:
+        outcome.problems.append(f"{now} open files instead of {open_files}")
+    outcome.memory_kib.append(_memory_kib(gateway.pid))
+    warm, last = outcome.memory_kib[0], outcome.memory_kib[-1]
+    if last - warm > MEMORY_GROWTH_MAX_KIB:
+        outcome.problems.append(f"{last} KiB of memory instead of {warm}")
+    outcome.problems += _problems(gateway)
+
+
+async def _calm(gateway: ServeProcess) -> None:
+    """Wait until the connections of the start have ended."""
+    last = -1
+    while (now := _open_files(gateway.pid)) != last:
+        last = now
+        await trio.sleep(5 * _LOOK_INTERVAL_S)
+
+
+def _problems(gateway: ServeProcess) -> Iterator[str]:
+    """What its log should not have since the last look."""
+    lines, others = gateway.log[:], gateway.other_lines[:]
+    del gateway.log[:], gateway.other_lines[:]
+    yield from map(repr, others)
+    yield from (f"{line}" for line in lines if not _is_expected(line))
+
+
+def _is_expected(line: LogLine) -> bool:
+    return line["level"] in _NO_PROBLEM and "exception" not in line
+
+
+def _open_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208  # Path.iterdir opens it too
+
+
+def _memory_kib(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    (line,) = [each for each in status.splitlines() if each.startswith("VmRSS:")]
+    return int(line.split()[1])
+
+
+def _cpu_s(pid: int) -> float:
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,74 @@
+"""A healthy mixed group beside the attack: its members must notice nothing."""
+
+import itertools
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import trio
+
+from gateway.cluster.access import Access
+from gateway.cluster.broker_connection import Address, BrokerConnection
+from tests.support.group_client import GroupClient, given_to
+
+GROUP = "neighbours"
+INTERVAL_S = 0.5
+PARTITIONS = {0, 1, 2}
+_SETTLE_LIMIT_S = 30
+
+
+async def live(
+    address: Address,
+    access: Access,
+    task_status: trio.TaskStatus[Callable[[], int]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """A native member and a classic member send heartbeats, commits and fetches of offsets until
+    cancelled. Reports how many rounds they have finished. Raises AssertionError at the first answer
+    that a healthy group never gets."""
+    async with AsyncExitStack() as stack:
+
+        async def connect() -> GroupClient:
+            connection = await BrokerConnection.open(*address, access=access)
+            return GroupClient(await stack.enter_async_context(connection), GROUP)
+
+        native, classic = await connect(), await connect()
+        topic_id = await native.topic_id()
+        joined = await classic.enter()
+        first = await native.native("neighbour", version=1)
+        assert first.error_code == 0, first
+        with trio.fail_after(_SETTLE_LIMIT_S):
+            joined, epoch, owned = await _settled(classic, native, joined, first, topic_id)
+        finished = 0
+        task_status.started(lambda: finished)
+        for offset in itertools.count(1):
+            assert (await classic.beat(joined)).error_code == 0
+            answer = await native.native("neighbour", epoch, version=1)
+            assert (answer.error_code, answer.member_epoch) == (0, epoch), answer
+            partition = min(owned)
+            codes = await native.commit({partition: offset}, member_id="neighbour", epoch=epoch)
+            assert codes == {partition: 0}
+            assert (await native.committed())[partition] == offset
+            finished += 1
+            await trio.sleep(INTERVAL_S)
+
+
+async def _settled(
+    classic: GroupClient, native: GroupClient, joined: Any, answer: Any, topic_id: Any
+) -> tuple[Any, int, set[int]]:
+    """Both members have their parts of the topic, at one epoch."""
+    owned: set[int] = set()
+    while True:
+        beaten = await classic.beat(joined)
+        if beaten.error_code:
+            joined = await classic.join(joined.member_id)
+            assert joined.error_code == 0, joined
+            assert (await classic.sync(joined)).error_code == 0
+        answer = await native.native(
+            "neighbour", answer.member_epoch, owned={topic_id: owned}, version=1
+        )
+        if answer.assignment is not None:
+            owned = given_to(answer)
+        is_split = 0 < len(owned) < len(PARTITIONS)
+        if is_split and not beaten.error_code and answer.member_epoch == joined.generation_id:
+            return joined, answer.member_epoch, owned
+        await trio.sleep(INTERVAL_S / 5)
