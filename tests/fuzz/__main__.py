@@ -1,6 +1,7 @@
 """Attacks a gateway with mutated requests of real clients: `python -m tests.fuzz --help`."""
 
 import argparse
+import math
 import sys
 import time
 
@@ -13,6 +14,7 @@ def main() -> int:
     """Play one campaign. Returns 1 if it found a problem."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--frames", type=int, default=10_000_000, help="stop after this many")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after this time, too")
     parser.add_argument("--seed", type=int, default=None, help="by default a new one")
     parser.add_argument("--first", type=int, default=0, help="number of the first connection")
     parser.add_argument("--together", type=int, default=TOGETHER, help="connections at a time")
@@ -23,6 +25,7 @@ def main() -> int:
     campaign = Campaign(
         seed=seed,
         frames=given.frames,
+        limit_s=60 * given.minutes,
         first=given.first,
         tls=given.tls,
         authenticates=given.sasl,
