@@ -281,9 +281,9 @@ class Settings(BaseSettings):
     )
     groups_adopt: Annotated[Adoption, BeforeValidator(_lower)] = Field(
         "manual",
-        description="what becomes of groups that are not hosted: manual hosts a group from its next"
-        " join on while it is empty, auto does the same until live groups can be adopted, and never"
-        " leaves every group to the cluster",
+        description="what becomes of groups that are not hosted: manual hosts an empty group from"
+        " its next join on, and a live one after `groupferry adopt`; auto also adopts a live group"
+        " once all its members come through the gateway; never leaves every group to the cluster",
     )
 
     describe_groups_consumer: Annotated[Literal["members", "dead"], BeforeValidator(_lower)] = (
