@@ -167,8 +167,6 @@ class GroupDriver:
         if not self.group.answer_at_rest(call, self._services.clock.now_ms()):
             call.on_change = partial(self._note_relay, call)
             self.feed(Asked(call))
-        elif self.group.engine.has_regexes:
-            self.topics.follow_names()
         return call.answer
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NoReturn
-from uuid import UUID
 
 import pytest
 import trio
@@ -12,7 +11,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import (
-    ConsumerHeartbeatReceived,
     OffsetCommitEnded,
     RegexesResolved,
 )
@@ -20,11 +18,9 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.regex_resolver import RegexResolver
-from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Call
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
-from tests.support.hosted_groups import GROUP, hosted_groups
+from tests.support.hosted_groups import hosted_groups
 from tests.support.until import until, until_logged
 
 # -- names ---------------------------------------------------------------------------------------
@@ -235,7 +231,7 @@ async def test_all_topic_names_are_followed_only_for_a_regex() -> None:
         assert groups.cluster.names.version > 0
 
 
-async def test_heartbeats_at_rest_follow_topic_names_for_a_regex(
+async def test_heartbeats_follow_topic_names_for_a_regex(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A new topic that matches is noticed though nothing else happens."""
@@ -248,17 +244,8 @@ async def test_heartbeats_at_rest_follow_topic_names_for_a_regex(
     async with hosted_groups() as groups:
         await groups.native("n", regex="f.*")
         await groups.heard("regex_resolved")
-        beat = ConsumerHeartbeatReceived(
-            token=1,
-            version=1,
-            member_id="n",
-            member_epoch=(await groups.native("n", 1)).member_epoch,
-            client_id="client",
-            client_host="/127.0.0.1",
-            fresh_id=UUID(int=1),
-        )
+        epoch = (await groups.native("n", 1)).member_epoch
         await wait_all_tasks_blocked()
         monkeypatch.setattr(TopicNames, "want", want)
-        call = Call(api=GroupApi.CONSUMER_HEARTBEAT, event=beat, is_at_coordinator=True)
-        assert groups.table.driver(GROUP).begin(call)
+        await groups.native("n", epoch)
         assert wishes
