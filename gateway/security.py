@@ -84,8 +84,14 @@ def _credentials(settings: Settings) -> Credentials:
     password = Secret(value, settings.upstream_sasl_password_file)
     tokens = None
     if (url := settings.upstream_sasl_token_url) is not None:
-        scope = settings.upstream_sasl_scope
-        tokens = BearerTokens(url=url, client_id=username, secret=password, scope=scope)
+        tokens = BearerTokens(
+            url=url,
+            client_id=username,
+            secret=password,
+            scope=settings.upstream_sasl_scope,
+            ca=settings.upstream_sasl_token_ca,
+        )
+        tokens.check_ca()
     return Credentials(mechanism=mechanism, username=username, password=password, tokens=tokens)
 
 

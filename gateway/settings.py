@@ -167,6 +167,7 @@ _NEED_PROTOCOL = (
             "upstream_sasl_password",
             "upstream_sasl_password_file",
             "upstream_sasl_token_url",
+            "upstream_sasl_token_ca",
             "upstream_sasl_scope",
         ),
         ("sasl_plaintext", "sasl_ssl"),
@@ -230,6 +231,11 @@ class Settings(BaseSettings):
         None,
         description="token endpoint for OAUTHBEARER, an https URL; the password is the client's"
         " secret there",
+    )
+    upstream_sasl_token_ca: _Path | None = Field(
+        None,
+        description="PEM file with the authorities that the token endpoint's certificate must lead"
+        " to; by default the system's",
     )
     upstream_sasl_scope: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="scope of the tokens, if the endpoint needs one"
@@ -438,17 +444,23 @@ class Settings(BaseSettings):
                     "upstream_sasl_password_file: give it, or upstream_sasl_password in the"
                     " environment or the config file, and not both"
                 )
-        wants_tokens = self.upstream_sasl_mechanism == "OAUTHBEARER"
-        if wants_tokens is (self.upstream_sasl_token_url is None):
-            why = "not set; OAUTHBEARER needs it" if wants_tokens else "needs OAUTHBEARER"
-            raise ValueError(f"upstream_sasl_token_url: {why}")
-        if self.upstream_sasl_scope is not None and not wants_tokens:
-            raise ValueError("upstream_sasl_scope: needs OAUTHBEARER")
         for name in ("tls_key", "tls_client_ca", "listen_sni"):
             if getattr(self, name) is not None and self.tls_cert is None:
                 raise ValueError(f"{name}: needs tls_cert, the certificate shown to clients")
         if self.upstream_tls_key is not None and self.upstream_tls_cert is None:
             raise ValueError("upstream_tls_key: needs upstream_tls_cert, the key's certificate")
+        return self
+
+    @model_validator(mode="after")
+    def _fit_the_mechanism(self) -> Self:
+        """Check that what OAUTHBEARER needs is given, and for nothing else."""
+        wants_tokens = self.upstream_sasl_mechanism == "OAUTHBEARER"
+        if wants_tokens is (self.upstream_sasl_token_url is None):
+            why = "not set; OAUTHBEARER needs it" if wants_tokens else "needs OAUTHBEARER"
+            raise ValueError(f"upstream_sasl_token_url: {why}")
+        for name in ("upstream_sasl_scope", "upstream_sasl_token_ca"):
+            if getattr(self, name) is not None and not wants_tokens:
+                raise ValueError(f"{name}: needs OAUTHBEARER")
         return self
 
     @classmethod

@@ -2,17 +2,20 @@
 
 import base64
 import json
+import ssl
 import threading
 import time
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.secret import Secret
+from gateway.transport.certificates import CertificateError
 
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 1024 * 1024
@@ -38,9 +41,22 @@ class BearerTokens:
     client_id: str
     secret: Secret
     scope: str | None = None
+    ca: Path | None = None
+    """The authorities to trust, read for each new token; None trusts the system's."""
     _token: str = field(default="", repr=False)
     _until_s: float = 0.0
     _fetching: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def check_ca(self) -> None:
+        """Raises CertificateError if the file with the authorities cannot be used."""
+        try:
+            self._trusting()
+        except (OSError, ssl.SSLError) as error:
+            reason = "it has no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+            raise CertificateError(f"upstream_sasl_token_ca: {self.ca}: {reason}") from None
+
+    def _trusting(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.ca)
 
     def get(self) -> str:
         """A token that is valid for a while. Raises UpstreamRefused."""
@@ -63,7 +79,8 @@ class BearerTokens:
             },
         )
         try:
-            with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as answer:
+            opener = build_opener(_NoRedirects, HTTPSHandler(context=self._trusting()))
+            with opener.open(request, timeout=TIMEOUT_S) as answer:
                 told = json.loads(answer.read(ANSWER_BYTES_MAX))
             return str(told["access_token"]), float(told.get("expires_in", LIFETIME_S))
         except HTTPError as error:

@@ -2,18 +2,22 @@
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
-from confluent_kafka import Consumer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
 from tests.support.kafka_broker import TOPIC
 from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
-from tests.support.serve_process import serving
+from tests.support.serve_process import PROGRAM, serving
 
 pytestmark = pytest.mark.kafka
 
@@ -46,8 +50,60 @@ def forms_of(secret: str) -> set[bytes]:
     return {secret.encode(), base64.b64encode(secret.encode()), base64.b64encode(plain)}
 
 
+def show_state(secure: SecureKafka, password_file: Path) -> bytes:
+    """What `groupferry state` prints about the state topic, with its errors."""
+    host, port = secure.sasl_ssl
+    settings = {
+        "UPSTREAM_SECURITY_PROTOCOL": "sasl_ssl",
+        "UPSTREAM_TLS_CA": f"{secure.authority.ca}",
+        "UPSTREAM_SASL_MECHANISM": "SCRAM-SHA-256",
+        "UPSTREAM_SASL_USERNAME": "gateway",
+        "UPSTREAM_SASL_PASSWORD_FILE": f"{password_file}",
+    }
+    variables = {f"GROUPFERRY_{name}": value for name, value in settings.items()}
+    flags = (f"--upstream={host}:{port}", f"--state-topic={STATE}")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, "state", *flags],
+        env={**os.environ, **variables},
+        capture_output=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def read_topic(secure: SecureKafka, topic: str) -> bytes:
+    """All keys and values of a topic."""
+    host, port = secure.plain
+    config = {
+        "bootstrap.servers": f"{host}:{port}",
+        "group.id": "reader",
+        "isolation.level": "read_uncommitted",
+    }
+    consumer = Consumer(config)
+    try:
+        partitions = consumer.list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
+        found = []
+        for number in partitions:
+            place = TopicPartition(topic, number, OFFSET_BEGINNING)
+            consumer.assign([place])
+            _, high = consumer.get_watermark_offsets(place, timeout=LIMIT_S)
+            at = 0
+            while at < high - 1:  # the last one may be the mark of a transaction
+                message = consumer.poll(2.0)
+                if message is None:
+                    break
+                at = cast(int, message.offset())
+                found.append((message.key() or b"") + (message.value() or b""))
+        return b"\n".join(found)
+    finally:
+        consumer.close()
+
+
 async def test_no_secret_is_left_behind(secure_kafka: SecureKafka, tmp_path: Path) -> None:
-    """In the log with all its levels, and in the state folder."""
+    """In the log with all its levels, the state folder, the topics of the gateway, and what
+    `groupferry state` prints."""
     own, transactional = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
     rules = [
         Rule("gateway", own, STATE, AclOperation.ALL),
@@ -87,9 +143,14 @@ async def test_no_secret_is_left_behind(secure_kafka: SecureKafka, tmp_path: Pat
                 for password, polls in ((WRONG, 5), (USERS["alice"], 40)):
                     await trio.to_thread.run_sync(consume, client, mechanism, password, polls)
             await gateway.until_event("member_joined")
+            shown = await trio.to_thread.run_sync(show_state, secure_kafka, password_file)
             assert await gateway.terminate() == 0
             printed = "\n".join((*map(json.dumps, gateway.log), *gateway.other_lines)).encode()
-    left = {"the log": printed}
+    left = {"the log": printed, "groupferry state": shown}
+    for topic in (STATE, EVENTS):
+        left[topic] = await trio.to_thread.run_sync(read_topic, secure_kafka, topic)
+    assert b"secrets" in shown
+    assert b"member_joined" in left[EVENTS]
     left |= {f"{each}": each.read_bytes() for each in state.rglob("*") if each.is_file()}
     assert b"request_refused" in printed
     assert len(left) > 1

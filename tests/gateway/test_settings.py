@@ -68,6 +68,7 @@ def test_every_setting_can_be_set_in_every_source(
         "upstream_sasl_mechanism": "oauthbearer",
         "upstream_sasl_token_url": "https://id.example/token",
         "upstream_sasl_scope": "kafka",
+        "upstream_sasl_token_ca": "token-ca.pem",
         "upstream_sasl_username": "gateway",
         "upstream_sasl_password_file": "/etc/password",
         "upstream_tls_ca": "/etc/ca.pem",

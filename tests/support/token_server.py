@@ -2,12 +2,15 @@
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from gateway.transport.certificates import CertificateFiles
 
 
 def unsigned_token(user: str, lifetime_s: float) -> str:
@@ -41,8 +44,8 @@ class TokenServer:
 
 
 @contextmanager
-def token_server() -> Iterator[TokenServer]:
-    """Run it in a thread."""
+def token_server(files: CertificateFiles | None = None) -> Iterator[TokenServer]:
+    """Run it in a thread, with TLS if it has a certificate."""
     state = TokenServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -62,7 +65,13 @@ def token_server() -> Iterator[TokenServer]:
             """Print nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        state.url = f"http://127.0.0.1:{server.server_port}/token"
+        if files is not None:
+            assert files.cert is not None
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(files.cert, files.key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "http" if files is None else "https"
+        state.url = f"{scheme}://127.0.0.1:{server.server_port}/token"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield state

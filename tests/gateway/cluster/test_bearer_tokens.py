@@ -2,12 +2,15 @@
 
 import base64
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from gateway.cluster.bearer_tokens import BearerTokens
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.secret import Secret
+from gateway.transport.certificates import CertificateError
+from tests.support.authority import Authority
 from tests.support.ports import free_port
 from tests.support.token_server import TokenServer, token_server
 
@@ -83,3 +86,35 @@ def test_a_server_that_is_away_is_named() -> None:
         tokens.get()
     assert str(caught.value).startswith(f"no token from {url}: ")
     assert SECRET not in f"{tokens} {caught.value}"
+
+
+def test_the_endpoint_may_have_an_authority_of_its_own(tmp_path: Path) -> None:
+    """Without that authority it gets no secret."""
+    authority = Authority.in_folder(tmp_path / "own")
+    stranger = Authority.in_folder(tmp_path / "other")
+    with token_server(authority.issue("tokens", "127.0.0.1")) as server:
+        tokens = tokens_of(server.url)
+        for ca in (None, stranger.ca):
+            tokens.ca = ca
+            with pytest.raises(UpstreamRefused, match="certificate verify failed"):
+                tokens.get()
+        assert server.asked == []
+        tokens.ca = authority.ca
+        assert tokens.get()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file or directory"), ("no PEM", "it has no certificate")]
+)
+def test_a_file_without_authorities_is_refused(
+    tmp_path: Path, content: str | None, why: str
+) -> None:
+    """One line names the setting and the file."""
+    ca = tmp_path / "ca.pem"
+    if content is not None:
+        ca.write_text(content)
+    tokens = tokens_of("https://id.example/token")
+    tokens.ca = ca
+    with pytest.raises(CertificateError) as caught:
+        tokens.check_ca()
+    assert str(caught.value) == f"upstream_sasl_token_ca: {ca}: {why}"
