@@ -245,7 +245,7 @@ class GroupAdoption:
             AdoptionOutcome(
                 group_id=self._group_id,
                 is_adopted=is_adopted,
-                reasons=() if is_adopted else machine.reasons or (machine.why,),
+                reasons=() if is_adopted else machine.reasons or (f"undone: {machine.why}",),
                 held_ms=held_ms,
             )
         )

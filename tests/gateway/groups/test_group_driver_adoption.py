@@ -100,7 +100,7 @@ async def test_a_coordinator_that_has_moved_has_not_answered(
     """It has done nothing, and the next request looks for the present one."""
     async with live_group(monkeypatch) as (groups, _driver):
         outcome = await groups.table.adopt(GROUP)
-        assert outcome.reasons == ("the coordinator did not answer: NOT_COORDINATOR",)
+        assert outcome.reasons == ("undone: the coordinator did not answer: NOT_COORDINATOR",)
         questions = len(groups.cluster.coordinator_questions)
         await groups.table.adopt(GROUP)
         assert len(groups.cluster.coordinator_questions) > questions
