@@ -48,6 +48,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import AWAY, LOST, Gone, Input, Learned, Located, Probed, Stored
+from gateway.hosting.owner import Owner
 from gateway.simulation.cluster import TIMEOUT_MS, TRIP_MS_MAX, Cluster
 from gateway.simulation.cluster import Commit as CommitOnTheWay
 from gateway.simulation.driver import Answer, Driver
@@ -210,7 +211,7 @@ class Connection:
         known: dict[str, Any] = {
             "api": api_of(request),
             "token": request.token,
-            "client_host": "/127.0.0.1",
+            "owner": Owner("127.0.0.1"),
             "is_at_coordinator": None if network.cluster.fails_now() else True,
             "knows_topics": process.topics is network.cluster.topics,
         }
