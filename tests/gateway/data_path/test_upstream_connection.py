@@ -11,9 +11,9 @@ from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.stream import Facilities
 from gateway.data_path.upstream_connection import UpstreamConnection
-from kafka_codecs import WireError, decode
+from kafka_codecs import WireError, decode, encode
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.header import RequestHeader
+from kafka_codecs.header import RequestHeader, encode_response_header
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support.fake_broker import (
     FakeBroker,
@@ -22,7 +22,7 @@ from tests.support.fake_broker import (
     answer_bytes,
     running_fake_broker,
 )
-from tests.support.wire import Wire
+from tests.support.wire import Wire, framed
 
 
 def _asking(generation_id: int) -> HeartbeatRequest:
@@ -74,6 +74,29 @@ async def test_concurrent_tasks_get_their_own_answers(nursery: trio.Nursery) -> 
         async with trio.open_nursery() as asks:
             for number in range(50):
                 asks.start_soon(ask, number)
+        nursery.cancel_scope.cancel()
+    upstream.close()
+
+
+async def test_an_answer_in_pieces_is_delivered_whole(nursery: trio.Nursery) -> None:
+    """A piece may end anywhere, and the next answer may follow in the same one."""
+
+    async def piecemeal(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        request = decode(HeartbeatRequest, body, header.api_version)
+        start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+        answered = HeartbeatResponse(error_code=request.generation_id)
+        frame = framed(start + encode(answered, header.api_version))
+        for at in range(0, len(frame), 5):
+            await wire.send(frame[at : at + 5])
+            await trio.sleep(0.001)  # a piece of its own
+
+    asking = Asking(piecemeal)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+        sent = await upstream.send([_asking(number) for number in (1, 2, 3)], 4, "test")
+        for number, asked in enumerate(sent, start=1):
+            await asked.arrived()
+            assert await asked.answer() == HeartbeatResponse(error_code=number)
         nursery.cancel_scope.cancel()
     upstream.close()
 
