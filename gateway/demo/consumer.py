@@ -8,6 +8,7 @@ the moment at which the client gives partitions up.
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import (
@@ -64,6 +65,9 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
         }
     if options.static:
         config["group.instance.id"] = options.client_id
+    if options.security:
+        lines = options.security.read_text().splitlines()
+        config |= dict(line.split("=", 1) for line in lines)
     return config
 
 
@@ -201,6 +205,7 @@ def main() -> None:
     parser.add_argument("--assignor", required=True, help="for the classic protocol")
     parser.add_argument("--session-timeout-ms", type=int, default=_SESSION_TIMEOUT_MS)
     parser.add_argument("--static", action="store_true", help="client id as group.instance.id")
+    parser.add_argument("--security", type=Path, help="file with NAME=VALUE lines for librdkafka")
     options = parser.parse_args()
     stop = StopRequest()
     try:

@@ -66,10 +66,11 @@ class GroupStage:
         self._produced: Produced | None = None
         self._producer: Child | None = None
 
-    async def produce(self) -> None:
-        """Start the producer."""
+    async def produce(self, *, beside: bool = False) -> None:
+        """Start the producer, beside the gateway or behind it."""
+        bootstrap = self._upstream.bootstrap if beside else self.gateway.bootstrap
         arguments = [
-            f"--bootstrap={self.gateway.bootstrap}",
+            f"--bootstrap={bootstrap}",
             f"--topic={self._upstream.topic}",
             f"--partitions={PARTITIONS}",
             f"--rate={RATE}",

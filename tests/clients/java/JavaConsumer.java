@@ -1,4 +1,6 @@
+import java.io.FileReader;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -130,6 +132,13 @@ public final class JavaConsumer {
             config.put("partition.assignment.strategy", assignors(wanted.get("--assignor")));
             config.put("session.timeout.ms", wanted.getOrDefault("--session-timeout-ms", "6000"));
             config.put("heartbeat.interval.ms", "500");
+        }
+        if (wanted.containsKey("--security")) {
+            try (FileReader file = new FileReader(wanted.get("--security"))) {
+                config.load(file);
+            } catch (IOException unreadable) {
+                throw new UncheckedIOException(unreadable);
+            }
         }
         return config;
     }

@@ -1,0 +1,150 @@
+"""Clients roll over SASL_SSL, SCRAM and ACLs, while the gateway's certificate is replaced."""
+
+import os
+import shutil
+import signal
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import trio
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._resource import ResourceType
+
+from gateway.demo.borrowed_cluster import borrowed
+from gateway.settings import Address
+from gateway.transport.certificates import CertificateFiles
+from tests.support.clients import Client
+from tests.support.group_client import fresh_group
+from tests.support.group_stage import PARTITIONS, GroupStage
+from tests.support.ports import HOST
+from tests.support.secure_kafka import USERS, Rule, SecureKafka
+from tests.support.serve_process import serving
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+LIMIT_S = 240
+USER, PASSWORD = "alice", USERS["alice"]
+CLIENTS = {
+    "librdkafka": Client(library="librdkafka", assignor="range"),
+    "java": Client(library="java", assignor="range"),
+}
+NATIVES = {
+    "librdkafka": Client(library="librdkafka", protocol="consumer"),
+    "java": Client(library="java", protocol="consumer"),
+}
+LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+
+def settings_of(secure: SecureKafka) -> Mapping[str, Mapping[str, str]]:
+    """What each library needs to connect as alice."""
+    both = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
+    return {
+        "librdkafka": {
+            **both,
+            "ssl.ca.location": f"{secure.authority.ca}",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        },
+        "java": {
+            **both,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": f"{secure.authority.ca}",
+            "sasl.jaas.config": f'{LOGIN} username="{USER}" password="{PASSWORD}";',
+        },
+    }
+
+
+async def shared(stage: GroupStage) -> None:
+    """Wait until each member owns partitions, each partition has one owner, and records arrive."""
+    while True:
+        owners = stage.ledger.owners()
+        is_split = len(owners) == PARTITIONS and all(len(each) == 1 for each in owners.values())
+        if is_split and set().union(*owners.values()) == set(stage.members):
+            break
+        dead = [each.child.fate for each in stage.members.values() if each.child.ended.is_set()]
+        assert not dead, dead
+        await trio.sleep(0.2)
+    await stage.progress()
+
+
+async def shown_certificate(address: tuple[str, int], trusted: ssl.SSLContext) -> bytes:
+    """The certificate that the gateway shows to a new connection."""
+    tcp = await trio.open_tcp_stream(*address)
+    async with trio.SSLStream(tcp, trusted, server_hostname=HOST) as stream:
+        await stream.do_handshake()
+        shown: bytes = stream.getpeercert(binary_form=True)
+        return shown
+
+
+async def test_clients_roll_with_tls_scram_and_acls(
+    secure_kafka: SecureKafka, tmp_path: Path
+) -> None:
+    """To the new protocol and back, with a new certificate in between. No record is lost, and no
+    partition has two owners."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    password = secrets / "password"
+    password.write_text(USERS["gateway"])
+    listener = secure_kafka.authority.issue("rolled", HOST)
+    assert listener.cert is not None
+    assert listener.key is not None
+    security = {}
+    for library, settings in settings_of(secure_kafka).items():
+        security[library] = secrets / library
+        lines = [f"{name}={value}" for name, value in settings.items()]
+        security[library].write_text("\n".join(lines))
+    host, port = secure_kafka.sasl_ssl
+    flags = (
+        "--upstream-security-protocol=sasl_ssl",
+        f"--upstream-tls-ca={secure_kafka.authority.ca}",
+        "--upstream-sasl-mechanism=SCRAM-SHA-256",
+        "--upstream-sasl-username=gateway",
+        f"--upstream-sasl-password-file={password}",
+        f"--tls-cert={listener.cert}",
+        f"--tls-key={listener.key}",
+    )
+    with trio.fail_after(LIMIT_S):
+        async with (
+            borrowed([Address(*secure_kafka.plain)], fresh_group("secure"), PARTITIONS) as upstream,
+            trio.open_nursery() as nursery,
+        ):
+            rule = Rule(USER, ResourceType.TOPIC, upstream.topic, AclOperation.READ)
+            await trio.to_thread.run_sync(secure_kafka.rule, [rule])
+            async with serving(f"{host}:{port}", tmp_path / "state", *flags) as gateway:
+                stage = GroupStage(nursery, upstream, gateway)
+                await stage.produce(beside=True)
+                for name, client in CLIENTS.items():
+                    await stage.join(name, client, f"--security={security[name]}")
+                await shared(stage)
+                for name, client in NATIVES.items():
+                    await stage.leave(name)
+                    await stage.join(name, client, f"--security={security[name]}")
+                    await shared(stage)
+                    await replace_certificate(secure_kafka, gateway.pid, gateway.address, listener)
+                for name, client in CLIENTS.items():
+                    await stage.leave(name)
+                    await stage.join(name, client, f"--security={security[name]}")
+                    await shared(stage)
+                assert stage.conversions() == ["classic->consumer", "consumer->classic"]
+                await stage.end()
+                nursery.cancel_scope.cancel()
+
+
+async def replace_certificate(
+    secure: SecureKafka, pid: int, address: tuple[str, int], files: CertificateFiles
+) -> None:
+    """Put another certificate in place, and wait until new connections see it."""
+    assert files.cert is not None
+    assert files.key is not None
+    trusted = secure.authority.trusting()
+    before = await shown_certificate(address, trusted)
+    renewed = secure.authority.issue("renewed", HOST)
+    assert renewed.cert is not None
+    assert renewed.key is not None
+    shutil.copy(renewed.key, files.key)
+    shutil.copy(renewed.cert, files.cert)
+    os.kill(pid, signal.SIGHUP)
+    while await shown_certificate(address, trusted) == before:
+        await trio.sleep(0.1)
