@@ -280,7 +280,7 @@ class HostedGroup:
         self._resume()
 
     def _resume(self) -> None:
-        """Load the group at the start of the gateway."""
+        """Load the group though no client has asked for it."""
         if self.engine.phase is LogPhase.UNLOADED:
             self.rules.hosted.take(self.group_id, None)
             self.engine.load()
