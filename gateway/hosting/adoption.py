@@ -648,6 +648,7 @@ class Adopting:
         """The request may have been carried out, or be carried out later."""
         match self.stage:
             case Stage.HANDING_OVER:
+                self._has_left = False  # another coordinator may have loaded the locked group
                 if lane is Lane.ANCHOR:
                     self._anchor, self._is_anchor_stable = None, False
                 self._not_before_ms = now_ms + BACKOFF_MS

@@ -403,6 +403,20 @@ def test_the_anchor_joins_again_after_a_native_consumer_disturbed_it(
     assert script.is_at(Stage.HANDING_OVER)
 
 
+def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Script) -> None:
+    """Another coordinator may have loaded the locked group, with the leader's member in it."""
+    script.to_handing_over()
+    script.answer(Lane.OTHERS, left())
+    script.fail(Lane.ANCHOR)
+    script.wait(BACKOFF_MS)
+    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
+    assert isinstance(script.asked[Lane.ANCHOR], JoinGroupRequest)
+    script.answer(Lane.OTHERS, left(ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Lane.ANCHOR, joined(11, member_id=ANCHOR))
+    script.answer(Lane.ANCHOR, SyncGroupResponse())
+    script.took(TakeOver)
+
+
 def test_an_anchor_that_took_an_earlier_ones_place_joins_again(script: Script) -> None:
     script.to_handing_over()
     script.answer(Lane.OTHERS, left())
