@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.hosting import group
+from gateway.hosting import call_stages
 from gateway.hosting.identity import INSTANCE_ID
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
@@ -245,7 +245,7 @@ async def test_a_commit_waits_for_an_anchor_that_cannot_be_repaired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a limited time the client must retry, and then succeeds."""
-    monkeypatch.setattr(group, "MEMBER_PATIENCE_MS", 100)
+    monkeypatch.setattr(call_stages, "MEMBER_PATIENCE_MS", 100)
     async with offset_stage() as stage:
         joined = await stage.client.enter()
         stage.broker.join_gate = trio.Event()
