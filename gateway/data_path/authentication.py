@@ -121,6 +121,8 @@ class Authentication:
         answer: SaslHandshakeResponse = await self._upstream.ask(request, 1)
         self._upstream.is_bound = True
         relayed = tuple(each for each in answer.mechanisms if each in RELAYED)
+        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE and self._session.is_accepted:
+            return Step(answer)  # too early to authenticate again: the session goes on
         if answer.error_code:
             return Step(replace(answer, mechanisms=relayed), f"the cluster has no {mechanism}")
         self._session.begin(mechanism)

@@ -1,9 +1,11 @@
 """A gateway in front of a real broker with TLS, SASL and ACLs."""
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -269,6 +271,44 @@ async def test_a_bearer_token_is_relayed_and_renewed(secure_kafka: SecureKafka) 
         await trio.sleep(accepted.session_lifetime_ms / 1000 + 0.1)
         await wire.send(request_frame(ApiKey.LIST_GROUPS, 0, 7, b""))
         assert await wire.at_end()
+
+
+async def test_a_member_goes_on_with_token_after_token(secure_kafka: SecureKafka) -> None:
+    """The client authenticates again before each token ends (KIP-368), and stays in its group.
+
+    With tokens as short as these, librdkafka also begins exchanges that the broker refuses, with or
+    without the gateway.
+    """
+    lifetime_s = 4
+    fetched: list[float] = []
+
+    def token(_config: str) -> tuple[str, float]:
+        fetched.append(time.time())
+        return unsigned_token("alice", lifetime_s), time.time() + lifetime_s
+
+    def consume_on(client: Mapping[str, Any]) -> int:
+        assigned: list[object] = []
+        consumer = Consumer(
+            {
+                **client,
+                "oauth_cb": token,
+                "group.id": "with-tokens",
+                "session.timeout.ms": 6_000,
+            }
+        )
+        consumer.subscribe([TOPIC], on_assign=lambda *_: assigned.append(_))
+        end_s = time.monotonic() + 4 * lifetime_s
+        while time.monotonic() < end_s and (not assigned or len(fetched) < 4):
+            consumer.poll(0.1)
+        consumer.close()
+        return len(assigned)
+
+    async with sasl_gateway(secure_kafka) as gateway:
+        client = client_of(gateway, secure_kafka, "OAUTHBEARER", "alice")
+        del client["sasl.username"], client["sasl.password"]
+        joins = await trio.to_thread.run_sync(consume_on, client)
+    assert joins == 1
+    assert len(fetched) >= 4
 
 
 @asynccontextmanager

@@ -100,6 +100,15 @@ async def test_a_mechanism_that_the_cluster_lacks_begins_no_exchange() -> None:
         await authentication.check(Treatment.RELAY)
 
 
+async def test_a_session_goes_on_if_its_client_authenticates_again_too_early() -> None:
+    """As at a broker, which allows it once in a second."""
+    refused = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    authentication, _ = await authenticated(refused)
+    step = await authentication.advance(PLAIN, 1)
+    assert (step.answer, step.refusal) == (refused, None)
+    await authentication.check(Treatment.RELAY)
+
+
 async def test_only_an_accepted_client_may_send_requests() -> None:
     authentication = facing(Broker(AGREED, ACCEPTED))
     for request in (PLAIN, TOKEN):
