@@ -17,7 +17,7 @@ from coordinator.interface.events import (
     OffsetCommitReceived,
     SyncGroupReceived,
 )
-from coordinator.interface.records import ClassicGroupMember
+from coordinator.interface.records import Adoption, ClassicGroupMember
 from coordinator.interface.replies import (
     HeartbeatReply,
     LeaveGroupReply,
@@ -87,6 +87,8 @@ class GroupAdoption:
         self._recalled: dict[object, str] = {}
         """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
         connections, and their former ids."""
+        self._indexed: Adoption | None = None
+        self._by_id: Mapping[str, ClassicGroupMember] = {}
         self._has_stray = False
         """Whether a commit under the ids of the leader's member has no answer."""
 
@@ -303,7 +305,7 @@ class GroupAdoption:
             self.handle(steps.Heard(event.member_id), now_ms)
         elif _owns_nothing(event):
             self.handle(steps.GaveUp(event.member_id), now_ms)
-        return Refused(Situation.RECALLED, "the adoption of the group is being undone: rejoin")
+        return RECALLED
 
     def store(self, call: Commits, topics: Topics) -> Answer | None:
         """Have the commits of a recalled member stored under the ids of the leader's member, which
@@ -340,8 +342,13 @@ class GroupAdoption:
 
     @property
     def _members(self) -> Mapping[str, ClassicGroupMember]:
+        """By id, from the record of the adoption."""
         adoption = self._engine.core.state.adoption
-        return {} if adoption is None else {m.member_id: m for m in adoption.group.members}
+        if adoption is not self._indexed:
+            self._indexed = adoption
+            members = () if adoption is None else adoption.group.members
+            self._by_id = {each.member_id: each for each in members}
+        return self._by_id
 
     @property
     def _generation(self) -> int:
