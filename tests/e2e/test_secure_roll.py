@@ -26,21 +26,30 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 LIMIT_S = 240
 USER, PASSWORD = "alice", USERS["alice"]
-CLIENTS = {
-    "librdkafka": Client(library="librdkafka", assignor="range"),
-    "java": Client(library="java", assignor="range"),
+NATIVE = Client(library="librdkafka", protocol="consumer")
+Pair = Mapping[str, tuple[Client, Client]]
+"""Two members by name, with the client of each before the roll and after it."""
+IN_CI: Pair = {
+    "librdkafka": (Client(library="librdkafka"), NATIVE),
+    "java": (Client(library="java"), Client(library="java", protocol="consumer")),
 }
-NATIVES = {
-    "librdkafka": Client(library="librdkafka", protocol="consumer"),
-    "java": Client(library="java", protocol="consumer"),
+OTHERS: Pair = {
+    "kafkajs": (Client(library="kafkajs", assignor="roundrobin"), NATIVE),
+    "franz-go": (
+        Client(library="franz-go", assignor="roundrobin"),
+        Client(library="franz-go", protocol="consumer"),
+    ),
 }
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 
 def settings_of(secure: SecureKafka) -> Mapping[str, Mapping[str, str]]:
     """What each library needs to connect as alice."""
+    short = {"ca": f"{secure.authority.ca}", "username": USER, "password": PASSWORD}
     both = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
     return {
+        "kafkajs": short,
+        "franz-go": short,
         "librdkafka": {
             **both,
             "ssl.ca.location": f"{secure.authority.ca}",
@@ -78,11 +87,20 @@ async def shown_certificate(address: tuple[str, int], trusted: ssl.SSLContext) -
         return shown
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        pytest.param(IN_CI, id="librdkafka and Java"),
+        pytest.param(OTHERS, id="kafkajs and franz-go", marks=pytest.mark.matrix),
+    ],
+)
 async def test_clients_roll_with_tls_scram_and_acls(
-    secure_kafka: SecureKafka, tmp_path: Path
+    secure_kafka: SecureKafka, tmp_path: Path, pair: Pair, request: pytest.FixtureRequest
 ) -> None:
     """To the new protocol and back, with a new certificate in between. No record is lost, and no
     partition has two owners."""
+    if pair is OTHERS and "matrix" not in request.config.option.markexpr:
+        pytest.skip("-m matrix rolls these clients, too")
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     password = secrets / "password"
@@ -115,17 +133,21 @@ async def test_clients_roll_with_tls_scram_and_acls(
             async with serving(f"{host}:{port}", tmp_path / "state", *flags) as gateway:
                 stage = GroupStage(nursery, upstream, gateway)
                 await stage.produce(beside=True)
-                for name, client in CLIENTS.items():
-                    await stage.join(name, client, f"--security={security[name]}")
+
+                async def join(name: str, client: Client) -> None:
+                    await stage.join(name, client, f"--security={security[client.library]}")
+
+                for name, (classic, _) in pair.items():
+                    await join(name, classic)
                 await shared(stage)
-                for name, client in NATIVES.items():
+                for name, (_, native) in pair.items():
                     await stage.leave(name)
-                    await stage.join(name, client, f"--security={security[name]}")
+                    await join(name, native)
                     await shared(stage)
                     await replace_certificate(secure_kafka, gateway.pid, gateway.address, listener)
-                for name, client in CLIENTS.items():
+                for name, (classic, _) in pair.items():
                     await stage.leave(name)
-                    await stage.join(name, client, f"--security={security[name]}")
+                    await join(name, classic)
                     await shared(stage)
                 assert stage.conversions() == ["classic->consumer", "consumer->classic"]
                 await stage.end()

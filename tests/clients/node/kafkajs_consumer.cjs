@@ -8,10 +8,11 @@
 'use strict'
 
 const { Kafka, PartitionAssigners, logLevel } = require('kafkajs')
-const { Owned, closeWhenAsked, committed, consumed, options, troubled } = require('./reports.cjs')
+const { Owned, closeWhenAsked, committed, consumed, options, security, troubled } = require('./reports.cjs')
 
 const wanted = options()
 const kafka = new Kafka({
+  ...security(wanted.security),
   brokers: wanted.bootstrap.split(','),
   clientId: wanted['client-id'],
   logLevel: logLevel.WARN,

@@ -4,6 +4,7 @@
  */
 'use strict'
 
+const { readFileSync } = require('node:fs')
 const { parseArgs } = require('node:util')
 
 const CLOSE_LIMIT_MS = 15_000
@@ -19,9 +20,21 @@ function options() {
       'client-id': text,
       protocol: text,
       assignor: text,
+      security: text,
     },
   })
   return values
+}
+
+/** TLS and SCRAM as kafkajs takes them, from a file of NAME=VALUE lines; nothing without a file. */
+function security(path) {
+  if (!path) return {}
+  const lines = readFileSync(path, 'utf8').split('\n')
+  const { ca, username, password } = Object.fromEntries(lines.map((each) => each.split('=', 2)))
+  return {
+    ssl: { ca: [readFileSync(ca, 'utf8')] },
+    sasl: { mechanism: 'scram-sha-256', username, password },
+  }
 }
 
 function say(kind, fields) {
@@ -80,4 +93,4 @@ function closeWhenAsked(close) {
   process.on('SIGTERM', ask)
 }
 
-module.exports = { Owned, closeWhenAsked, committed, consumed, options, troubled }
+module.exports = { Owned, closeWhenAsked, committed, consumed, options, security, troubled }

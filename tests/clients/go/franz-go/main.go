@@ -3,6 +3,9 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
 	"time"
 
 	"groupferry.tests/consumers/reports"
@@ -10,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const (
@@ -36,7 +40,7 @@ func main() {
 	wanted := reports.ParseOptions()
 	asked := reports.WhenAsked()
 	own := &consumer{topic: wanted.Topic, uncommitted: map[int32]kgo.EpochOffset{}}
-	client, err := kgo.NewClient(append(groupOptions(wanted),
+	client, err := kgo.NewClient(append(append(groupOptions(wanted), securityOptions(wanted)...),
 		kgo.SeedBrokers(wanted.Bootstrap...),
 		kgo.ClientID(wanted.ClientID),
 		kgo.ConsumerGroup(wanted.Group),
@@ -55,6 +59,24 @@ func main() {
 	own.consume(client, asked)
 	client.CloseAllowingRebalance()
 	reports.Closed()
+}
+
+// securityOptions are TLS and SCRAM.
+func securityOptions(wanted reports.Options) []kgo.Opt {
+	if len(wanted.Security) == 0 {
+		return nil
+	}
+	pem, err := os.ReadFile(wanted.Security["ca"])
+	if err != nil {
+		reports.Fail(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(pem)
+	login := scram.Auth{User: wanted.Security["username"], Pass: wanted.Security["password"]}
+	return []kgo.Opt{
+		kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}),
+		kgo.SASL(login.AsSha256Mechanism()),
+	}
 }
 
 func groupOptions(wanted reports.Options) []kgo.Opt {

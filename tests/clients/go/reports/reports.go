@@ -31,6 +31,8 @@ type Options struct {
 	ClientID  string
 	Protocol  string
 	Assignors []string
+	// Security has the names ca, username and password. It is empty without TLS and SCRAM.
+	Security map[string]string
 }
 
 // ParseOptions reads the command line.
@@ -41,6 +43,7 @@ func ParseOptions() Options {
 	clientID := flag.String("client-id", "", "")
 	protocol := flag.String("protocol", "classic", "")
 	assignor := flag.String("assignor", "range", "")
+	security := flag.String("security", "", "")
 	flag.Parse()
 	return Options{
 		Bootstrap: strings.Split(*bootstrap, ","),
@@ -49,7 +52,24 @@ func ParseOptions() Options {
 		ClientID:  *clientID,
 		Protocol:  *protocol,
 		Assignors: strings.Split(*assignor, ","),
+		Security:  readSecurity(*security),
 	}
+}
+
+func readSecurity(path string) map[string]string {
+	found := map[string]string{}
+	if path == "" {
+		return found
+	}
+	lines, err := os.ReadFile(path)
+	if err != nil {
+		Fail(err)
+	}
+	for _, line := range strings.Split(string(lines), "\n") {
+		name, value, _ := strings.Cut(line, "=")
+		found[name] = value
+	}
+	return found
 }
 
 // Assigned says which partitions were added to those that are owned.
