@@ -22,7 +22,10 @@ NATIVE = Client(library="librdkafka", protocol="consumer")
 MEMBERS = {"a": CLASSIC, "b": CLASSIC}
 OUTSIDER = "outsider"
 START_S = 1.5
-"""About as long as a consumer takes until it joins, so that it comes before, during or after."""
+"""When the first adoption begins."""
+JOINS_S = 0.8
+"""At most so long before it an outsider starts. It takes half of that until it joins, so it comes
+before, during or after."""
 ADOPTION_S = 0.2
 """Somewhat longer than an adoption takes."""
 RESUME_S = 2.5
@@ -89,7 +92,7 @@ class Round:
             self.ends["; ".join(each.partition(": ")[2] or each for each in told.reasons)] += 1
 
     async def _intrude(self, group: GroupStage, client: Client) -> None:
-        await trio.sleep(self._dice.uniform(0, START_S))
+        await trio.sleep(START_S - self._dice.uniform(0, JOINS_S))
         flags = (LONG_SESSIONS,) if client is CLASSIC else ()
         await group.join(OUTSIDER, client, *flags, beside=True)
 
