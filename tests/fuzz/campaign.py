@@ -206,9 +206,10 @@ async def _play_one(
         await stream.send_all(b"".join(attack.frames))
         if client_tls is None:
             await tcp.send_eof()
-        while await _receive(stream, received):
-            pass
-        has_ended = True
+        while _count(received) < len(attack.frames):
+            if not await _receive(stream, received):
+                has_ended = True
+                break
     except trio.BrokenResourceError:  # the gateway refuses a frame, and has not read the next
         has_ended = True
     except trio.TooSlowError:

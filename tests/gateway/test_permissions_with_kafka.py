@@ -77,6 +77,7 @@ RIGHTS = (
     (ResourceType.TOPIC, AclOperation.DESCRIBE),
     (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
 )
+_IN_MID_ROLL = (0, ErrorCode.REBALANCE_IN_PROGRESS)
 Right = tuple[ResourceType, AclOperation]
 
 
@@ -302,6 +303,40 @@ async def test_a_right_that_is_taken_away_ends_a_membership(
             while not code:
                 await trio.sleep(0.1)
                 code = (await beat()).error_code
+    assert code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+async def test_a_right_that_is_taken_away_in_mid_roll_ends_one_membership(
+    secure_kafka: SecureKafka,
+) -> None:
+    """The mixed group's classic member is refused. Its native member, another user, goes on."""
+    user, group = f"leaver-{uuid4().hex[:8]}", f"g-{uuid4().hex[:8]}"
+    await trio.to_thread.run_sync(secure_kafka.add_users, {user: PASSWORD})
+    allow = [
+        Rule(user, ResourceType.GROUP, "*", AclOperation.READ),
+        Rule(user, ResourceType.TOPIC, TOPIC, AclOperation.READ),
+    ]
+    await trio.to_thread.run_sync(secure_kafka.rule, allow)
+    deny = Rule(user, ResourceType.GROUP, group, AclOperation.READ, AclPermissionType.DENY)
+    who, alice = access(secure_kafka, user, PASSWORD), access(secure_kafka, "alice", USERS["alice"])
+    with trio.fail_after(LIMIT_S):
+        async with (
+            gateway_before(secure_kafka, permission_lifetime_s=0.5) as address,
+            await BrokerConnection.open(*address, access=who) as theirs,
+            await BrokerConnection.open(*address, access=alice) as hers,
+        ):
+            classic, native = GroupClient(theirs, group), GroupClient(hers, group)
+            joined = await classic.enter()
+            epoch = (await native.native("n")).member_epoch
+            assert (await classic.beat(joined)).error_code in _IN_MID_ROLL
+            await trio.to_thread.run_sync(secure_kafka.rule, [deny])
+            code = 0
+            while code in _IN_MID_ROLL:
+                await trio.sleep(0.1)
+                code = (await classic.beat(joined)).error_code
+                beaten = await native.native("n", epoch)
+                assert beaten.error_code == 0
+                epoch = beaten.member_epoch
     assert code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
