@@ -87,7 +87,7 @@ from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Found, Standing, StandingRules
+from gateway.hosting.standing import Found, Occupants, Standing, StandingRules
 from gateway.hosting.states import Adoption
 from gateway.simulation import coordinator
 from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
@@ -106,6 +106,8 @@ GROUP = "orders"
 OURS = Gateway(log_id="log-1", run_id=1)
 anchored = partial(coordinator.anchored, group_id=GROUP)
 """What a look finds in the group with an anchor, or with several."""
+DIRECT = Occupants("consumer", ("payments",), "range")
+"""What a look finds in a group with a consumer of the cluster itself."""
 LOOPS_MAX = 1_000
 """Answers at one instant, or wake-ups that do not advance the clock: more are an endless loop."""
 

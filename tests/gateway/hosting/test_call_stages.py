@@ -25,21 +25,6 @@ from tests.support.hosted_scene import (
     situation_of,
 )
 
-
-@pytest.fixture
-def on() -> HostedScene:
-    """A group of which nothing is known."""
-    return HostedScene()
-
-
-@pytest.fixture
-def live() -> HostedScene:
-    """A group with one native member."""
-    scene = HostedScene()
-    scene.native_member()
-    return scene
-
-
 # -- check first, then act -------------------------------------------------------------------------
 
 

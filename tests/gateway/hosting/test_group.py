@@ -22,29 +22,13 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import (
+    DIRECT,
     HostedScene,
     anchored,
     error_of,
     hosting_rules,
     situation_of,
 )
-
-DIRECT = Occupants("consumer", ("payments",), "range")
-
-
-@pytest.fixture
-def on() -> HostedScene:
-    """A group of which nothing is known."""
-    return HostedScene()
-
-
-@pytest.fixture
-def live() -> HostedScene:
-    """A group with one native member."""
-    scene = HostedScene()
-    scene.native_member()
-    return scene
-
 
 # -- who answers -----------------------------------------------------------------------------------
 

@@ -22,14 +22,6 @@ def on() -> AnchorStage:
     return AnchorStage()
 
 
-@pytest.fixture
-def live() -> HostedScene:
-    """A group with one native member."""
-    scene = HostedScene()
-    scene.native_member()
-    return scene
-
-
 def hold_by_older(on: AnchorStage) -> None:
     """A predecessor's anchor of the older type is in the group."""
     on.coordinator.groups[GROUP] = FakeGroup(

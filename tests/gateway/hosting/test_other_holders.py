@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Store
 from gateway.hosting.effects import AskCoordinator, Look
 from gateway.hosting.identity import unreadable_subscription
 from gateway.hosting.inputs import Looked
-from gateway.hosting.standing import NoAnswer, Occupants
+from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import Stage
 from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
@@ -19,22 +17,6 @@ from tests.support.hosted_scene import (
     error_of,
     situation_of,
 )
-
-DIRECT = Occupants("consumer", ("payments",), "range")
-
-
-@pytest.fixture
-def on() -> HostedScene:
-    """A group of which nothing is known."""
-    return HostedScene()
-
-
-@pytest.fixture
-def live() -> HostedScene:
-    """A group with one native member."""
-    scene = HostedScene()
-    scene.native_member()
-    return scene
 
 
 def test_members_are_fenced_when_another_member_holds_the_group(live: HostedScene) -> None:
