@@ -33,7 +33,8 @@ from gateway.loading import loading
 from gateway.pipeline import installed
 from gateway.pipeline.errors import PipelineError
 from gateway.readable import escaped
-from gateway.security import security_of
+from gateway.security import UNPROTECTED, Security, security_of
+from gateway.settings import Address
 from gateway.simulation.explorer.search import Bounds
 from gateway.simulation.explorer.worlds import WORLDS
 from gateway.state_log.log import StateLogError, StateLogUnusable
@@ -90,8 +91,11 @@ def _adopt(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     open_upstream: OpenUpstream = embedded
+    security = UNPROTECTED
     if options.upstream:
-        open_upstream = partial(borrowed, options.upstream, options.prefix or random_prefix())
+        security = _security_for(options.upstream)
+        prefix = options.prefix or random_prefix()
+        open_upstream = partial(borrowed, options.upstream, prefix, access=security.own)
     elif options.prefix:
         _print_error("--prefix: works only with --upstream")
         return WRONG_CALL
@@ -114,7 +118,7 @@ def _demo(options: argparse.Namespace) -> int:
         rate=options.rate,
     )
     try:
-        run_gateway = partial(run_demo_gateway, state_dir=folder)
+        run_gateway = partial(run_demo_gateway, security=security, state_dir=folder)
         outcome = trio.run(run_demo, wanted, run_gateway, open_upstream)
     except Interrupted as interruption:
         _print_error(f"demo ended by {interruption}")
@@ -149,12 +153,16 @@ def _report_line(folder: Path) -> str:
     return shlex.join(words)
 
 
+def _security_for(upstream: Sequence[Address]) -> Security:
+    """The environment says how to connect, as for `serve`. Raises SettingsError."""
+    return security_of(settings.load({"upstream": ",".join(map(str, upstream))}))
+
+
 def _state(options: argparse.Namespace) -> int:
     try:
         if options.upstream is not None:
             upstream = settings.addresses(options.upstream)
-            # The environment says how to connect, as for `serve`.
-            access = security_of(settings.load({"upstream": options.upstream})).own
+            access = _security_for(upstream).own
             show_state.of_topic(upstream, options.state_topic, options.group, access)
             return 0
         folder = settings.state_folder(options.state_dir)

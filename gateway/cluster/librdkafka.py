@@ -30,11 +30,15 @@ def client_config(
         # A topic that is deleted while we write must not be recreated with default settings.
         "allow.auto.create.topics": False,
         "reconnect.backoff.max.ms": 1_000,
-        **_of_access(access),
+        **security_config(access),
     }
 
 
-def _of_access(access: Access) -> Mapping[str, Any]:
+def security_config(access: Access) -> Mapping[str, str]:
+    """The part of the configuration that protects its connections. It has the password in it.
+
+    Raises UpstreamRefused if the password cannot be read.
+    """
     kinds = ("plaintext", "ssl") if access.credentials is None else ("sasl_plaintext", "sasl_ssl")
     return {
         "security.protocol": kinds[access.tls is not None],
@@ -43,7 +47,7 @@ def _of_access(access: Access) -> Mapping[str, Any]:
     }
 
 
-def _of_tls(tls: TlsContext) -> Mapping[str, Any]:
+def _of_tls(tls: TlsContext) -> Mapping[str, str]:
     named = {
         "ssl.ca.location": tls.files.ca,
         "ssl.certificate.location": tls.files.cert,
@@ -55,7 +59,7 @@ def _of_tls(tls: TlsContext) -> Mapping[str, Any]:
     }
 
 
-def _of_credentials(credentials: Credentials) -> Mapping[str, Any]:
+def _of_credentials(credentials: Credentials) -> Mapping[str, str]:
     if (tokens := credentials.tokens) is not None:
         return {
             "sasl.mechanism": credentials.mechanism,

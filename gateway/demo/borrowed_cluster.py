@@ -6,7 +6,7 @@ before: names in use are refused.
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ import structlog
 import trio
 from confluent_kafka import KafkaError
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.errors import DemoError
@@ -39,6 +40,7 @@ from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic
 
+ClientOf = Callable[[], AbstractAsyncContextManager[Cluster]]
 _R = TypeVar("_R", CreatableTopicResult, DeletableTopicResult)
 
 _NO_VERSION = (0, 0)
@@ -64,7 +66,7 @@ def random_prefix() -> str:
 
 @asynccontextmanager
 async def borrowed(
-    addresses: Sequence[Address], prefix: str, partitions: int
+    addresses: Sequence[Address], prefix: str, partitions: int, *, access: Access = PLAIN_ACCESS
 ) -> AsyncIterator[Upstream]:
     """Use a topic and a group id on that cluster, with names that begin with the prefix.
 
@@ -73,28 +75,34 @@ async def borrowed(
     block failed, a failed removal is only logged.
     """
     bootstrap = ",".join(map(str, addresses))
-    upstream = Upstream(bootstrap=bootstrap, topic=f"{prefix}-numbers", group=f"{prefix}-group")
-    async with _client_of(addresses) as cluster:
+    upstream = Upstream(
+        bootstrap=bootstrap,
+        topic=f"{prefix}-numbers",
+        group=f"{prefix}-group",
+        access=access,
+    )
+    client_of = partial(_client_of, addresses, access)
+    async with client_of() as cluster:
         await _refuse_taken_group(cluster, upstream.group)
         with trio.CancelScope(shield=True):  # finish, so that we know whether to remove the topic
             await _make_topic(cluster, upstream.topic, partitions)
     log.info("topic_created", upstream=bootstrap, topic=upstream.topic, partitions=partitions)
     try:
-        async with _client_of(addresses) as cluster:
+        async with client_of() as cluster:
             await _spread(cluster, upstream.topic, partitions)
         yield upstream
     except BaseException:
-        await _remove(addresses, upstream)
+        await _remove(client_of, upstream)
         raise
-    leftovers = await _remove(addresses, upstream)
+    leftovers = await _remove(client_of, upstream)
     if leftovers is not None:
         raise DemoError(leftovers)
 
 
 @asynccontextmanager
-async def _client_of(addresses: Sequence[Address]) -> AsyncIterator[Cluster]:
+async def _client_of(addresses: Sequence[Address], access: Access) -> AsyncIterator[Cluster]:
     """A client of the cluster during the block. Raises DemoError if the cluster does not answer."""
-    cluster = Cluster(addresses)
+    cluster = Cluster(addresses, access=access)
     failure: DemoError | None = None
     try:
         async with trio.open_nursery() as nursery:
@@ -155,7 +163,7 @@ async def _spread(cluster: Cluster, topic: str, partitions: int) -> None:
     raise DemoError(f"topic {topic} is not on every broker after {SPREAD_LIMIT_S:.0f} s: {why}")
 
 
-async def _remove(addresses: Sequence[Address], upstream: Upstream) -> str | None:
+async def _remove(client_of: ClientOf, upstream: Upstream) -> str | None:
     """Remove group and topic, even when cancelled. Returns what is left, and why."""
     removals = {
         f"group {upstream.group}": partial(_remove_group, group=upstream.group),
@@ -165,7 +173,7 @@ async def _remove(addresses: Sequence[Address], upstream: Upstream) -> str | Non
     for name, remove in removals.items():
         with trio.move_on_after(_REMOVAL_LIMIT_S, shield=True):
             try:
-                async with _client_of(addresses) as cluster:
+                async with client_of() as cluster:
                     await remove(cluster)
                 del left[name]
             except DemoError as failure:

@@ -7,7 +7,14 @@ import os
 import select
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
+
+
+def read_security(file: Path | None) -> dict[str, str]:
+    """What a file of NAME=VALUE lines adds to a client's configuration."""
+    lines = [] if file is None else file.read_bytes().decode().split("\n")
+    return dict(line.split("=", 1) for line in lines if line)
 
 
 class StopRequest:

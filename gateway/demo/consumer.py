@@ -20,7 +20,7 @@ from confluent_kafka import (
     libversion,
 )
 
-from gateway.demo.clients import StopRequest, end_now
+from gateway.demo.clients import StopRequest, end_now, read_security
 from gateway.demo.reports import (
     Assigned,
     Closed,
@@ -65,10 +65,7 @@ def configuration(options: argparse.Namespace) -> dict[str, Any]:
         }
     if options.static:
         config["group.instance.id"] = options.client_id
-    if options.security:
-        lines = options.security.read_text().splitlines()
-        config |= dict(line.split("=", 1) for line in lines)
-    return config
+    return config | read_security(options.security)
 
 
 class ReportingConsumer:

@@ -12,6 +12,7 @@ from gateway.events.event import Listener
 from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
+from gateway.security import UNPROTECTED, Security
 from gateway.settings import addresses
 from gateway.state_folder import locked
 from gateway.state_log.log import StateLog
@@ -26,11 +27,12 @@ async def run_demo_gateway(
     group_config: GroupConfig,
     listener: Listener,
     *,
+    security: Security = UNPROTECTED,
     state_dir: Path | None = None,
     task_status: trio.TaskStatus[str],
 ) -> None:
     """Run the demo's gateway until cancelled, on ports that the system chooses. `state_dir` is its
-    state folder; without one it stores nothing.
+    state folder; without one it stores nothing. Its listeners are without TLS.
 
     Raises what `run_gateway` does, StateFolderError, and StateLogUnusable.
     """
@@ -43,7 +45,13 @@ async def run_demo_gateway(
             files = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
         config = GatewayConfig(
             upstream=addresses(upstream),
-            data_path=DataPathConfig(listen_port=0, advertised_host="127.0.0.1"),
+            access=security.own,
+            data_path=DataPathConfig(
+                listen_port=0,
+                advertised_host="127.0.0.1",
+                to_brokers=security.of_clients,
+                clients_authenticate=security.clients_authenticate,
+            ),
             groups=group_config,
             max_groups=MAX_GROUPS,
         )

@@ -4,6 +4,7 @@ Keeps one connection to the group's coordinator, and looks the coordinator up ag
 connection breaks or the coordinator moves.
 """
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.demo.group_view import GroupView
@@ -19,8 +20,9 @@ _LAST_VERSION_FOR_ONE_KEY = 3
 class GroupDescription:
     """Describes one group repeatedly, on one connection."""
 
-    def __init__(self, bootstrap: str, group: str) -> None:
+    def __init__(self, bootstrap: str, group: str, access: Access = PLAIN_ACCESS) -> None:
         self._bootstrap = bootstrap
+        self._access = access
         self._group = group
         self._coordinator: BrokerConnection | None = None
 
@@ -59,16 +61,17 @@ class GroupDescription:
         return GroupView.of_classic_group(classic)
 
     async def _find_coordinator(self) -> BrokerConnection:
-        async with await _connect(self._bootstrap) as connection:
+        async with await self._connect(self._bootstrap) as connection:
             found = await connection.ask(
                 FindCoordinatorRequest(key=self._group), _LAST_VERSION_FOR_ONE_KEY
             )
         if found.error_code:
             raise UpstreamError(f"FindCoordinator was answered with error {found.error_code}")
-        self._coordinator = await _connect(f"{found.host}:{found.port}")
+        self._coordinator = await self._connect(f"{found.host}:{found.port}")
         return self._coordinator
 
-
-async def _connect(address: str) -> BrokerConnection:
-    host, _, port = address.rpartition(":")
-    return await BrokerConnection.open(host, int(port), client_id="groupferry-demo")
+    async def _connect(self, address: str) -> BrokerConnection:
+        host, _, port = address.rpartition(":")
+        return await BrokerConnection.open(
+            host, int(port), client_id="groupferry-demo", access=self._access
+        )

@@ -8,10 +8,12 @@ that is delivered twice was delivered twice by the group.
 import argparse
 import contextlib
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from gateway.demo.clients import StopRequest, end_now
+from gateway.demo.clients import StopRequest, end_now, read_security
 from gateway.demo.reports import Produced, Troubled, say
 
 _TICK_S = 0.02
@@ -22,7 +24,9 @@ _FLUSH_LIMIT_S = 10.0
 class NumberedRecords:
     """Produces 0, 1, 2, ... and counts acknowledged and failed records."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, security: Mapping[str, str]
+    ) -> None:
         self._topic = topic
         self._next = 0
         self._acknowledged = 0
@@ -36,6 +40,7 @@ class NumberedRecords:
                 "linger.ms": 200,
                 "log_level": 0,  # errors come through error_cb
                 "error_cb": _trouble,
+                **security,
             }
         )
 
@@ -95,9 +100,11 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True, help="records per second")
+    parser.add_argument("--security", type=Path, help="file with NAME=VALUE lines for librdkafka")
     options = parser.parse_args()
     stop = StopRequest()
-    records = NumberedRecords(options.bootstrap, options.topic, options.partitions)
+    security = read_security(options.security)
+    records = NumberedRecords(options.bootstrap, options.topic, options.partitions, security)
     started_s = reported_s = time.monotonic()
     with contextlib.suppress(BrokenPipeError):
         while not stop:

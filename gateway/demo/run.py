@@ -7,8 +7,10 @@ The caller supplies the gateway and the cluster as functions.
 
 import contextlib
 import signal
+import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import structlog
@@ -16,7 +18,9 @@ import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from coordinator.interface.config import GroupConfig
+from gateway.cluster.access import Access
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.librdkafka import security_config
 from gateway.data_path.errors import ListenError
 from gateway.demo import reports
 from gateway.demo.child import Child, run_child
@@ -115,17 +119,21 @@ class Demo:
 
     async def run(self, upstream: Upstream) -> None:
         """Run everything. Raises DemoError at the first failure."""
+        # The gateway relays the authentication, and its own listeners are without TLS.
+        access = Access(credentials=upstream.access.credentials)
         async with trio.open_nursery() as nursery:
             bootstrap: str = await nursery.start(self._serve, upstream.bootstrap)
-            producer = await nursery.start(self._produce, bootstrap, upstream.topic)
-            fleet = self._fleet(bootstrap, upstream)
-            nursery.start_soon(fleet.run)
-            with contextlib.closing(GroupDescription(bootstrap, upstream.group)) as description:
+            description = GroupDescription(bootstrap, upstream.group, access)
+            with contextlib.closing(description), _security_of_clients(access) as security:
+                arguments = [f"--bootstrap={bootstrap}", f"--topic={upstream.topic}", *security]
+                producer = await nursery.start(self._produce, arguments)
+                fleet = self._fleet(arguments, upstream.group)
+                nursery.start_soon(fleet.run)
                 roll = Roll(fleet, self._ledger, description.look)
                 self._steps = roll.steps
                 await roll.run()
-            produced = await self._drain(producer)
-            await fleet.close()
+                produced = await self._drain(producer)
+                await fleet.close()
             committed = await trio.to_thread.run_sync(
                 _committed_offsets, upstream, self._options.partitions, abandon_on_cancel=True
             )
@@ -146,17 +154,16 @@ class Demo:
             reason=failure,
         )
 
-    def _fleet(self, bootstrap: str, upstream: Upstream) -> Fleet:
+    def _fleet(self, arguments: Sequence[str], group: str) -> Fleet:
         options = self._options
         names = [f"consumer-{number}" for number in range(1, options.consumers + 1)]
-        arguments = [
-            f"--bootstrap={bootstrap}",
-            f"--topic={upstream.topic}",
-            f"--group={upstream.group}",
+        of_consumers = [
+            *arguments,
+            f"--group={group}",
             f"--assignor={options.assignor}",
             *(["--static"] if options.static else []),
         ]
-        return Fleet(names, arguments, self._ledger)
+        return Fleet(names, of_consumers, self._ledger)
 
     async def _serve(
         self, upstream: str, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
@@ -177,16 +184,14 @@ class Demo:
 
     async def _produce(
         self,
-        bootstrap: str,
-        topic: str,
+        arguments: Sequence[str],
         task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run the producer. Raises DemoError if it ends unasked."""
         child = await run_child(
             "gateway.demo.producer",
             [
-                f"--bootstrap={bootstrap}",
-                f"--topic={topic}",
+                *arguments,
                 f"--partitions={self._options.partitions}",
                 f"--rate={self._options.rate}",
             ],
@@ -224,6 +229,20 @@ class Demo:
         return produced
 
 
+@contextmanager
+def _security_of_clients(access: Access) -> Iterator[Sequence[str]]:
+    """The argument that lets client processes authenticate as the gateway does; none if the cluster
+    wants no SASL. A file of this user's keeps the password from the command line."""
+    if access.credentials is None:
+        yield ()
+        return
+    lines = [f"{name}={value}\n" for name, value in security_config(access).items()]
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="groupferry-demo-") as file:
+        file.writelines(lines)
+        file.flush()
+        yield (f"--security={file.name}",)
+
+
 async def _obey(signals: AsyncIterator[int]) -> None:
     async for number in signals:
         raise Interrupted(signal.Signals(number))
@@ -232,7 +251,12 @@ async def _obey(signals: AsyncIterator[int]) -> None:
 def _committed_offsets(upstream: Upstream, partitions: int) -> tuple[int, ...]:
     """Ask the upstream directly, with a client that is not ours. Blocks: call it in a thread."""
     reader = Consumer(
-        {"bootstrap.servers": upstream.bootstrap, "group.id": upstream.group, "log_level": 0}
+        {
+            "bootstrap.servers": upstream.bootstrap,
+            "group.id": upstream.group,
+            "log_level": 0,
+            **security_config(upstream.access),
+        }
     )
     wanted = [TopicPartition(upstream.topic, partition) for partition in range(partitions)]
     try:

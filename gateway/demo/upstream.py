@@ -5,6 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upstream:
@@ -14,6 +16,8 @@ class Upstream:
     """HOST:PORT[,...]"""
     topic: str
     group: str
+    access: Access = PLAIN_ACCESS
+    """How the cluster is reached."""
 
 
 OpenUpstream: TypeAlias = Callable[[int], AbstractAsyncContextManager[Upstream]]

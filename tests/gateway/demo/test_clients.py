@@ -2,10 +2,11 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
-from gateway.demo.clients import StopRequest
+from gateway.demo.clients import StopRequest, read_security
 
 
 @pytest.fixture
@@ -42,3 +43,11 @@ def test_sigterm_ends_a_client(stdin: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     assert stop
     os.close(stdin)
+
+
+def test_a_security_file_has_one_setting_a_line(tmp_path: Path) -> None:
+    """A password may have any characters but line breaks."""
+    file = tmp_path / "security"
+    file.write_text("sasl.username=me\nsasl.password=a=b\u2028 \n")
+    assert read_security(file) == {"sasl.username": "me", "sasl.password": "a=b\u2028 "}
+    assert read_security(None) == {}
