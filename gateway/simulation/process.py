@@ -101,6 +101,13 @@ class Watcher(Protocol):
     def applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedStep(Step):
+    """A step with the topics that it was decided on: it may take effect when there are others."""
+
+    topics: Topics
+
+
 class WatchedEngine(GroupEngine):
     """Shows each decision to the watcher."""
 
@@ -120,8 +127,9 @@ class WatchedEngine(GroupEngine):
         step = super().handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
         if watcher is not None:
             watcher.after_decision(self)
-        self.process.decided_on[id(step)] = topics
-        return step
+        return DecidedStep(
+            records=step.records, durable=step.durable, replies=step.replies, topics=topics
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -151,8 +159,6 @@ class Process:
         self.watcher: Watcher | None = None
         self.applied_at: dict[Token, Applied] = {}
         """For each answer of the engine, when it took effect."""
-        self.decided_on: dict[int, Topics] = {}
-        """The topics that each step was decided on, by the step's identity."""
         self.asks = 0
         """How many requests the anchor has sent."""
         self.confirmed = 0
@@ -261,7 +267,8 @@ class Process:
 
     def applied(self, decision: Decision) -> None:
         """A decision has taken effect."""
-        topics = self.decided_on.pop(id(decision.step), self.topics)
+        step = decision.step
+        topics = step.topics if isinstance(step, DecidedStep) else self.topics
         applied = Applied(self.around.world.now_ms, topics, self.asks)
         for token, _reply in decision.step.replies:
             self.applied_at[token] = applied
@@ -337,7 +344,6 @@ class Process:
         engine = WatchedEngine(GROUP, self.config)
         engine.process = self
         engine.load(around.log.records(), now_ms=self.now_ms)
-        self.decided_on.clear()
         self.feed(inputs.Loaded(engine, around.cluster.topics))
 
     def _write(self, batch: Batch) -> None:

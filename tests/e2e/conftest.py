@@ -1,9 +1,26 @@
-"""Checks a machine's requirements before a test starts, because inside a nursery the reason would
-be lost."""
+"""Leaves out what only the full matrix has, and checks a machine's requirements before a test
+starts, because inside a nursery the reason would be lost."""
+
+from pathlib import Path
 
 import pytest
 
 from tests.support.clients import Client
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the clients of the matrix that CI does not need to `-m matrix`."""
+    if "matrix" in config.option.markexpr:
+        return
+    more = [each for each in items if each.path.parent == HERE and _is_of_matrix(each)]
+    items[:] = [each for each in items if each not in more]
+    config.hook.pytest_deselected(items=more)
+
+
+def _is_of_matrix(item: pytest.Item) -> bool:
+    return item.get_closest_marker("matrix") is not None
 
 
 @pytest.fixture(autouse=True)

@@ -95,12 +95,10 @@ async def shown_certificate(address: tuple[str, int], trusted: ssl.SSLContext) -
     ],
 )
 async def test_clients_roll_with_tls_scram_and_acls(
-    secure_kafka: SecureKafka, tmp_path: Path, pair: Pair, request: pytest.FixtureRequest
+    secure_kafka: SecureKafka, tmp_path: Path, pair: Pair
 ) -> None:
     """To the new protocol and back, with a new certificate in between. No record is lost, and no
     partition has two owners."""
-    if pair is OTHERS and "matrix" not in request.config.option.markexpr:
-        pytest.skip("-m matrix rolls these clients, too")
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     password = secrets / "password"

@@ -1,7 +1,8 @@
 """A process carries out the effects of the shipped machine."""
 
+from coordinator.interface.events import TimePassed
 from gateway.hosting.states import AnchorPhase
-from gateway.simulation.process import TICK_MS
+from gateway.simulation.process import TICK_MS, DecidedStep
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import Stage
 
@@ -71,3 +72,15 @@ def test_a_pause_is_noticed() -> None:
     stage.driver.pause(5_000)
     stage.wait(5_000 + 2 * TICK_MS)
     assert process.rules.pauses.grace_over_ms > before_ms
+
+
+def test_a_step_keeps_the_topics_that_it_was_decided_on() -> None:
+    """Others may be known when it takes effect. A step that never does leaves nothing behind, which
+    would make a seed depend on the steps before it."""
+    stage = Stage()
+    stage.native("n1")
+    stage.wait()
+    engine, topics = stage.driver.process.group.engine.core, stage.cluster.topics
+    step = engine.fork().handle(TimePassed(), now_ms=stage.driver.process.now_ms, topics=topics)
+    assert isinstance(step, DecidedStep)
+    assert step.topics is topics
