@@ -59,7 +59,10 @@ class FakeCoordinator:
 
     def group(self, group_id: str) -> FakeGroup:
         """The group, created if necessary."""
-        return self.groups.setdefault(group_id, FakeGroup())
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = FakeGroup()
+        return group
 
     def answer(self, message: Struct) -> Any:
         """Answer one of the four requests of a classic member."""

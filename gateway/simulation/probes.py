@@ -72,6 +72,8 @@ def check_next_heartbeat(
     """Invariant 4, for a classic member whose assignment changed: probe its next heartbeat."""
     group = state.group
     assert isinstance(group, ConsumerGroup)
+    if not _must_be_quiet(group, member_id, topics):
+        return
     heartbeat = HeartbeatReceived(
         token=TOKEN,
         member_id=member_id,
@@ -94,16 +96,7 @@ def check_rejoin_changes_nothing(
     group = state.group
     assert isinstance(group, ConsumerGroup)
     member, current = group.members[member_id], group.assignments[member_id]
-    lacking = group.target_of(member_id) - current.assigned.keys()
-    is_quiet = (
-        group.epoch == group.assignment_epoch
-        and group.metadata_hash == topics.metadata_hash(group.subscribers)
-        and (
-            current.state is not MemberState.UNRELEASED_PARTITIONS
-            or lacking <= group.holders.keys()
-        )
-    )
-    if not is_quiet or member.classic is None:
+    if not _must_be_quiet(group, member_id, topics) or member.classic is None:
         return
     owned = [(name, n) for name, numbers in topics.names(current.assigned).items() for n in numbers]
     protocols = _owning(member.classic.protocols, owned, current.member_epoch)
@@ -136,6 +129,18 @@ def check_rejoin_changes_nothing(
         "with",
         changes,
     )
+
+
+def _must_be_quiet(group: ConsumerGroup, member_id: str, topics: Topics) -> bool:
+    """Whether a rejoin of the member must change nothing."""
+    if group.epoch != group.assignment_epoch:
+        return False
+    current = group.assignments[member_id]
+    if current.state is MemberState.UNRELEASED_PARTITIONS:
+        lacking = group.target_of(member_id) - current.assigned.keys()
+        if not lacking <= group.holders.keys():
+            return False
+    return group.metadata_hash == topics.metadata_hash(group.subscribers)
 
 
 def _owning(

@@ -98,10 +98,16 @@ def compacted(log: Iterable[DurableRecord]) -> list[DurableRecord]:
     """The newest record of each key without tombstones, in the order of writing."""
     newest: dict[Hashable, DurableRecord] = {}
     for record in log:
-        newest.pop(record.key, None)
-        if not is_tombstone(record):
-            newest[record.key] = record
+        supersede(newest, record)
     return list(newest.values())
+
+
+def supersede(newest: dict[Hashable, DurableRecord], record: DurableRecord) -> None:
+    """Put a record in the place of the earlier one with its key, at the end."""
+    key = record.key
+    newest.pop(key, None)
+    if not is_tombstone(record):
+        newest[key] = record
 
 
 def parked_tokens(state: GroupState) -> set[int]:

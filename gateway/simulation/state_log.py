@@ -77,10 +77,6 @@ class SimulatedLog:
         first = stored - self._compacted
         return self.batches[first:] if first > 0 or not self._compacted else None
 
-    def until(self, stored: int) -> Sequence[Batch]:
-        """The first so many batches, as far as they were not compacted into one."""
-        return self.batches[: stored - self._compacted]
-
     def records(self) -> Sequence[DurableRecord]:
         """All records, in the order of writing."""
         return [record for batch in self.batches for record in batch]

@@ -1,6 +1,6 @@
 """Checks every invariant at every step of a run (rule 12.1)."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from coordinator.engine import GroupEngine, Step
@@ -20,7 +20,11 @@ from coordinator.interface.events import (
     OffsetCommitReceived,
     SyncGroupReceived,
 )
-from coordinator.interface.records import CurrentAssignment, TargetAssignmentMetadata
+from coordinator.interface.records import (
+    CurrentAssignment,
+    DurableRecord,
+    TargetAssignmentMetadata,
+)
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
@@ -52,10 +56,10 @@ from gateway.simulation.probes import (
 from gateway.simulation.process import Process
 from gateway.simulation.replay import (
     check_same,
-    compacted,
     durable_state,
     parked_tokens,
     snapshot,
+    supersede,
 )
 from gateway.simulation.watch_intervals import IntervalWatch
 from gateway.simulation.watch_members import EpochWatch, SilenceWatch
@@ -79,6 +83,8 @@ class Watch:
         self.intervals = IntervalWatch()
         self._world, self._driver, self._network = world, driver, network
         self._replayed = GroupState(GROUP)
+        self._compacted: dict[Hashable, DurableRecord] = {}
+        """What a compaction of the log would leave."""
         self._read = 0
         """How many batches of the log have taken effect."""
         self._steps = 0
@@ -154,9 +160,9 @@ class Watch:
         batches = log.since(self._read)
         if batches is None:
             self._replayed, batches = GroupState(GROUP), log.batches
+            self._compacted.clear()
         for batch in batches:
-            for record in batch:
-                self._replayed.apply(record)
+            self._replay(batch)
         self._read = log.stored
         self._unanswered.clear()
         self._held = holders(state)
@@ -293,17 +299,21 @@ class Watch:
             is_stored = step.durable in (log.since(self._read) or ())[:1]
             require(is_stored, Invariant.LOGGED, "the log lacks", step.durable)
             self._read += 1
-            for record in step.durable:
-                self._replayed.apply(record)
+            self._replay(step.durable)
         if not step.durable and self._steps % SAMPLE:
             return
         expected = durable_state(self._driver.engine.state)
         check_same(self._replayed, expected)
         if self._steps % SAMPLE == 0:
             state = GroupState(GROUP)
-            for record in compacted(record for b in log.until(self._read) for record in b):
+            for record in self._compacted.values():
                 state.apply(record)
             check_same(state, expected)
+
+    def _replay(self, batch: Sequence[DurableRecord]) -> None:
+        for record in batch:
+            self._replayed.apply(record)
+            supersede(self._compacted, record)
 
     # -- offsets ---------------------------------------------------------------------------------
 
