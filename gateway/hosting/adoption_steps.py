@@ -129,6 +129,11 @@ class GaveUp:
     any, or its client returned without an id after it got UNKNOWN_MEMBER_ID."""
 
     member_id: str
+    comes_back: bool = True
+    """Whether its client is about to join again."""
+    still_owns: bool = False
+    """Whether its JoinGroup without an id claims partitions: franz-go keeps them for its next
+    round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +153,10 @@ class TimePassed:
     """`next_ms` is over."""
 
 
-Input = (
-    Described
-    | Stored
-    | StoreFailed
-    | Drained
-    | Answered
-    | Unanswered
-    | Heard
-    | GaveUp
-    | TookOver
-    | TakeOverFailed
-    | TimePassed
-)
+OfDriver = Described | Drained | Answered | Unanswered
+"""Answers to `Describe`, `Hold` and `Ask`."""
+
+Input = OfDriver | Stored | StoreFailed | Heard | GaveUp | TookOver | TakeOverFailed | TimePassed
 
 # -- effects ---------------------------------------------------------------------------------------
 

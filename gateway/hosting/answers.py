@@ -54,7 +54,8 @@ class Situation(Enum):
     TOO_MANY_GROUPS = "a limit on groups is reached"
     TOPICS_UNKNOWN = "the cluster does not tell about the topics of the request"
     ADOPTING = "the group is being adopted"
-    RECALLED = "the adoption of the group is being undone"
+    RECALLED = "the group goes back to the cluster"
+    STILL_OWNS = "the group goes back to the cluster, and a client keeps its partitions"
     LOADING = "the group cannot be read from the state log yet"
     LOG_FAILED = "the state log cannot store the change"
     RELOADING = "the group is being loaded again after a failure"
@@ -116,6 +117,7 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
             GroupApi.JOIN: ErrorCode.UNKNOWN_MEMBER_ID,
         },
     ),
+    Situation.STILL_OWNS: (_LOAD, {**_LOADS, GroupApi.JOIN: ErrorCode.REBALANCE_IN_PROGRESS}),
     # The loaded group restarts the session, as a broker's does.
     Situation.LOADING: (_LOAD, {**_LOADS, GroupApi.HEARTBEAT: ErrorCode.NONE}),
     Situation.LOG_FAILED: (_AWAY, {}),

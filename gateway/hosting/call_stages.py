@@ -435,7 +435,7 @@ class CallStages:
             return
         call.errand = None
         if call.stage is Stage.PLACING:
-            self._finish(call, self._adoption.stored(call, codes))
+            self._finish(call, self._adoption.recall.stored(call, codes))
             return
         self._commits.stored(call, codes, now_ms)
         self._advance(call, now_ms)
@@ -545,7 +545,7 @@ class CallStages:
         call.is_gone = True
         if isinstance(call, Commits):
             if call.stage is Stage.PLACING and isinstance(call.errand, Store):
-                self._adoption.lose()
+                self._adoption.recall.lose()
             self._commits.abandon(call, now_ms)
         self._finish(call, Failed())
 

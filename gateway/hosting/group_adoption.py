@@ -12,37 +12,27 @@ from coordinator.interface.events import (
     AdoptionMoved,
     GroupAdopted,
     HeartbeatReceived,
-    JoinGroupReceived,
-    LeaveGroupReceived,
-    OffsetCommitReceived,
-    SyncGroupReceived,
 )
 from coordinator.interface.records import Adoption, ClassicGroupMember
 from coordinator.interface.replies import (
     HeartbeatReply,
-    LeaveGroupReply,
-    LeftMember,
-    OffsetVerdict,
 )
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import Token
 from gateway.events import group_events
 from gateway.events.event import Level
 from gateway.hosting import adoption_steps as steps
 from gateway.hosting.adoptable import is_promising
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import AdoptionOutcome, Treatment, Wish
-from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
-from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Answer, Call, Commits, Outcome, Refused, Store
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.calls import Answer, Call, Commits
 from gateway.hosting.effects import Effect, Log, TellNow
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.recall import Recall
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Standing
 from gateway.hosting.states import AdoptionStage, LogPhase
-from kafka_codecs import WireError
-from kafka_codecs.consumer_protocol import decode_subscription
 
 CONSIDER_EVERY_MS = 5_000
 """How often at most a forwarded group is considered for adoption."""
@@ -53,8 +43,7 @@ UNDONE_FOR_MS, UNDONE_FOR_MS_MAX = 60_000, 900_000
 each failure."""
 AT_ONCE_MAX = 8
 """Groups that the gateway adopts by itself at a time. Each holds the calls of its clients."""
-
-RECALLED = Refused(Situation.RECALLED, "the adoption of the group is being undone: rejoin")
+STILL_ENDING = "requests of an adoption that was undone are still under way: try again"
 
 
 class GroupAdoption:
@@ -84,13 +73,12 @@ class GroupAdoption:
         """The anchor's, once the engine may take over."""
         self._is_ending = False
         self._has_held = False
-        self._recalled: dict[object, str] = {}
-        """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
-        connections, and their former ids."""
+        self._steps_under_way = 0
+        """Steps that the driver has not answered. The next adoption must not take their answers
+        for its own."""
+        self.recall = Recall(self.handle, owners_may_return=False)
         self._indexed: Adoption | None = None
         self._by_id: Mapping[str, ClassicGroupMember] = {}
-        self._has_stray = False
-        """Whether a commit under the ids of the leader's member has no answer."""
 
     # -- what the group asks ---------------------------------------------------------------------
 
@@ -134,7 +122,7 @@ class GroupAdoption:
         """Whether to adopt the group by itself now, as far as the relayed requests tell."""
         if self.is_under_way or self._is_ending or now_ms < self._standing.adopt_from_ms:
             return False
-        if self._standing.is_configured:
+        if self._standing.is_configured or self._steps_under_way:
             return False
         self._standing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
         watched = self._rules.watched.group(self._group_id)
@@ -151,6 +139,7 @@ class GroupAdoption:
         """After a bug: what the log knows of the adoption decides how it goes on."""
         self.is_expected |= self._machine is not None
         self._machine = None
+        self._steps_under_way = 0
         self._rules.adopting.discard(self._group_id)
         self._fulfil(AdoptionOutcome.refused(self._group_id, "a bug: see the log"))
 
@@ -168,6 +157,9 @@ class GroupAdoption:
         if engine.is_live or self._anchor.is_here:
             self._fulfil(AdoptionOutcome.refused(self._group_id, "it is hosted already"))
             return
+        if self._steps_under_way:
+            self._fulfil(AdoptionOutcome.refused(self._group_id, STILL_ENDING))
+            return
         if found is not None:
             self._log("warning", "adoption_resumed", is_locked=found.lock_generation is not None)
         guise = self._rules.standing.gateway.guise
@@ -180,6 +172,7 @@ class GroupAdoption:
 
     def handle(self, event: steps.Input, now_ms: int) -> None:
         """The driver has carried out a step, or a recalled member has said something."""
+        self._steps_under_way -= isinstance(event, steps.OfDriver)
         machine = self._machine
         if machine is None:
             return
@@ -211,6 +204,7 @@ class GroupAdoption:
                     self._ids = ids
                     self._engine.note(GroupAdopted())
                 case steps.Hold():
+                    self._steps_under_way += 1
                     self._has_held = True
                     members = len(self._members)
                     self._effects += (
@@ -218,14 +212,14 @@ class GroupAdoption:
                         effect,
                     )
                 case _:
+                    self._steps_under_way += 1
                     self._effects.append(effect)
 
     def _end(self, machine: Adopting, now_ms: int) -> None:
         is_adopted = machine.stage is AdoptionStage.ADOPTED
         self._machine = None
         self._rules.adopting.discard(self._group_id)
-        self._recalled.clear()
-        self._has_stray = False
+        self.recall.end()
         held_ms = machine.held_ms if self._has_held else None
         if is_adopted:
             assert self._ids is not None
@@ -262,7 +256,7 @@ class GroupAdoption:
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a call that is not relayed; None while it has to wait."""
         if self.treatment is Treatment.RECALLED:
-            return self._recall(call, now_ms)
+            return self.recall.answer(call, self._members, now_ms)
         machine, event = self._machine, call.event
         if machine is None or not machine.vouches or not isinstance(event, HeartbeatReceived):
             return None
@@ -274,69 +268,11 @@ class GroupAdoption:
         )
         return HeartbeatReply() if is_current else None
 
-    def _recall(self, call: Call, now_ms: int) -> Answer | None:
-        match call.event:
-            case HeartbeatReceived(member_id=member_id) if member_id in self._members:
-                self.handle(steps.Heard(member_id), now_ms)
-                return RECALLED
-            case SyncGroupReceived(member_id=member_id) if member_id in self._members:
-                return RECALLED
-            case LeaveGroupReceived(members=leavers) if all(
-                each.member_id in self._members for each in leavers
-            ):
-                left = []
-                for each in leavers:
-                    self.handle(steps.GaveUp(each.member_id), now_ms)
-                    left.append(LeftMember(member_id=each.member_id, instance_id=each.instance_id))
-                return LeaveGroupReply(members=tuple(left))
-            case JoinGroupReceived(member_id=member_id) as event if member_id in self._members:
-                return self._recall_joiner(call, event, now_ms)
-            case JoinGroupReceived(member_id="") if call.connection in self._recalled:
-                self.handle(steps.GaveUp(self._recalled.pop(call.connection)), now_ms)
-                return None
-            case _:
-                return None
-
-    def _recall_joiner(self, call: Call, event: JoinGroupReceived, now_ms: int) -> Answer:
-        """Its id is void from now on. Whether it has given up everything, its JoinGroup says, or
-        the next one on its connection does."""
-        if not _owns_nothing(event) and call.connection is not None:
-            self._recalled[call.connection] = event.member_id
-            self.handle(steps.Heard(event.member_id), now_ms)
-        elif _owns_nothing(event):
-            self.handle(steps.GaveUp(event.member_id), now_ms)
-        return RECALLED
-
     def store(self, call: Commits, topics: Topics) -> Answer | None:
         """Have the commits of a recalled member stored under the ids of the leader's member, which
-        guards the group. After one that is lost, no later one: the cluster might store the lost one
-        last."""
-        if call.errand is not None:
-            return None
+        guards the group."""
         guard = None if self._machine is None else self._machine.guard
-        events = [each.make(each.token, topics) for each in call.commits.values()]
-        members = {each.member_id for each in events if isinstance(each, OffsetCommitReceived)}
-        if guard is None or self._has_stray or not members <= self._members.keys():
-            return RECALLED
-        for commit in call.commits.values():
-            commit.outcome = Outcome(verdict=OffsetVerdict())
-        call.send_on(Store(tuple(call.commits), guard))
-        return None
-
-    def stored(self, call: Commits, codes: Mapping[Token, frozenset[int] | str]) -> Answer:
-        """What became of commits under the ids of the leader's member."""
-        for token, commit in call.commits.items():
-            told = codes[token]
-            if isinstance(told, str):
-                self._has_stray = True
-                commit.outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
-            elif told & ABOUT_THE_ANCHOR:
-                commit.outcome = Outcome(refused=RECALLED)
-        return call.outcomes
-
-    def lose(self) -> None:
-        """The client of such a commit has gone; the cluster may store it at any time."""
-        self._has_stray = True
+        return self.recall.store(call, topics, self._members, guard)
 
     # -- small things ----------------------------------------------------------------------------
 
@@ -367,13 +303,3 @@ def _settled(event: AdoptionMoved | GroupAdopted, *, is_durable: bool) -> steps.
             return steps.Stored() if is_durable else steps.StoreFailed(why)
         case GroupAdopted():
             return steps.TookOver() if is_durable else steps.TakeOverFailed(why)
-
-
-def _owns_nothing(event: JoinGroupReceived) -> bool:
-    """Whether the client says that it has given up its partitions, under each of its assignors."""
-    try:
-        subscriptions = [decode_subscription(data)[1] for _name, data in event.protocols]
-    except WireError:
-        return False
-    owned = [each for one in subscriptions for each in one.owned_partitions]
-    return bool(subscriptions) and not any(each.partitions for each in owned)

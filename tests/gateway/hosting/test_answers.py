@@ -38,6 +38,8 @@ FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
     (Situation.RECALLED, GroupApi.COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
     (Situation.RECALLED, GroupApi.TXN_COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
     (Situation.RECALLED, GroupApi.JOIN): ErrorCode.UNKNOWN_MEMBER_ID,
+    # It must give up its partitions first.
+    (Situation.STILL_OWNS, GroupApi.JOIN): ErrorCode.REBALANCE_IN_PROGRESS,
 }
 
 BY_THE_CLUSTER = frozenset(
@@ -57,6 +59,7 @@ LOADING = (
     Situation.COMMIT_IN_FLIGHT,
     Situation.ADOPTING,
     Situation.RECALLED,
+    Situation.STILL_OWNS,
     Situation.LOADING,
     Situation.BROKER_AWAY,
 )

@@ -25,7 +25,7 @@ from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded, Store
 from gateway.hosting.effects import Look, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
-from gateway.hosting.group_adoption import AT_ONCE_MAX, UNDONE_FOR_MS
+from gateway.hosting.group_adoption import AT_ONCE_MAX, STILL_ENDING, UNDONE_FOR_MS
 from gateway.hosting.inputs import LOST, Adopt, Damage, Ending, Relayed, Resumed, StepTaken, Stored
 from gateway.hosting.standing import NoAnswer, Occupants
 from gateway.hosting.states import AdoptionStage, AnchorPhase
@@ -362,6 +362,21 @@ def test_a_cooperative_member_has_given_up_its_partitions_when_its_client_return
     assert on.waits(Ask) == 1
 
 
+def test_a_client_that_returns_with_its_partitions_is_refused_until_it_has_none(on: Scene) -> None:
+    """Its JoinGroup might reach the cluster after its partitions have got another owner."""
+    on.to_recalling()
+    mine = object()
+    on.join(A, owned={"foo": [0]}, connection=mine)
+    on.leave(B)
+    returned = on.join(owned={"foo": [0]}, connection=mine)
+    assert situation_of(returned) is Situation.STILL_OWNS
+    on.wait(100)
+    assert on.waits(Ask) == 0
+    on.join(connection=mine)
+    on.wait(0)
+    assert on.waits(Ask) == 1
+
+
 def test_commits_of_recalled_members_travel_under_the_ids_of_the_guard(on: Scene) -> None:
     on.to_recalling()
     on.hold(Store)
@@ -481,12 +496,30 @@ def test_an_adoption_that_was_undone_is_not_repeated_at_once() -> None:
     on.describe()
     on.wait(HOLD_MAX_MS)
     assert on.is_at(None)
+    on.step(Drained())
     on.now_ms += UNDONE_FOR_MS - 1
     relay_beat(on)
     assert on.is_at(None)
     on.now_ms += 1
     relay_beat(on)
     assert on.is_at(Stage.PROPOSED)
+
+
+def test_an_answer_to_an_earlier_adoption_is_not_taken_for_one_to_the_next() -> None:
+    """A client's request is still on its way to the cluster when the adoption is undone, and
+    `Drained` comes late."""
+    on = Scene()
+    on.to_holding()
+    on.wait(HOLD_MAX_MS)
+    on.wish = Wish()
+    on.adopt()
+    assert on.outcome().reasons == (STILL_ENDING,)
+    on.step(Drained())
+    on.pending.clear()
+    on.wish = Wish()
+    on.to_holding()
+    assert on.is_at(Stage.IMPERSONATING)
+    assert on.waits(Ask) == 0, "requests are under way"
 
 
 def test_few_groups_are_adopted_at_a_time() -> None:

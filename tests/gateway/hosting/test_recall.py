@@ -1,0 +1,116 @@
+"""What recalled members are told. The tests of adoption and release have the groups around it."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from coordinator.interface.events import (
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    Leaver,
+)
+from coordinator.interface.replies import LeaveGroupReply
+from gateway.hosting.adoption_steps import GaveUp, Heard
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call
+from gateway.hosting.recall import RECALLED, STILL_OWNS, Recall
+from tests.support.group_records import given_classic_group_member
+from tests.support.group_values import Owned, subscription
+
+NOW_MS = 1_000
+MEMBERS = {"a": given_classic_group_member("a", {"foo": (0,)})}
+CONNECTION = object()
+
+
+class Script:
+    """A recall, and what it tells."""
+
+    def __init__(self, *, owners_may_return: bool = True) -> None:
+        self.told: list[Any] = []
+        self.recall = Recall(
+            lambda event, _now_ms: self.told.append(event), owners_may_return=owners_may_return
+        )
+
+    def ask(self, event: Any, connection: object = CONNECTION) -> Any:
+        call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
+        return self.recall.answer(call, MEMBERS, NOW_MS)
+
+    def join(self, member_id: str, owned: Owned | None = None, **how: Any) -> Any:
+        join = JoinGroupReceived(
+            token=1,
+            version=9,
+            member_id=member_id,
+            instance_id=None,
+            client_id="client",
+            client_host="/127.0.0.1",
+            protocol_type="consumer",
+            protocols=(("range", subscription(("foo",), owned=owned)),),
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            fresh_id=UUID(int=1),
+        )
+        return self.ask(join, **how)
+
+
+@pytest.fixture
+def on() -> Script:
+    return Script()
+
+
+def test_a_heartbeat_shows_that_the_member_is_alive(on: Script) -> None:
+    beat = HeartbeatReceived(token=1, member_id="a", instance_id=None, generation=1)
+    assert on.ask(beat) is RECALLED
+    assert on.told == [Heard("a")]
+
+
+def test_an_eager_join_shows_that_it_has_given_up(on: Script) -> None:
+    assert on.join("a") is RECALLED
+    assert on.told == [GaveUp("a")]
+
+
+def test_a_cooperative_member_has_given_up_when_its_client_returns(on: Script) -> None:
+    """It loses its partitions when it gets UNKNOWN_MEMBER_ID."""
+    assert on.join("a", owned={"foo": (0,)}) is RECALLED
+    assert on.told == [Heard("a")]
+    assert on.join("", connection=object()) is None
+    assert on.told == [Heard("a")]
+    assert on.join("") is None
+    assert on.told == [Heard("a"), GaveUp("a")]
+
+
+def test_a_client_that_returns_with_its_partitions_still_owns_them(on: Script) -> None:
+    """franz-go keeps them: the leader of its next round knows what it claims."""
+    on.join("a", owned={"foo": (0,)})
+    on.told.clear()
+    assert on.join("", owned={"foo": (0,)}) is None
+    assert on.told == [GaveUp("a", still_owns=True)]
+
+
+def test_a_client_with_partitions_is_refused_until_it_has_none() -> None:
+    """The cluster might give them to others before the client has joined there."""
+    on = Script(owners_may_return=False)
+    on.join("a", owned={"foo": (0,)})
+    for _ in range(2):
+        on.told.clear()
+        assert on.join("", owned={"foo": (0,)}) is STILL_OWNS
+        assert on.told == [Heard("a")]
+    assert on.join("") is None
+    assert on.told == [Heard("a"), GaveUp("a")]
+
+
+def test_a_member_that_leaves_does_not_come_back(on: Script) -> None:
+    left = on.ask(LeaveGroupReceived(token=1, members=(Leaver(member_id="a"),)))
+    assert isinstance(left, LeaveGroupReply)
+    assert on.told == [GaveUp("a", comes_back=False)]
+
+
+def test_the_next_recall_begins_with_nothing(on: Script) -> None:
+    on.join("a", owned={"foo": (0,)})
+    on.recall.lose()
+    on.recall.end()
+    on.told.clear()
+    assert on.join("") is None
+    assert on.told == []
+    assert on.recall.in_flight == 0
