@@ -339,6 +339,8 @@ class Groups:
         if self._standing(group_id).is_configured:
             return ("as configured (groups_forward)",)
         found = await self._services.look.look(group_id)
+        if self.is_live(group_id):  # by now
+            return ("it is hosted already",)
         watched = self._rules.watched.group(group_id)
         return why_not_found(found, watched, self._config, self._clock.now_ms())
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from coordinator.handlers.adoption import obstacles
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue
+from coordinator.interface.records import Adoption, ClassicGroupMember, ClassicGroupValue
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
+from gateway.hosting.identity import Guise
 from gateway.hosting.standing import (
     STREAMS_PROTOCOL,
     Found,
@@ -18,6 +19,7 @@ from gateway.hosting.standing import (
     OtherKind,
     TooOld,
 )
+from gateway.hosting.states import AdoptionStage
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 
 UNKNOWN_SESSION_MS = 45_000
@@ -130,3 +132,16 @@ def _member(
         protocols=known.protocols or ((protocol, described.member_metadata),),
         assignment=described.member_assignment,
     )
+
+
+def resumes_at(adoption: Adoption, group: DescribedGroup, guise: Guise) -> AdoptionStage:
+    """Where a killed process's adoption goes on. Only of a locked group it is certain that nobody
+    else had it."""
+    there = {member.member_id for member in group.members}
+    anchors = {each for each in there if each.startswith(f"{guise.instance_id}-")}
+    is_locked = adoption.lock_generation is not None
+    if is_locked and there - anchors == {adoption.group.leader}:
+        return AdoptionStage.ANCHORING
+    if is_locked and len(there) == 1 and there == anchors:
+        return AdoptionStage.HANDING_OVER
+    return AdoptionStage.GIVING_BACK

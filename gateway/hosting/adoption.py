@@ -8,16 +8,15 @@ nothing. Until it leaves, the adoption can be undone: it guards the group until 
 given up what it held.
 """
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import Adoption, ClassicGroupMember
-from gateway.hosting.adoptable import snapshot, why_not
-from gateway.hosting.adoption_requests import Requests
+from gateway.hosting.adoptable import resumes_at, snapshot, why_not
+from gateway.hosting.adoption_requests import Requests, have_left, is_alone
 from gateway.hosting.adoption_steps import (
     Answered,
-    Ask,
     Describe,
     Described,
     Drained,
@@ -38,7 +37,9 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.lanes import Lanes
 from gateway.hosting.states import ADOPTION, AdoptionStage
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
@@ -55,6 +56,9 @@ Kafka allows, so an outsider that begins to join cannot disappear again meanwhil
 LOOK_AGAIN_MS = 10
 """The time between two heartbeats that wait for a JoinGroup to take effect."""
 HEARTBEAT_INTERVAL_MS = 3_000
+HEARTBEATS_AT_ONCE_MAX = 32
+"""How many heartbeats of members may be on their way, so that the time for which calls are held
+hardly depends on the number of members."""
 BACKOFF_MS = 500
 
 Stage = AdoptionStage
@@ -68,17 +72,6 @@ _GUARDED = (*_BOUNDED[1:], Stage.HANDING_OVER)
 _IN_PASSING = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS)
 """Answers to the anchor's JoinGroup on Kafka 4 after a native consumer knocked at the group."""
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-
-
-@dataclass(slots=True)
-class _Holder:
-    """A member that may still hold partitions after the adoption failed."""
-
-    session_timeout_ms: int
-    rejoin_by_ms: int
-    """As in any rebalance, a member that has not rejoined by then is given up."""
-    silent_from_ms: int
-    """When its session is over, unless it is heard again."""
 
 
 class Adopting:
@@ -102,15 +95,16 @@ class Adopting:
         self.held_ms = 0
         """For how long calls were held. Final once the adoption has ended."""
         self._group_id, self._guise, self._config = group_id, guise, config
-        self._adoption = found
+        self._announce(found)
         self._effects: list[Effect] = []
-        self._asked: dict[Lane, Struct] = {}
+        self._lanes = Lanes()
         self._is_storing = self._is_erasing = False
         self._is_describing = self._is_drained = False
         self._held_from_ms: int | None = None
         self._first: DescribedGroup | None = None
         self._generation_at_first: int | None = None
-        self._unheard: list[ClassicGroupMember] = []
+        self._unheard: deque[ClassicGroupMember] = deque()
+        """The members whose heartbeats are still to be sent."""
         self._has_witness = False
         """Whether a heartbeat has shown that the round which the JoinGroup began is under way."""
         self._have_others_left = False
@@ -121,7 +115,10 @@ class Adopting:
         self._is_anchor_stable = self._is_taking_over = False
         self._has_resumed = False
         """Whether an anchor was found after a restart, and may not have followed the lock."""
-        self._holders: dict[str, _Holder] = {}
+        self._is_hold_in_doubt = False
+        """Whether the anchor may have lost the group, or never got it."""
+        self._anchor_due_ms = 0
+        self._holders = Holders()
         self._has_synced = self._is_guard_gone = self._is_releasing_all = False
         self._not_before_ms = 0
 
@@ -141,7 +138,8 @@ class Adopting:
         """Whether heartbeats of the group's generation succeed while calls are held: the cluster
         has just confirmed every member, and the leader's member or the anchor guards the group.
         Before that, the cluster might remove a member that believes to be in."""
-        return self.stage in _GUARDED and not self._has_resumed
+        is_certain = not (self._has_resumed or self._is_hold_in_doubt)
+        return self.stage in _GUARDED and is_certain
 
     @property
     def holds_commits(self) -> bool:
@@ -176,7 +174,10 @@ class Adopting:
         times = []
         if self.is_hold_bounded and self._held_from_ms is not None:
             times.append(self._held_from_ms + HOLD_MAX_MS)
-        times += [min(each.rejoin_by_ms, each.silent_from_ms) for each in self._holders.values()]
+        if (silent_ms := self._holders.next_ms()) is not None:
+            times.append(silent_ms)
+        if self._keeps_anchor:
+            times.append(self._anchor_due_ms)
         if self._waits_for_time:
             times.append(self._not_before_ms)
         return min(times, default=None)
@@ -184,8 +185,8 @@ class Adopting:
     @property
     def _waits_for_time(self) -> bool:
         """Whether something is due that no outstanding answer brings about."""
-        has_lane = Lane.OTHERS not in self._asked
-        has_anchor_lane = Lane.ANCHOR not in self._asked
+        has_lane = Lane.OTHERS not in self._lanes
+        has_anchor_lane = Lane.ANCHOR not in self._lanes
         match self.stage:
             case Stage.REJOINING:
                 return has_lane and bool(self._requests.others) and not self._has_witness
@@ -198,7 +199,7 @@ class Adopting:
             case Stage.GIVING_BACK if not self._holders:
                 return has_lane and has_anchor_lane
             case Stage.GIVING_BACK if self._round is None:
-                is_free = has_lane and Lane.LEADER not in self._asked
+                is_free = has_lane and Lane.LEADER not in self._lanes
                 return is_free and not self._is_guard_gone
             case Stage.GIVING_BACK:
                 return has_lane
@@ -230,15 +231,14 @@ class Adopting:
             case Drained():
                 self._is_drained = True
             case Answered(lane, answer):
-                self._answered(lane, self._asked.pop(lane), answer, now_ms)
+                self._answered(lane, self._lanes.take(lane), answer, now_ms)
             case Unanswered(lane, why):
-                del self._asked[lane]
+                self._lanes.take(lane)
                 self._unanswered(lane, why, now_ms)
-            case Heard(member_id) if member_id in self._holders:
-                holder = self._holders[member_id]
-                holder.silent_from_ms = now_ms + holder.session_timeout_ms
-            case GaveUp(member_id) if member_id in self._holders:
-                self._let_go(member_id, now_ms)
+            case Heard(member_id):
+                self._holders.heard(member_id, now_ms)
+            case GaveUp(member_id) if self._holders.let_go(member_id):
+                self._not_before_ms = now_ms
             case TookOver():
                 self._move(Stage.ADOPTED, now_ms)
             case TakeOverFailed():
@@ -255,15 +255,7 @@ class Adopting:
         began_ms = self._held_from_ms
         if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:
             self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
-        for member_id, holder in list(self._holders.items()):
-            if now_ms >= min(holder.rejoin_by_ms, holder.silent_from_ms):
-                self._let_go(member_id, now_ms)
-
-    def _let_go(self, member_id: str, now_ms: int) -> None:
-        """The member holds nothing any more. After the last one, the group is given back at
-        once."""
-        del self._holders[member_id]
-        if not self._holders:
+        if self._holders.let_go_silent(now_ms):
             self._not_before_ms = now_ms
 
     def _advance(self, now_ms: int) -> None:
@@ -279,11 +271,9 @@ class Adopting:
                 self._watch_for_round(self._requests.others[0], self._generation, now_ms)
             case Stage.ANCHORING:
                 self._join_anchor(now_ms)
-                locked = self._adoption.lock_generation if self._adoption else None
-                assert locked is not None
-                self._watch_for_round(self._requests.leader, locked, now_ms)
-            case Stage.HANDING_OVER if now_ms >= self._not_before_ms:
-                self._hand_over()
+                self._watch_for_round(self._requests.leader, self._locked_generation, now_ms)
+            case Stage.HANDING_OVER:
+                self._hand_over(now_ms)
             case Stage.GIVING_BACK if now_ms >= self._not_before_ms:
                 self._give_back()
             case Stage.FORGETTING if now_ms >= self._not_before_ms:
@@ -312,9 +302,14 @@ class Adopting:
         elif (group, watched.generation) != (self._first, self._generation_at_first):
             self._refuse(("it changed between two looks",), now_ms)
         else:
-            self._adoption = Adoption(group=snapshot(group, watched))
+            self._announce(Adoption(group=snapshot(group, watched)))
             self._move(Stage.ANNOUNCING, now_ms)
             self._store(self._adoption)
+
+    def _announce(self, adoption: Adoption | None) -> None:
+        self._adoption = adoption
+        if adoption is not None:
+            self._requests = Requests(self._group_id, adoption.group, self._guise)
 
     def _refuse(self, reasons: tuple[str, ...], now_ms: int) -> None:
         self.reasons, self.why = reasons, "; ".join(reasons)
@@ -325,7 +320,7 @@ class Adopting:
             case Stage.ANNOUNCING:
                 self._move(Stage.IMPERSONATING, now_ms)
                 self._held_from_ms = now_ms
-                self._unheard = list(self._requests.group.members)
+                self._unheard.extend(self._requests.group.members)
                 self._effects.append(Hold())
             case Stage.LOCKING:
                 self._move(Stage.ANCHORING, now_ms)
@@ -343,10 +338,10 @@ class Adopting:
 
     def _impersonate(self, now_ms: int) -> None:
         """A heartbeat of each member shows that the group is as it was described."""
-        if Lane.OTHERS in self._asked:
-            return
-        if self._unheard:
-            self._ask(Lane.OTHERS, self._requests.beat(self._unheard[0], self._generation))
+        while self._unheard and self._lanes.count(Lane.OTHERS) < HEARTBEATS_AT_ONCE_MAX:
+            member = self._unheard.popleft()
+            self._ask(Lane.OTHERS, self._requests.beat(member, self._generation))
+        if Lane.OTHERS in self._lanes:
             return
         self._move(Stage.REJOINING, now_ms)
         self._ask(Lane.LEADER, self._requests.rejoin(is_locked=False))
@@ -357,7 +352,7 @@ class Adopting:
 
     def _watch_for_round(self, member: ClassicGroupMember, generation: int, now_ms: int) -> None:
         """A parked JoinGroup is not answered, but it begins a round, which heartbeats show."""
-        if not (self._has_witness or Lane.OTHERS in self._asked or now_ms < self._not_before_ms):
+        if not (self._has_witness or Lane.OTHERS in self._lanes or now_ms < self._not_before_ms):
             self._ask(Lane.OTHERS, self._requests.beat(member, generation))
 
     def _looked_before_release(self, group: DescribedGroup | None, now_ms: int) -> None:
@@ -373,19 +368,15 @@ class Adopting:
     def _lock(self, now_ms: int) -> None:
         """The others have left, and the leader's member leads a round. Is it alone?"""
         assert self._round is not None
-        if not self._is_alone(self._round):
+        if not is_alone(self._round):
             self._fail("another member has come", now_ms)
             return
         self._round = None
         self._move(Stage.LOCKING, now_ms)
         self._ask(Lane.LEADER, self._requests.rejoin(is_locked=True))
 
-    def _is_alone(self, answer: JoinGroupResponse) -> bool:
-        there = [member.member_id for member in answer.members]
-        return answer.leader == answer.member_id and there == [answer.member_id]
-
     def _locked(self, answer: JoinGroupResponse, now_ms: int) -> None:
-        if not self._is_alone(answer) or answer.protocol_name != self._guise.protocol:
+        if not is_alone(answer) or answer.protocol_name != self._guise.protocol:
             self._fail("another member has come", now_ms)
             return
         self._ask(Lane.OTHERS, self._requests.sync(answer.generation_id, self._guise.protocol, ()))
@@ -402,13 +393,20 @@ class Adopting:
     # -- the anchor ------------------------------------------------------------------------------
 
     def _join_anchor(self, now_ms: int) -> None:
-        if Lane.ANCHOR not in self._asked and now_ms >= self._not_before_ms:
+        if Lane.ANCHOR not in self._lanes and now_ms >= self._not_before_ms:
             self._ask(Lane.ANCHOR, self._requests.join_anchor(""))
 
-    def _hand_over(self) -> None:
-        if not self._has_left and Lane.OTHERS not in self._asked:
-            self._ask(Lane.OTHERS, self._requests.leave([self._requests.leader]))
-        if Lane.ANCHOR in self._asked or self._is_taking_over:
+    def _hand_over(self, now_ms: int) -> None:
+        if self._keeps_anchor and now_ms >= self._anchor_due_ms:
+            assert self._anchor is not None
+            self._ask(Lane.ANCHOR, self._requests.beat_anchor(self._anchor))
+        if now_ms < self._not_before_ms:
+            return
+        if not self._has_left:
+            self._watch_for_round(self._requests.leader, self._locked_generation, now_ms)
+            if self._has_witness and Lane.OTHERS not in self._lanes:
+                self._ask(Lane.OTHERS, self._requests.leave([self._requests.leader]))
+        if Lane.ANCHOR in self._lanes or self._is_taking_over:
             return
         if self._anchor is None:
             self._ask(Lane.ANCHOR, self._requests.join_anchor(""))
@@ -418,6 +416,12 @@ class Adopting:
         elif self._has_left:
             self._is_taking_over = True
             self._effects.append(TakeOver(self._anchor))
+
+    @property
+    def _keeps_anchor(self) -> bool:
+        """Whether the anchor needs heartbeats: the log may be away for longer than its session."""
+        is_stable = self.stage is Stage.HANDING_OVER and self._is_anchor_stable
+        return is_stable and Lane.ANCHOR not in self._lanes
 
     def _anchor_joined(
         self, asked: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int
@@ -434,7 +438,7 @@ class Adopting:
         if not asked.member_id and (answer.skip_assignment or not leads):
             # It has taken the place of an anchor that was there. A round of its own follows.
             self._ask(Lane.ANCHOR, self._requests.join_anchor(answer.member_id))
-        elif not self._is_alone(answer):
+        elif not is_alone(answer):
             self._fail("the anchor is not alone in the group", now_ms)
         else:
             self._anchor = AnchorIds(
@@ -449,9 +453,7 @@ class Adopting:
         """Whether the anchor that was found there followed the locked round at once. Otherwise
         others may have had the group in between."""
         self._has_resumed = False
-        assert self._adoption is not None
-        locked = self._adoption.lock_generation
-        if locked is not None and answer.generation_id == locked + 1:
+        if answer.generation_id == self._locked_generation + 1:
             return True
         self._fail("others may have had the group while the gateway was away", now_ms)
         return False
@@ -465,20 +467,12 @@ class Adopting:
             self._not_before_ms = now_ms + BACKOFF_MS
             return
         self._held_from_ms = now_ms
-        there = {member.member_id for member in group.members}
-        anchors = {
-            member.member_id
-            for member in group.members
-            if member.member_id.startswith(f"{self._guise.instance_id}-")
-        }
-        is_locked = self._adoption.lock_generation is not None
-        if is_locked and there - anchors == {self._requests.leader.member_id}:
-            self._move(Stage.ANCHORING, now_ms)
-        elif is_locked and len(there) == 1 and there == anchors:
-            self._has_resumed = self._has_left = True
-            self._move(Stage.HANDING_OVER, now_ms)
-        else:
-            self._fail("the gateway was restarted", now_ms)
+        match resumes_at(self._adoption, group, self._guise):
+            case Stage.GIVING_BACK:
+                self._fail("the gateway was restarted", now_ms)
+            case stage:
+                self._has_resumed = self._has_left = stage is Stage.HANDING_OVER
+                self._move(stage, now_ms)
 
     # -- undoing it ------------------------------------------------------------------------------
 
@@ -490,26 +484,23 @@ class Adopting:
             return
         self._move(Stage.GIVING_BACK, now_ms)
         self._not_before_ms = now_ms
-        for member in self._requests.group.members:
-            self._holders[member.member_id] = _Holder(
-                member.session_timeout_ms,
-                now_ms + max(member.session_timeout_ms, member.rebalance_timeout_ms),
-                now_ms + member.session_timeout_ms,
-            )
+        self._holders.recall(self._requests.group.members, now_ms)
 
     def _give_back(self) -> None:
         """Guard the group until nobody holds anything. Then remove all members, so that requests
         that are still on their way are void."""
-        if Lane.OTHERS in self._asked:
+        if Lane.OTHERS in self._lanes:
             return
-        if not self._holders and Lane.ANCHOR not in self._asked:
+        if not self._holders and Lane.ANCHOR not in self._lanes:
             self._is_releasing_all = True
+            # The anchor joins only a locked group. Before, it may be another gateway's.
+            is_ours = self._adoption is not None and self._adoption.lock_generation is not None
             members = self._requests.group.members
-            self._ask(Lane.OTHERS, self._requests.leave(members, with_anchor=True))
+            self._ask(Lane.OTHERS, self._requests.leave(members, with_anchor=is_ours))
         elif self._is_guard_gone:
             return
         elif self._round is None:
-            if Lane.LEADER not in self._asked:
+            if Lane.LEADER not in self._lanes:
                 self._ask(Lane.LEADER, self._requests.rejoin(is_locked=False))
         elif not self._has_synced:
             there = (member.member_id for member in self._round.members)
@@ -542,7 +533,7 @@ class Adopting:
 
     def _released_all(self, answer: LeaveGroupResponse, now_ms: int) -> None:
         self._is_releasing_all = False
-        if _have_left(answer):
+        if have_left(answer):
             self._move(Stage.FORGETTING, now_ms)
         else:
             self._not_before_ms = now_ms + BACKOFF_MS
@@ -564,10 +555,13 @@ class Adopting:
             case Stage.FORGETTING | Stage.UNDONE | Stage.ADOPTED:
                 pass
             case _:
-                self._answered_going_on(asked, answer, now_ms)
+                self._answered_going_on(lane, asked, answer, now_ms)
 
-    def _answered_going_on(self, asked: Struct, answer: Struct, now_ms: int) -> None:
+    def _answered_going_on(self, lane: Lane, asked: Struct, answer: Struct, now_ms: int) -> None:
         match asked, answer:
+            case _, HeartbeatResponse() if lane is Lane.ANCHOR:
+                self._is_hold_in_doubt = bool(answer.error_code)
+                self._anchor_due_ms = now_ms + HEARTBEAT_INTERVAL_MS
             case _, HeartbeatResponse():
                 self._beaten(answer, now_ms)
             case _, LeaveGroupResponse():
@@ -585,17 +579,22 @@ class Adopting:
         is_round = answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
         match self.stage:
             case Stage.IMPERSONATING if not answer.error_code:
-                del self._unheard[0]
+                pass
             case Stage.REJOINING if is_round:
                 self._has_witness = True
                 self._describe()
             case Stage.ANCHORING if is_round:
                 self._has_witness = True
                 self._move(Stage.HANDING_OVER, now_ms)
-            case Stage.REJOINING | Stage.ANCHORING if not answer.error_code:
+            case Stage.IMPERSONATING if answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                self._fail("the gateway's user may not read the group: grant it READ", now_ms)
+            case Stage.HANDING_OVER if is_round:
+                self._has_witness = True
+            case Stage.HANDING_OVER if answer.error_code:
+                self._has_left = answer.error_code in _GONE
+                self._has_witness = not self._has_left
+            case Stage.REJOINING | Stage.ANCHORING | Stage.HANDING_OVER if not answer.error_code:
                 self._not_before_ms = now_ms + LOOK_AGAIN_MS
-            case Stage.HANDING_OVER:
-                pass  # the leader's member had gone by itself
             case _:
                 self._fail(f"a member's heartbeat: {name_of(answer.error_code)}", now_ms)
 
@@ -630,14 +629,15 @@ class Adopting:
             self._anchor = None  # join again
             self._not_before_ms = now_ms + LOOK_AGAIN_MS
         else:
-            self._is_anchor_stable = True
+            self._is_anchor_stable, self._is_hold_in_doubt = True, False
+            self._anchor_due_ms = now_ms + HEARTBEAT_INTERVAL_MS
 
     def _left(self, answer: LeaveGroupResponse, now_ms: int) -> None:
         if self.stage is Stage.HANDING_OVER:
-            self._has_left = _have_left(answer)
+            self._has_left = have_left(answer)
             if not self._has_left:
                 self._not_before_ms = now_ms + BACKOFF_MS
-        elif not _have_left(answer):
+        elif not have_left(answer):
             self._fail("not all members could leave", now_ms)
         else:
             self._have_others_left = True
@@ -648,7 +648,10 @@ class Adopting:
         """The request may have been carried out, or be carried out later."""
         match self.stage:
             case Stage.HANDING_OVER:
-                self._has_left = False  # another coordinator may have loaded the locked group
+                # Another coordinator may have loaded the locked group: the leader's member is in it
+                # alone, and must not leave before the anchor waits there, too.
+                self._has_left = self._has_witness = False
+                self._is_hold_in_doubt, self._anchor_due_ms = True, now_ms
                 if lane is Lane.ANCHOR:
                     self._anchor, self._is_anchor_stable = None, False
                 self._not_before_ms = now_ms + BACKOFF_MS
@@ -665,14 +668,14 @@ class Adopting:
     # -- small things ----------------------------------------------------------------------------
 
     @property
-    def _requests(self) -> Requests:
-        assert self._adoption is not None
-        return Requests(self._group_id, self._adoption.group, self._guise)
+    def _generation(self) -> int:
+        return self._requests.group.generation
 
     @property
-    def _generation(self) -> int:
-        assert self._adoption is not None
-        return self._adoption.group.generation
+    def _locked_generation(self) -> int:
+        locked = self._adoption.lock_generation if self._adoption else None
+        assert locked is not None
+        return locked
 
     def _describe(self) -> None:
         if not self._is_describing:
@@ -685,16 +688,9 @@ class Adopting:
             self._effects.append(Store(adoption))
 
     def _ask(self, lane: Lane, message: Struct) -> None:
-        self._asked[lane] = message
-        self._effects.append(Ask(lane, message))
+        self._effects.append(self._lanes.ask(lane, message))
 
     def _move(self, stage: Stage, now_ms: int) -> None:
         self.stage = moved(ADOPTION, self.stage, stage)
         if self._held_from_ms is not None:
             self.held_ms = now_ms - self._held_from_ms
-
-
-def _have_left(answer: LeaveGroupResponse) -> bool:
-    """Whether none of the members that were named is there any more."""
-    codes = [answer.error_code, *(member.error_code for member in answer.members)]
-    return all(code in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID) for code in codes)

@@ -6,13 +6,15 @@ they offer is no readable subscription, so that no native consumer can convert t
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, protocol_names
-from gateway.hosting.identity import Guise
+from gateway.hosting.identity import AnchorIds, Guise
 from kafka_codecs.consumer_protocol import VERSIONS, Assignment, encode_assignment
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
-from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest
 
 LOCK_MARGIN_MS = 10_000
@@ -24,7 +26,7 @@ NOTHING = encode_assignment(Assignment(assigned_partitions=()), VERSIONS[0])
 """The assignment of an outsider. Clients do not understand zero bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Requests:
     """The requests about one group, as it was when its adoption began."""
 
@@ -32,12 +34,12 @@ class Requests:
     group: ClassicGroupValue
     guise: Guise
 
-    @property
+    @cached_property
     def leader(self) -> ClassicGroupMember:
         """The member that stays until the anchor has come."""
         return next(each for each in self.group.members if each.member_id == self.group.leader)
 
-    @property
+    @cached_property
     def others(self) -> tuple[ClassicGroupMember, ...]:
         """All members but the leader's."""
         return tuple(each for each in self.group.members if each.member_id != self.group.leader)
@@ -111,6 +113,15 @@ class Requests:
             group_instance_id=member.instance_id,
         )
 
+    def beat_anchor(self, ids: AnchorIds) -> HeartbeatRequest:
+        """A heartbeat of the anchor."""
+        return HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=ids.generation,
+            member_id=ids.member_id,
+            group_instance_id=ids.instance_id,
+        )
+
     def leave(
         self, members: Sequence[ClassicGroupMember], *, with_anchor: bool = False
     ) -> LeaveGroupRequest:
@@ -124,3 +135,15 @@ class Requests:
         if with_anchor:
             leavers.append(MemberIdentity(member_id="", group_instance_id=self.guise.instance_id))
         return LeaveGroupRequest(group_id=self.group_id, members=tuple(leavers))
+
+
+def have_left(answer: LeaveGroupResponse) -> bool:
+    """Whether none of the members that were named is there any more."""
+    codes = [answer.error_code, *(member.error_code for member in answer.members)]
+    return all(code in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID) for code in codes)
+
+
+def is_alone(answer: JoinGroupResponse) -> bool:
+    """Whether the member that joined leads a round without any other."""
+    there = [member.member_id for member in answer.members]
+    return answer.leader == answer.member_id and there == [answer.member_id]

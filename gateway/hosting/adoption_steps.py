@@ -13,8 +13,9 @@ from kafka_codecs.describe_groups import DescribedGroup
 
 
 class Lane(StrEnum):
-    """A connection to the group's coordinator, with at most one request on its way. A coordinator
-    that parks a JoinGroup reads nothing else from its connection."""
+    """A connection to the group's coordinator, with at most one request on its way, or several
+    heartbeats of members. A coordinator that parks a JoinGroup reads nothing else from its
+    connection."""
 
     LEADER = "leader"
     """JoinGroups of the leader's member."""

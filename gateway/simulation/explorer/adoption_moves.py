@@ -15,7 +15,7 @@ from gateway.simulation.invariants import BrokenInvariantError, check_group
 def free_moves(world: AdoptionWorld) -> list[Move]:
     """The moves that take neither a decision nor a failure."""
     moves = [f"answer {name}" for name in world.pending if world.may_carry_out(name)]
-    moves += [f"hear {lane.value}" for lane in world.answers]
+    moves += [f"hear {asker}" for asker in world.answers]
     moves += [f"arrive {number}" for number in range(len(world.left_behind))]
     moves += [f"store {name}" for name in world.storing()]
     moves += [

@@ -83,6 +83,7 @@ from gateway.simulation.explorer.upstream import VERSION, Upstream, the_gateway
 from kafka_codecs.consumer_protocol import decode_subscription
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest
 
 UNTIMELY = frozenset({"slow", "late", "fail", "restart", "crash", "leave", "start", "lose"})
 """Budgets whose use excuses a rebalance of the consumers behind the gateway."""
@@ -125,9 +126,9 @@ class AdoptionWorld:
     machine: Adopting | None = None
     pending: dict[str, Effect] = field(default_factory=dict)
     """The machine's effects that have not been carried out, by what they are about."""
-    lanes: dict[Token, Lane] = field(default_factory=dict)
+    lanes: dict[Token, str] = field(default_factory=dict)
     """The machine's requests that the coordinator has parked."""
-    answers: dict[Lane, Struct] = field(default_factory=dict)
+    answers: dict[str, Struct] = field(default_factory=dict)
     """The answers to those that have not arrived."""
     left_behind: list[Struct] = field(default_factory=list)
     """Requests whose answers nobody awaits, and which the coordinator has not received."""
@@ -548,6 +549,8 @@ class AdoptionWorld:
     def _note(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             name = effect.lane.value if isinstance(effect, Ask) else type(effect).__name__
+            if isinstance(effect, Ask) and isinstance(effect.message, HeartbeatRequest):
+                name += "+" * sum(each.startswith(name) for each in self.pending)
             promise(name not in self.pending, f"there are two effects {name} at a time")
             self.pending[name] = effect
 

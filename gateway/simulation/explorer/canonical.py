@@ -52,6 +52,7 @@ _DERIVED = {
     "_limits",  # a heap of the times in the waiting calls, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
     *("_copy", "_copied", "_readers", "_original", "_engine"),
+    "_requests",  # those that an adoption can make follow from its record
 }
 _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "on_change"),

@@ -1,7 +1,7 @@
 """A running gateway adopts live groups of a real cluster, and their members notice nothing."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,18 +19,16 @@ from gateway.state_log.memory import MemoryLog
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
 from tests.support.gateway import Gateway, whole_gateway
-from tests.support.group_client import (
-    GroupClient,
-    fresh_group,
-    group_client,
-    joined_by_two,
-)
+from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import on_release
 from tests.support.until import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 BEAT_EVERY_S = 0.05
+IN_A_LARGE_GROUP_S = 2.0
+LARGE = 300
 T = TypeVar("T", bound=GatewayEvent)
 
 
@@ -43,6 +41,7 @@ class Member:
     numbers: tuple[int, ...]
     codes: list[int] = field(default_factory=list)
     committed: int = 0
+    every_s: float = BEAT_EVERY_S
     is_recalled: bool = False
 
     async def run(self) -> None:
@@ -52,6 +51,9 @@ class Member:
             if self.codes[-1] == ErrorCode.REBALANCE_IN_PROGRESS:
                 self.is_recalled = True
                 return
+            await trio.sleep(self.every_s)
+            if not self.numbers:
+                continue
             offset = self.committed + 1
             told = await self.client.commit(
                 dict.fromkeys(self.numbers, offset),
@@ -60,42 +62,64 @@ class Member:
             )
             self.codes += told.values()
             self.committed = offset
-            await trio.sleep(BEAT_EVERY_S)
 
 
 @dataclass
 class LiveGroup:
-    """A group of two members behind a gateway."""
+    """A group behind a gateway. The first two members have partitions."""
 
     gateway: Gateway
     name: str
-    members: tuple[Member, Member]
+    members: list[Member]
 
     def told(self, kind: type[T]) -> list[T]:
         return [each for each in self.gateway.events if isinstance(each, kind)]
 
 
 @asynccontextmanager
-async def live_group(gateway: Gateway, kafka: KafkaCluster) -> AsyncIterator[LiveGroup]:
+async def live_group(
+    gateway: Gateway, kafka: KafkaCluster, size: int = 2, every_s: float = BEAT_EVERY_S
+) -> AsyncIterator[LiveGroup]:
     """The cluster serves the group, because a consumer beside the gateway was there first."""
     name = fresh_group("adopted")
-    async with (
-        group_client(kafka.addresses[0], name, client_id="beside") as beside,
-        group_client(gateway.address, name, client_id="a") as a,
-        group_client(gateway.address, name, client_id="b") as b,
-    ):
-        first = await beside.enter()
-        id_of_a, id_of_b = (await a.join()).member_id, (await b.join()).member_id
-        await beside.leave(first.member_id)
-        alone = await a.join(id_of_a)
-        await a.sync(alone, {id_of_a: {"numbers": (0, 1, 2)}})
-        leader, follower = await joined_by_two(a, id_of_a, b, id_of_b)
-        members = Member(a, leader, (0, 1)), Member(b, follower, (2,))
-        async with trio.open_nursery() as nursery:
-            for each in members:
-                nursery.start_soon(each.run)
-            yield LiveGroup(gateway, name, members)
-            nursery.cancel_scope.cancel()
+    async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+        beside = await stack.enter_async_context(
+            group_client(kafka.addresses[0], name, client_id="beside")
+        )
+        clients = [
+            await stack.enter_async_context(group_client(gateway.address, name, client_id=f"c{n}"))
+            for n in range(size)
+        ]
+        joined = await beside.enter(session_timeout_ms=60_000)
+        ids = [(await each.join(session_timeout_ms=60_000)).member_id for each in clients]
+        await beside.leave(joined.member_id)
+        alone = await clients[0].join(ids[0], session_timeout_ms=60_000)
+        await clients[0].sync(alone, {})
+        members = await stable(clients, ids, every_s)
+        for each in members:
+            nursery.start_soon(each.run)
+        yield LiveGroup(gateway, name, members)
+        nursery.cancel_scope.cancel()
+
+
+async def stable(clients: list[GroupClient], ids: list[str], every_s: float) -> list[Member]:
+    """A round of all, in which the first two get the partitions. The cluster waits for every id
+    that it has given."""
+    members: list[Member] = []
+    numbers = dict(zip(ids, ((0, 1), (2,)), strict=False))
+    shares = {member_id: {"numbers": each} for member_id, each in numbers.items()}
+
+    async def enter(client: GroupClient, member_id: str) -> None:
+        joined = await client.join(member_id, session_timeout_ms=60_000)
+        assert joined.error_code == 0, joined
+        await client.sync(joined, shares if joined.leader == member_id else None)
+        member = Member(client, joined, numbers.get(member_id, ()), every_s=every_s)
+        members.append(member)
+
+    async with trio.open_nursery() as nursery:
+        for client, member_id in zip(clients, ids, strict=True):
+            nursery.start_soon(enter, client, member_id)
+    return sorted(members, key=lambda each: ids.index(each.joined.member_id))
 
 
 async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: KafkaCluster) -> None:
@@ -121,6 +145,27 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         stored = await direct.committed()
         assert stored[2] >= before[1]
         assert group.told(AdoptionUndone) == []
+
+
+@on_release("4.3")
+async def test_a_group_of_hundreds_of_members_is_adopted(kafka: KafkaCluster) -> None:
+    """None of them notices."""
+    async with (
+        whole_gateway(kafka.addresses, adoption="auto") as gateway,
+        live_group(gateway, kafka, LARGE, IN_A_LARGE_GROUP_S) as group,
+    ):
+        await until(lambda: group.told(GroupAdopted) or group.told(AdoptionUndone))
+        assert group.told(AdoptionUndone) == []
+        (adopted,) = group.told(GroupAdopted)
+        print(f"the calls of {LARGE} members were held for {adopted.held_ms} ms")
+        before = [len(each.codes) for each in group.members]
+        await until(
+            lambda: all(
+                len(each.codes) > count + 2
+                for each, count in zip(group.members, before, strict=True)
+            )
+        )
+        assert {code for each in group.members for code in each.codes} == {ErrorCode.NONE}
 
 
 class LogWithoutLocks(MemoryLog):

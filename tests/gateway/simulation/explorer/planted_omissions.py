@@ -9,6 +9,7 @@ from coordinator.interface.records import ClassicGroupValue
 from gateway.hosting import adoptable, adoption
 from gateway.hosting.adoption import Adopting
 from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.holders import Holders
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.simulation.explorer.search import Bounds, Report, explore
 from gateway.simulation.explorer.shape import Shape
@@ -88,7 +89,7 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
 
     def fail(adopting: Adopting, why: str, now_ms: int) -> None:
         real(adopting, why, now_ms)
-        adopting._holders.clear()
+        adopting._holders = Holders()
 
     patch.setattr(Adopting, "_fail", fail)
 
