@@ -17,7 +17,7 @@ from typing import get_args
 
 import trio
 
-from tests.support.adoption_round import Fault, Round
+from tests.support.adoption_round import SECOND, Fault, Round
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 
 
@@ -26,7 +26,7 @@ def rounds(kafka: KafkaCluster, options: argparse.Namespace) -> Iterator[Round]:
     for seed in range(options.seed, options.seed + options.rounds):
         began_s = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            played = Round(kafka, Path(folder), seed, options.fault)
+            played = Round(kafka, Path(folder), seed, options.fault, options.second)
             trio.run(partial(played.play, options.groups))
         took_s = time.monotonic() - began_s
         print(f"seed {seed}: {took_s:.0f} s, {dict(played.ends)}, {played.held_ms} ms", flush=True)
@@ -41,14 +41,19 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=8, help="in each round")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--fault", choices=get_args(Fault), default="kill")
+    parser.add_argument("--second", choices=SECOND, default="librdkafka", help="member of a group")
     options = parser.parse_args()
     ends: Counter[str] = Counter()
     held_ms: list[int] = []
+    kills = 0
     with running_kafka(options.release) as kafka:
         for played in rounds(kafka, options):
             ends += played.ends
             held_ms += played.held_ms
-    print(f"in total {dict(ends)}; owned twice 0, lost 0; held for {sorted(held_ms)} ms")
+            kills += played.kills
+            print(f"{kills} kills so far", flush=True)
+    print(f"in total {dict(ends)}; {kills} kills; owned twice 0, lost 0")
+    print(f"held for {sorted(held_ms)} ms")
 
 
 if __name__ == "__main__":

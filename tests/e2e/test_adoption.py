@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster
+from tests.support.adopted_groups import LONG_SESSIONS, adopt, begin_in_cluster, flags_of
 from tests.support.adoption_round import Round
 from tests.support.clients import Client
 from tests.support.group_client import fresh_group, group_client
@@ -41,11 +41,6 @@ async def command(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run `groupferry adopt`."""
     run = partial(trio.run_process, check=False, capture_stdout=True, capture_stderr=True)
     return await run([sys.executable, "-P", "-c", PROGRAM, "adopt", *arguments])
-
-
-def flags_of(client: Client) -> tuple[str, ...]:
-    """The program in Go has no flag for its session."""
-    return () if client == GO else (LONG_SESSIONS,)
 
 
 async def move_behind(group: GroupStage, name: str, client: Client) -> None:

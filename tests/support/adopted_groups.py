@@ -1,6 +1,6 @@
 """Groups that begin in the cluster and are adopted by a command."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,6 +24,11 @@ async def adopt(folder: Path, group_id: str, *, dry_run: bool = False) -> Adopti
     return await give(folder, Adopt(group_id=group_id, dry_run=dry_run))
 
 
+def flags_of(client: Client, flags: Sequence[str] = ()) -> Sequence[str]:
+    """The program in Go has no flag for its session, which is as long."""
+    return flags or (() if client.library == "franz-go" else (LONG_SESSIONS,))
+
+
 async def begin_in_cluster(
     kafka: KafkaCluster,
     group: GroupStage,
@@ -36,7 +41,7 @@ async def begin_in_cluster(
     async with group_client(kafka.addresses[0], group.group) as first:
         joined = await first.enter()
         for name, client in clients.items():
-            await group.join(name, client, *(flags or (LONG_SESSIONS,)), behind=behind.get(name))
+            await group.join(name, client, *flags_of(client, flags), behind=behind.get(name))
         while len((await first.described()).members) <= len(clients):
             await trio.sleep(0.05)
             if (await first.beat(joined)).error_code:

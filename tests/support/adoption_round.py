@@ -19,7 +19,9 @@ from tests.support.kafka_broker import KafkaCluster
 ROUND_LIMIT_S = 400
 CLASSIC = Client(library="librdkafka")
 NATIVE = Client(library="librdkafka", protocol="consumer")
-MEMBERS = {"a": CLASSIC, "b": CLASSIC}
+GO = Client(library="franz-go")
+SECOND = {"librdkafka": CLASSIC, "franz-go": GO, "java": Client(library="java")}
+"""What the second of the two members of each group may be."""
 OUTSIDER = "outsider"
 START_S = 1.5
 """When the first adoption begins."""
@@ -30,6 +32,7 @@ ADOPTION_S = 0.2
 """Somewhat longer than an adoption takes."""
 RESUME_S = 2.5
 """About as long as a gateway takes to start and to go on with what it finds."""
+KILLS_MAX = 3
 HANG_S = 3.0
 STAYS_S = 3.0
 SHORT_SESSIONS = "--session-timeout-ms=6000"
@@ -42,11 +45,21 @@ all brokers hang for a while, or one broker is killed, or one consumer of each g
 class Round:
     """Some groups, and how their adoptions ended."""
 
-    def __init__(self, kafka: KafkaCluster, folder: Path, seed: int, fault: Fault) -> None:
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        folder: Path,
+        seed: int,
+        fault: Fault,
+        second: str = CLASSIC.library,
+    ) -> None:
         self.ends: Counter[str] = Counter()
+        self.kills = 0
+        """How often the gateway was killed."""
         self.held_ms: list[int] = []
         self._kafka, self._folder, self._fault = kafka, folder, fault
         self._dice = random.Random(seed)
+        self._members = {"a": CLASSIC, "b": SECOND[second]}
 
     async def play(self, group_count: int) -> None:
         """Play it."""
@@ -55,7 +68,7 @@ class Round:
         async with open_groups(self._kafka, names, self._folder, limit_s=ROUND_LIMIT_S) as groups:
             async with trio.open_nursery() as nursery:
                 for group in groups:
-                    nursery.start_soon(begin_in_cluster, self._kafka, group, MEMBERS, *flags)
+                    nursery.start_soon(begin_in_cluster, self._kafka, group, self._members, *flags)
             for group in groups:
                 await group.settled("classic")
             async with trio.open_nursery() as nursery:
@@ -104,7 +117,8 @@ class Round:
         match self._fault:
             case "kill":
                 gateway = groups[0].gateway
-                for _ in range(self._dice.randint(1, 2)):
+                for _ in range(self._dice.randint(1, KILLS_MAX)):
+                    self.kills += 1
                     await gateway.kill()
                     await gateway.start()
                     await trio.sleep(self._dice.uniform(0, RESUME_S))

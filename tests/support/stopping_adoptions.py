@@ -1,10 +1,14 @@
-"""A gateway whose adoptions stop at a chosen step, so that a test can kill it there.
+"""A gateway whose adoptions stop at a chosen step, so that a test can kill it there, or their
+coordinator.
 
 It is `groupferry`, but for one change: the machine of an adoption that has reached its step takes
-nothing in any more. The rest of the process goes on.
+nothing in any more, or goes on with a coordinator that does not answer. The rest of the process
+goes on.
 """
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,17 +28,19 @@ class Stop(NamedTuple):
     stage: AdoptionStage
     is_sent: bool
     """Whether the first requests of the stage leave, unlike their answers."""
+    broker: int = 0
+    """The process id of a broker that is paused instead, before these requests reach it."""
 
 
 def program(stops: Mapping[str, Stop]) -> str:
     """The program of such a gateway, for `python -c`. `stops` are by group id."""
-    plain = {group_id: (each.stage.value, each.is_sent) for group_id, each in stops.items()}
+    plain = {group_id: (each.stage.value, *each[1:]) for group_id, each in stops.items()}
     return f"from tests.support.stopping_adoptions import run; run({plain!r})"
 
 
-def run(stops: Mapping[str, tuple[str, bool]]) -> None:
+def run(stops: Mapping[str, tuple[str, bool, int]]) -> None:
     """Be the gateway, until the end of the process."""
-    _install({each: Stop(AdoptionStage(stage), sent) for each, (stage, sent) in stops.items()})
+    _install({group: Stop(AdoptionStage(plain[0]), *plain[1:]) for group, plain in stops.items()})
     sys.exit(main())
 
 
@@ -50,7 +56,10 @@ def _install(stops: Mapping[str, Stop]) -> None:
         stop = stops.get(self._group_id)
         if stop is None or self.stage is before or self.stage is not stop.stage:
             return effects
-        stopped.add(self)
+        if stop.broker:
+            os.kill(stop.broker, signal.SIGSTOP)
+        else:
+            stopped.add(self)
         sys.stderr.write(json.dumps({"event": STOPPED, "group_id": self._group_id}) + "\n")
         sys.stderr.flush()
         return effects if stop.is_sent else ()

@@ -44,7 +44,7 @@ public final class JavaConsumer {
         Map<String, String> wanted = new HashMap<>();
         for (String argument : arguments) {
             String[] pair = argument.split("=", 2);
-            wanted.put(pair[0], pair[1]);
+            wanted.put(pair[0], pair.length == 2 ? pair[1] : "");
         }
         Thread listener = new Thread(JavaConsumer::waitForEndOfStdin);
         listener.setDaemon(true);
@@ -123,6 +123,9 @@ public final class JavaConsumer {
         config.put("group.id", wanted.get("--group"));
         config.put("client.id", wanted.get("--client-id"));
         config.put("group.protocol", wanted.get("--protocol"));
+        if (wanted.containsKey("--static")) {
+            config.put("group.instance.id", wanted.get("--client-id"));
+        }
         config.put("auto.offset.reset", "earliest");
         config.put("enable.auto.commit", "false");
         config.put("fetch.max.wait.ms", "250");
