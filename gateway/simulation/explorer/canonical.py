@@ -8,7 +8,7 @@ different although they are not, never the other way round.
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -25,8 +25,13 @@ from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
-from gateway.hosting.standing import FOUND_FREE_FOR_MS, Standing, StandingRules, Verdict
-from gateway.hosting.states import AnchorPhase
+from gateway.hosting.standing import (
+    FORWARDED_FOR_MS,
+    FOUND_FREE_FOR_MS,
+    Standing,
+    StandingRules,
+)
+from gateway.hosting.states import AnchorPhase, Mode, Stage
 from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import FIRST_GENERATION
@@ -62,12 +67,13 @@ _SETTINGS = (GroupConfig, Shape, StandingRules, Topics)
 """What never changes in a world."""
 _DEAD = {
     "fresh_id",  # random, and read once
-    "_answered_ms",  # only `has_stalled` reads it, which concerns other groups
+    *("_answered_ms", "_has_served"),  # only `has_stalled` reads them: it concerns other groups
     "_looked_ms",  # of `Pauses`: a world has no grace for pauses
     "next_token",
     "runs",
     *("joins", "beats"),
     "_seen",  # `handle` ends when it is the present
+    "has_anchor",  # read for commits without a member and admins' requests, which no world has
     "_effects",
 }
 _DROPPED = _DERIVED | _FOR_PEOPLE | _DEAD
@@ -75,15 +81,17 @@ _EPOCHS = {"epoch", "member_epoch", "previous_epoch", "assignment_epoch", "gener
 _HELD = {"assigned", "pending_revocation"}
 """Partitions and their assignment epochs."""
 _COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
+_BEFORE_ADMISSION = (Stage.QUEUED, Stage.PLACING, Stage.CHECKING)
+_BEFORE_DECISION = (*_BEFORE_ADMISSION, Stage.ADMITTING, Stage.DECIDING)
+"""No call returns to one of these stages from another."""
 _UNORDERED = {"deadlines", "acknowledged", "budgets", "pending", "under_way"}
 _BACK_MS = {
-    "seen_ms": 5_000,
     "_lost_ms": 10_000,
     "sent_ms": 10_000,
     "target_timestamp_ms": 0,
     "timestamp_ms": 0,
 }
-"""How far back rules look: for how long a group counts as free, and the longest patience."""
+"""How far back rules look, at most for the longest patience."""
 _DEADLINES = (
     *("at_ms", "until_ms", "give_up_ms", "due_ms", "over_ms", "before_ms", "expires_ms", "try_ms"),
 )
@@ -121,16 +129,15 @@ class _Walk:
         self.out: list[Any] = []
         self.now_ms = world.now_ms
         self.asked: Container[str]
+        self.anchor: Anchor | None
         if isinstance(world, AdoptionWorld):
             self.offsets = world.upstream.offsets
             self.generation = self.epoch = world.upstream.generation
             self.anchor, self.asked = None, world.asked
-            self.calls: Collection[Call] = ()
         else:
             self.offsets = world.cluster.offsets
             self.generation = world.cluster.group.generation
             self.anchor, self.asked = world.machine.anchor, world.questions
-            self.calls = world.machine.calls.unanswered.values()
             self.epoch = _newest_epoch(world)
         self.names: dict[Any, Any] = {}
         self.seen: dict[int, int] = {}
@@ -143,7 +150,7 @@ class _Walk:
         handler(self, value)
 
     def number(self, value: int) -> None:
-        if value >= HASHES_FROM:
+        if value < FIRST_GENERATION or value >= HASHES_FROM:
             self.out.append(value)
         elif value >= START_MS - LONG_AGO_MS:
             self.out.append(max(value - self.now_ms, -LONG_AGO_MS))
@@ -152,10 +159,8 @@ class _Walk:
         elif value >= 2 * OFFSETS_APART:
             number = value // OFFSETS_APART - 2
             self.out.append(value - self.offsets[number])
-        elif value >= FIRST_GENERATION:
-            self.out.append(value - self.generation)
         else:
-            self.out.append(value)
+            self.out.append(value - self.generation)
 
     def text(self, value: str) -> None:
         if len(value) > 36 and value[-37] == "-":
@@ -256,14 +261,15 @@ class _Walk:
             self.text(member_id)
             self.moment(at_ms, SESSION_TIMEOUT_MS)
 
-    def verdict(self, standing: Standing, value: Verdict) -> None:
-        """Only the mode, once the look is too old for calls without a look of their own."""
-        seen_ms = standing.seen_ms
-        is_new = seen_ms is None or self.now_ms - seen_ms < FOUND_FREE_FOR_MS
-        if is_new or any(call.has_look for call in self.calls):
-            self.value(value)
-        else:
-            self.out.append(value.mode.name)
+    def seen_at(self, standing: Standing, value: int | None) -> None:
+        """Only for how long the verdict still counts."""
+        self.moment(value, _fresh_ms(standing))
+
+    def until_admitted(self, call: Call, value: bool) -> None:
+        self.out.append(value if call.stage in _BEFORE_ADMISSION else None)
+
+    def until_decided(self, call: Call, value: bool) -> None:
+        self.out.append(value if call.stage in _BEFORE_DECISION else None)
 
     def held_from(self, adopting: Adopting, value: Any) -> None:
         """Only for how long calls may still be held."""
@@ -272,6 +278,11 @@ class _Walk:
     def asked_by_consumer(self, consumer: Consumer, value: int) -> None:
         is_open = consumer.name in self.asked
         self.out.append(max(value - self.now_ms, -LONG_AGO_MS) if is_open else None)
+
+
+def _fresh_ms(standing: Standing) -> int:
+    """How long the verdict counts without another look."""
+    return FORWARDED_FOR_MS if standing.verdict.mode is Mode.FORWARDED else FOUND_FREE_FOR_MS
 
 
 def _newest_epoch(world: World) -> int:
@@ -320,14 +331,14 @@ def _object(walk: _Walk, value: Any) -> None:
         walk.seen[id(value)] = len(walk.seen)
     walk.out.append(kind.__name__)
     for part, add in zip(plan.parts(value), plan.adders, strict=True):
-        if add is None:
-            handler = _HANDLERS.get(type(part))
-            if handler is None:
-                walk.value(part)
-            else:
-                handler(walk, part)
-        else:
+        if add is not None:
             add(walk, value, part)
+        elif part is None or part is True or part is False:
+            walk.out.append(part)
+        elif (handler := _HANDLERS.get(type(part))) is not None:
+            handler(walk, part)
+        else:
+            walk.value(part)
 
 
 def _plan_for(kind: type[Any], value: Any) -> Plan:
@@ -375,7 +386,7 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 
 
 _OF_CLASSES: dict[tuple[str, str], Add] = {
-    ("Standing", "verdict"): _Walk.verdict,
+    ("Standing", "seen_ms"): _Walk.seen_at,
     ("Anchor", "_lost_ms"): _Walk.lost,
     ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
@@ -388,6 +399,8 @@ _OF_NAMES: dict[str, Add] = {
     **dict.fromkeys(_HELD, _Walk.held),
     **dict.fromkeys(_COUNTERS, _Walk.counter),
     **dict.fromkeys(_UNORDERED, _Walk.unordered),
+    **dict.fromkeys(("has_look", "is_checked"), _Walk.until_admitted),
+    "was_held": _Walk.until_decided,
     "cause": _Walk.cause,
     "now_ms": lambda _walk, _owner, _value: None,
 }

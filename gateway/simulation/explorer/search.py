@@ -86,7 +86,8 @@ class Search:
         """Play all of it. `progress` gets depth, states and transitions after each layer."""
         open_: list[int] = []
         try:
-            layer = [self._enter(self._begin(), -1, "")]
+            world = self._begin()
+            layer = [self._enter(world, digest(world), -1, "")]
             while layer:
                 following: list[tuple[int, Copy]] = []
                 for position, (number, saved) in enumerate(layer):
@@ -117,8 +118,10 @@ class Search:
             or self._transitions >= self._bounds.transitions_max
         )
 
-    def _enter(self, world: World | AdoptionWorld, parent: int, move: Move) -> tuple[int, Copy]:
-        number = self._numbers[digest(world)] = len(self._moves)
+    def _enter(
+        self, world: World | AdoptionWorld, form: bytes, parent: int, move: Move
+    ) -> tuple[int, Copy]:
+        number = self._numbers[form] = len(self._moves)
         self._parents.append(parent)
         self._moves.append(move)
         if world.is_at_rest():
@@ -136,10 +139,11 @@ class Search:
             self._transitions += 1
             try:
                 make(world, move)
-                reached = self._numbers.get(digest(world))
+                form = digest(world)
+                reached = self._numbers.get(form)
                 if reached is None:
                     check(world)
-                    reached, following = self._enter(world, number, move)
+                    reached, following = self._enter(world, form, number, move)
                     yield reached, following
             except BrokenPromiseError as broken:
                 finding = Finding(why=str(broken), moves=(*self.path(number), move))

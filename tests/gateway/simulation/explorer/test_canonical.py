@@ -1,16 +1,18 @@
 """The canonical form: equal for worlds that differ in names and times only."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Never
 
 import pytest
 
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
-from gateway.hosting.standing import FOUND_FREE_FOR_MS
+from gateway.hosting.standing import FORWARDED_FOR_MS, FOUND_FREE_FOR_MS, Standing
+from gateway.hosting.states import STAGES, Stage
 from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.canonical import canonical, digest
 from gateway.simulation.explorer.moves import free_moves, make
+from gateway.simulation.explorer.search import Bounds, explore
 from gateway.simulation.explorer.small_world import World
 from gateway.simulation.explorer.worlds import WORLDS
 
@@ -60,24 +62,70 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
     assert len(forms) == 2
 
 
-@pytest.mark.parametrize("has_look", [False, True])
-def test_an_old_look_at_the_cluster_counts_by_its_mode_alone(has_look: bool) -> None:
-    """Unless a call relies on it."""
+@pytest.mark.parametrize("world", ["commit", "intruder", "restart"])
+def test_no_call_of_a_world_asks_who_left_an_anchor_behind(
+    world: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Therefore the form leaves out whether a look has seen an anchor."""
+
+    def is_left_behind(*_: object) -> Never:
+        raise AssertionError("an anchor in the verdict counts")
+
+    monkeypatch.setattr(Standing, "is_left_behind", is_left_behind)
+    report = explore(WORLDS[world], Bounds(transitions_max=500))
+    assert report.finding is None
+
+
+@pytest.mark.parametrize(
+    ("field", "read_in"),
+    [
+        ("has_look", {Stage.PLACING, Stage.CHECKING}),
+        ("is_checked", {Stage.PLACING, Stage.CHECKING}),
+        ("was_held", {Stage.DECIDING}),
+    ],
+)
+def test_what_no_later_stage_of_a_call_reads_does_not_count(
+    field: str, read_in: set[Stage]
+) -> None:
     world = begin_hosted(WORLDS["switch"])
-    call = Call(api=GroupApi.HEARTBEAT, event=None, token=world.next_token, has_look=has_look)
+    call = Call(api=GroupApi.JOIN, event=None, token=world.next_token)
     world.machine.calls.unanswered[call.token] = call
+    for call.stage in Stage:
+        forms = set()
+        for value in (False, True):
+            setattr(call, field, value)
+            forms.add(digest(world))
+        assert (len(forms) == 2) == (not read_in.isdisjoint(ahead_of(call.stage))), call.stage
 
-    def forms(age_ms: int) -> int:
-        standing = world.machine.standing
-        standing.seen_ms = world.now_ms - age_ms
-        seen = set()
-        for has_anchor in (False, True):
-            standing.verdict = replace(standing.verdict, has_anchor=has_anchor)
-            seen.add(digest(world))
-        return len(seen)
 
-    assert forms(FOUND_FREE_FOR_MS - 1) == 2
-    assert forms(FOUND_FREE_FOR_MS) == (2 if has_look else 1)
+def ahead_of(stage: Stage) -> set[Stage]:
+    """The stage, and those that may follow."""
+    found, todo = {stage}, [stage]
+    while todo:
+        new = STAGES[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
+
+
+def test_a_look_counts_for_as_long_as_its_verdict() -> None:
+    """A forwarded group is looked at again after a longer time than one that was found free."""
+    world = begin_hosted(WORLDS["intruder"])
+    standing = world.machine.standing
+    world.now_ms += 1
+
+    def is_told_apart(age_ms: int, older_ms: int) -> bool:
+        forms = set()
+        for standing.seen_ms in (world.now_ms - age_ms, world.now_ms - older_ms):
+            forms.add(digest(world))
+        return len(forms) == 2
+
+    assert is_told_apart(FOUND_FREE_FOR_MS - 1, FOUND_FREE_FOR_MS)
+    assert not is_told_apart(FOUND_FREE_FOR_MS, FORWARDED_FOR_MS)
+    standing.forward("a consumer is in the group", world.now_ms)
+    assert is_told_apart(FOUND_FREE_FOR_MS, FORWARDED_FOR_MS - 1)
+    assert is_told_apart(FORWARDED_FOR_MS - 1, FORWARDED_FOR_MS)
+    assert not is_told_apart(FORWARDED_FOR_MS, FORWARDED_FOR_MS + 1)
 
 
 @pytest.mark.parametrize(
