@@ -60,16 +60,20 @@ class Table(Mapping[K, V], Generic[K, V]):
         self._replaced_count, self._hidden = 0, None
 
     def __getitem__(self, key: K) -> V:
-        row = self.get(key, _MISSING)
-        if row is _MISSING:
+        row: V = self._own.get(key, _MISSING)
+        if row is not _MISSING:
+            return row
+        if self._hidden and key in self._hidden:
             raise KeyError(key)
-        return row
+        return self._borrowed[key]
 
     @overload
     def get(self, key: K, /) -> V | None: ...
     @overload
     def get(self, key: K, /, default: V | D) -> V | D: ...
     def get(self, key: K, /, default: V | D | None = None) -> V | D | None:
+        if not self._borrowed:  # the original: heartbeats look nowhere else
+            return self._own.get(key, default)
         row: V | D = self._own.get(key, _MISSING)
         if row is not _MISSING:
             return row
@@ -86,7 +90,7 @@ class Table(Mapping[K, V], Generic[K, V]):
         return chain(kept, (key for key in self._own if not self._shows(key)))
 
     def __bool__(self) -> bool:
-        return bool(self._own) or len(self) > 0
+        return bool(self._own) or (bool(self._borrowed) and len(self) > 0)
 
     def __len__(self) -> int:
         if not self._borrowed:

@@ -3,8 +3,10 @@
 Time and requests do not occur here. The rules are in `consumer/`.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Hashable, Mapping
 from enum import StrEnum
+from operator import attrgetter
+from typing import Any
 
 from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
@@ -156,10 +158,10 @@ class ConsumerGroup(Forkable):
         temporarily with -2. No native heartbeat then advances the group (rules 3.6, 3.10)."""
         if not self.phases:
             return False
-        away_count = sum(
+        native_count = self.native_count
+        return not native_count or native_count == sum(
             self.standings.get((state, STATIC_LEAVE_EPOCH), 0) for state in MemberState
         )
-        return self.native_count == away_count
 
     def topics_of(self, member: Member | Subscription) -> Collection[str]:
         """The topics that a member subscribes to, by name or by regular expression. An unresolved
@@ -200,8 +202,8 @@ class ConsumerGroup(Forkable):
 
     def _put_member(self, member_id: str, member: Member | None) -> None:
         before = self.members.get(member_id)
+        self._recount(before, member)
         if before is not None:
-            self._count_out(before)
             instance_id = before.instance_id
             if instance_id is not None and self.instances.get(instance_id) == member_id:
                 self.instances.drop(instance_id)
@@ -210,7 +212,6 @@ class ConsumerGroup(Forkable):
             self.loads.drop(member_id)
         else:
             self.members.put(member_id, member)
-            self._count_in(member)
             if member.instance_id is not None:
                 self.instances.put(member.instance_id, member_id)
             if before is None:
@@ -228,19 +229,15 @@ class ConsumerGroup(Forkable):
         else:
             self.repetitions.put(member_id, repetition)
 
-    def _count_in(self, member: Member) -> None:
-        self.subscribers.add(member.topic_names)
-        self.regex_subscribers.add(_regexes(member))
-        self.subscriptions.add([member.subscription])
-        self.assignor_votes.add(_votes(member))
-        self.classic_offers.add(_offers(member))
-
-    def _count_out(self, member: Member) -> None:
-        self.subscribers.remove(member.topic_names)
-        self.regex_subscribers.remove(_regexes(member))
-        self.subscriptions.remove([member.subscription])
-        self.assignor_votes.remove(_votes(member))
-        self.classic_offers.remove(_offers(member))
+    def _recount(self, before: Member | None, after: Member | None) -> None:
+        """Update the counts in which the member has changed."""
+        for name, counted_of in _COUNTED.items():
+            was = counted_of(before) if before is not None else ()
+            now = counted_of(after) if after is not None else ()
+            if was != now:
+                counts: CountTable[Any] = getattr(self, name)
+                counts.remove(was)
+                counts.add(now)
 
     def _put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
         before = self.regexes.get(regex)
@@ -292,3 +289,13 @@ def _votes(member: Member) -> tuple[str, ...]:
 
 def _offers(member: Member) -> tuple[str, ...]:
     return protocol_names(member.classic.protocols) if member.classic else ()
+
+
+_COUNTED: Mapping[str, Callable[[Member], tuple[Hashable, ...]]] = {
+    "subscribers": attrgetter("topic_names"),
+    "regex_subscribers": _regexes,
+    "subscriptions": lambda member: (member.subscription,),
+    "assignor_votes": _votes,
+    "classic_offers": _offers,
+}
+"""What each table counts of a member."""

@@ -6,6 +6,7 @@ Time and requests do not occur here. The rules decide which records to write.
 from collections.abc import Mapping
 from typing import get_args
 
+from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
 from coordinator.group.classic_group import ClassicGroup
@@ -25,6 +26,7 @@ from coordinator.interface.records import (
     TargetAssignmentMetadata,
     is_tombstone,
 )
+from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
     CommitEnded,
     CommitInFlight,
@@ -68,6 +70,7 @@ class GroupState(Forkable):
     __slots__ = (
         "adoption",
         "commits",
+        "committing",
         "config_overrides",
         "deadlines",
         "group",
@@ -81,6 +84,8 @@ class GroupState(Forkable):
         self.config_overrides: Mapping[str, int] = {}
         self.deadlines: Table[DeadlineKey, int] = Table()
         self.commits: Table[Token, CommitInFlight] = Table()
+        self.committing: CountTable[Partition] = CountTable()
+        """How many of the commits in flight each partition has."""
         self.resolution: RegexResolution | None = None
         self.adoption: Adoption | None = None
 
@@ -107,9 +112,13 @@ class GroupState(Forkable):
             case DeadlineCleared(key):
                 self.deadlines.drop(key)
             case CommitStarted(commit, in_flight):
+                if commit not in self.commits:
+                    self.committing.add(in_flight.partitions)
                 self.commits.put(commit, in_flight)
             case CommitEnded(commit):
-                self.commits.drop(commit)
+                if (ended := self.commits.get(commit)) is not None:
+                    self.committing.remove(ended.partitions)
+                    self.commits.drop(commit)
             case GroupConfigs(overrides=overrides):
                 self.config_overrides = overrides
             case GroupAdoption(value=adoption):

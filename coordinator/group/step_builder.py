@@ -109,7 +109,7 @@ class StepBuilder:
         """
         if self.consumer.holders.get(partition, member_id) != member_id:
             return False
-        return all(
+        return partition not in self.state.committing or all(
             commit.member_id == member_id or partition not in commit.held
             for commit in self.state.commits.values()
         )

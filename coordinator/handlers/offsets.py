@@ -167,6 +167,8 @@ def _check_no_stray_commit(step: StepBuilder, partitions: frozenset[Partition] |
     commit of these partitions: its answer was lost, or its member is gone and another one (such as
     a static member's new incarnation) has the partitions, or it named no member and the group has
     members by now."""
+    if partitions is not None and not any(map(step.state.committing.__contains__, partitions)):
+        return
     group = step.state.group
     committers = (group.members if group is not None else ()) or (NO_MEMBER,)
     for in_flight in step.state.commits.values():

@@ -32,6 +32,22 @@ def test_a_join_phase_without_joiners_does_not_spin(
     assert left_ms > NOBODY_JOINED_WAIT_MS_MIN / 2
 
 
+def test_a_join_phase_lasts_as_long_as_the_most_patient_member_allows(group: GroupScript) -> None:
+    """The longest rebalance timeout of the members counts (rule 2.5)."""
+    patience_ms = {"i1": 20_000, "i2": 60_000, "i3": 10_000}
+    tokens = {
+        name: group.send_join(instance_id=name, rebalance_timeout_ms=ms)
+        for name, ms in patience_ms.items()
+    }
+    group.wait(6_000)
+    ids = {n: group.answer(token, JoinGroupReply).member_id for n, token in tokens.items()}
+    for name in ("i2", "i3", "i1"):
+        group.send_sync(ids[name], 1, instance_id=name)
+    group.leave(ids["i3"])
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    assert group.left_ms(DeadlineKind.JOIN_PHASE) == 60_000
+
+
 def test_the_initial_delay_is_extended_for_late_joiners(group: GroupScript) -> None:
     """A delay in which a member joined is followed by another, up to the rebalance timeout (rule
     2.5)."""

@@ -89,7 +89,7 @@ def a_decision_changes_the_commits(patch: Patch) -> None:
 
     def fork(state: GroupState) -> GroupState:
         twin = real(state)
-        twin.commits = state.commits
+        twin.commits, twin.committing = state.commits, state.committing
         return twin
 
     patch.setattr(GroupState, "fork", fork)
