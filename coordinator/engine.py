@@ -17,11 +17,11 @@ from coordinator.group.deadline_queue import DeadlineQueue
 from coordinator.group.load import arm_after_load, newest
 from coordinator.group.state import GroupState, Record
 from coordinator.group.step_builder import StepBuilder
-from coordinator.handlers import adoption, classic_requests, group_configs, offsets
+from coordinator.handlers import adoption, classic_requests, group_configs, offsets, steady
 from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
-from coordinator.handlers.steady import Prolongation, prolong
+from coordinator.handlers.steady import SteadyStep
 from coordinator.handlers.views import describe, epoch_of, subscribed_topics, summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError, InvariantError
@@ -82,6 +82,14 @@ class Step:
             if isinstance(record, RegexResolutionMoved) and record.resolution is not None:
                 return record.resolution
         return None
+
+
+def step_of(event: Event, decided: SteadyStep) -> Step:
+    """The step that `handle` would return."""
+    records, reply = decided
+    if reply is None or isinstance(event, Happening):
+        return Step(records=records)
+    return Step(records=records, replies=((event.token, reply),))
 
 
 class GroupEngine:
@@ -170,10 +178,10 @@ class GroupEngine:
             replies=tuple(step.replies),
         )
 
-    def prolong(self, event: Request, *, now_ms: int, topics: Topics) -> Prolongation | None:
-        """What `handle` would decide on a heartbeat that only prolongs a session, at a fraction of
-        the cost. None for any other event."""
-        return prolong(self.state, event, config=self._config, topics=topics, now_ms=now_ms)
+    def decide_at_rest(self, event: Event, *, now_ms: int, topics: Topics) -> SteadyStep | None:
+        """What `handle` would decide on an event that meets a group at rest, at a fraction of the
+        cost. None for any other event."""
+        return steady.decide(self.state, event, config=self._config, topics=topics, now_ms=now_ms)
 
     def apply(self, record: Record) -> None:
         """Apply one record of a step to the state. Raises InvariantError while a step is being

@@ -1,32 +1,45 @@
-"""Recognises a heartbeat that finds nothing to do and only prolongs the member's session.
+"""Recognises heartbeats, commits and ends of commits that meet a group at rest.
 
-Nearly every heartbeat is one. It is recognised on the group itself, by reading a few of its fields;
-the rules would reach the same step on a copy. Where anything is in doubt, the rules decide.
+Such a heartbeat only prolongs the member's session, such a commit only becomes in flight, and
+nearly all of them are such. They are recognised on the group itself, by reading a few of its
+fields; the rules would reach the same step on a copy. Where anything is in doubt, the rules decide.
 """
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import ConsumerHeartbeatReceived, HeartbeatReceived, Request
-from coordinator.interface.replies import ConsumerHeartbeatReply, HeartbeatReply
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    Event,
+    HeartbeatReceived,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+)
+from coordinator.interface.replies import ConsumerHeartbeatReply, HeartbeatReply, OffsetVerdict
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import (
     ClassicPhase,
+    CommitEnded,
+    CommitInFlight,
+    CommitStarted,
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
 )
 from kafka_codecs.error_codes import ErrorCode
 
-Prolongation = tuple[DeadlineSet, HeartbeatReply | ConsumerHeartbeatReply]
-"""The new deadline of the session, and the reply."""
+SteadyRecord = DeadlineSet | CommitStarted | CommitEnded
+SteadyStep = tuple[
+    tuple[SteadyRecord, ...], HeartbeatReply | ConsumerHeartbeatReply | OffsetVerdict | None
+]
+"""The records, all volatile, and the reply, None if the event is no request."""
 
 
-def prolong(
-    state: GroupState, event: Request, *, config: GroupConfig, topics: Topics, now_ms: int
-) -> Prolongation | None:
-    """The whole step of a steady heartbeat, None for any other event."""
+def decide(
+    state: GroupState, event: Event, *, config: GroupConfig, topics: Topics, now_ms: int
+) -> SteadyStep | None:
+    """The whole step of an event that meets a group at rest, None for any other event."""
     group = state.group
     if isinstance(event, HeartbeatReceived):
         if isinstance(group, ClassicGroup):
@@ -39,12 +52,16 @@ def prolong(
         and _is_steady(group, topics)
     ):
         return _native(group, event, config, now_ms)
+    elif isinstance(event, OffsetCommitReceived):
+        return _commit(state, event, topics, now_ms)
+    elif isinstance(event, OffsetCommitEnded):
+        return _commit_ended(state, event, topics)
     return None
 
 
 def _classic(
     group: ClassicGroup, event: HeartbeatReceived, topics: Topics, now_ms: int
-) -> Prolongation | None:
+) -> SteadyStep | None:
     """A heartbeat of the current generation, from a member without a parked request."""
     core, member_id = group.core, event.member_id
     member = group.members.get(member_id)
@@ -60,7 +77,7 @@ def _classic(
         reply = HeartbeatReply()
     else:  # nobody has compared the topics yet
         return None
-    return _session(member_id, now_ms + member.session_timeout_ms), reply
+    return (_session(member_id, now_ms + member.session_timeout_ms),), reply
 
 
 def _is_steady(group: ConsumerGroup, topics: Topics) -> bool:
@@ -73,7 +90,7 @@ def _is_steady(group: ConsumerGroup, topics: Topics) -> bool:
     )
 
 
-def _mixed(group: ConsumerGroup, event: HeartbeatReceived, now_ms: int) -> Prolongation | None:
+def _mixed(group: ConsumerGroup, event: HeartbeatReceived, now_ms: int) -> SteadyStep | None:
     """A heartbeat of a classic member that has its target."""
     member_id = event.member_id
     member = group.members.get(member_id)
@@ -81,12 +98,12 @@ def _mixed(group: ConsumerGroup, event: HeartbeatReceived, now_ms: int) -> Prolo
         return None
     if event.generation != group.epoch or not group.is_settled(member_id):
         return None
-    return _session(member_id, now_ms + member.classic.session_timeout_ms), HeartbeatReply()
+    return (_session(member_id, now_ms + member.classic.session_timeout_ms),), HeartbeatReply()
 
 
 def _native(
     group: ConsumerGroup, event: ConsumerHeartbeatReceived, config: GroupConfig, now_ms: int
-) -> Prolongation | None:
+) -> SteadyStep | None:
     """A heartbeat that states nothing, from a native member that has its target and has received
     it."""
     member_id = event.member_id
@@ -113,7 +130,56 @@ def _native(
         member_epoch=group.epoch,
         heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
     )
-    return _session(member_id, now_ms + config.consumer_session_timeout_ms), reply
+    return (_session(member_id, now_ms + config.consumer_session_timeout_ms),), reply
+
+
+def _commit(
+    state: GroupState, event: OffsetCommitReceived, topics: Topics, now_ms: int
+) -> SteadyStep | None:
+    """A commit by a member, at its epoch, of partitions that no commit in flight has."""
+    group, member_id = state.group, event.member_id
+    if event.is_transactional or any(map(state.committing.__contains__, event.partitions)):
+        return None
+    records: tuple[SteadyRecord, ...] = ()
+    if isinstance(group, ClassicGroup):
+        member = group.members.get(member_id)
+        if member is None or event.epoch != group.core.generation:
+            return None
+        if group.core.phase is not ClassicPhase.STABLE:
+            return None
+        if member_id not in group.joins and member_id not in group.syncs:
+            records = (_session(member_id, now_ms + member.session_timeout_ms),)
+    elif not (isinstance(group, ConsumerGroup) and _is_steady_commit(group, event, topics)):
+        return None
+    if not _holds(group, event.instance_id, member_id):
+        return None
+    in_flight = CommitInFlight(
+        member_id=member_id, partitions=event.partitions, held=event.partitions
+    )
+    return (*records, CommitStarted(event.token, in_flight)), OffsetVerdict()
+
+
+def _is_steady_commit(group: ConsumerGroup, event: OffsetCommitReceived, topics: Topics) -> bool:
+    """Whether a member that has its target commits partitions of it, none of a deleted topic."""
+    if not (_is_steady(group, topics) and group.is_settled(event.member_id)):
+        return False
+    if not (event.knows_member_epochs or group.members[event.member_id].is_classic):
+        return False
+    current = group.assignments[event.member_id]
+    return event.epoch == current.member_epoch and event.partitions <= current.assigned.keys()
+
+
+def _commit_ended(state: GroupState, event: OffsetCommitEnded, topics: Topics) -> SteadyStep | None:
+    """The end of a commit that nothing waits for."""
+    group, in_flight = state.group, state.commits.get(event.commit)
+    if in_flight is None or in_flight.answer_lost or event.answer_lost:
+        return None
+    if isinstance(group, ClassicGroup):
+        if group.core.phase is not ClassicPhase.STABLE:
+            return None
+    elif not (isinstance(group, ConsumerGroup) and _is_steady(group, topics)):
+        return None
+    return (CommitEnded(event.commit),), None
 
 
 def _holds(group: ClassicGroup | ConsumerGroup, instance_id: str | None, member_id: str) -> bool:

@@ -70,8 +70,8 @@ AnyMember = ClassicGroupMember | Member
 NAMED_TOPICS_MAX = 20
 """How many added or removed topics an event about a regular expression names."""
 
-_WITHOUT_EVENT = DeadlineSet | DeadlineCleared | CommitStarted | CommitEnded
-"""Frequent records that cause no event."""
+_WITHOUT_EVENT = (DeadlineSet, DeadlineCleared, CommitStarted, CommitEnded)
+"""Frequent records that cause no event, and that no event depends on."""
 
 _VOLUNTARY = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
 _NOTHING = Assignment(member_epoch=0, previous_epoch=0)
@@ -80,10 +80,10 @@ _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 
 def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
     """The events of one batch. The batch was decided on `state` and is not applied yet."""
-    for record in records:
-        if not isinstance(record, _WITHOUT_EVENT):
-            return list(_Teller(state.fork(), records, topics).tell())
-    return []  # a heartbeat that changed nothing, or a commit
+    telling = [record for record in records if type(record) not in _WITHOUT_EVENT]
+    if not telling:
+        return []  # a heartbeat that changed nothing, or a commit
+    return list(_Teller(state.fork(), telling, topics).tell())
 
 
 class _Teller:

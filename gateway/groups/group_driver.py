@@ -164,9 +164,9 @@ class GroupDriver:
     def begin(self, call: Call) -> Answer | None:
         """Ask the group. None if the answer takes time; then `finish` must follow at once."""
         call.knows_topics = self.topics.covers(call.topic_names)
-        if not self.group.answer_at_rest(call, self._services.clock.now_ms()):
+        if not self._begin_at_rest(call):
             call.on_change = partial(self._note_relay, call)
-            self.feed(Asked(call))
+            self._handle(Asked(call))
         return call.answer
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
@@ -226,6 +226,16 @@ class GroupDriver:
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""
+        is_first = not (self._is_feeding or self._inputs)
+        if not (is_first and self.group.take_at_rest(event, self._services.clock.now_ms())):
+            self._handle(event)
+
+    def _begin_at_rest(self, call: Call) -> bool:
+        """Have the group take a call the short way, after which there is nothing to carry out."""
+        is_first = not (self._is_feeding or self._inputs)
+        return is_first and self.group.begin_at_rest(call, self._services.clock.now_ms())
+
+    def _handle(self, event: Input) -> None:
         self._inputs.append(event)
         if self._is_feeding:
             return

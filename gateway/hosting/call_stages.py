@@ -8,7 +8,7 @@ certainly ended.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.events import JoinGroupReceived, OffsetCommitEnded
 from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import Treatment
@@ -30,7 +30,7 @@ from gateway.hosting.calls import (
     grants_partitions,
     is_for_good,
 )
-from gateway.hosting.commits import CommitsInFlight
+from gateway.hosting.commits import STORED, CommitsInFlight
 from gateway.hosting.effects import Effect, Log, refusal_line
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.identity import NO_IDS, AnchorIds
@@ -123,6 +123,59 @@ class CallStages:
         self._seen = seen
         for call in self._waiting:
             self._advance(call, now_ms)
+        return True
+
+    # -- the short way of calls of a group at rest -----------------------------------------------
+
+    def answer_at_rest(self, call: Call, now_ms: int) -> bool:
+        """Answer a heartbeat that only prolongs a session. False for any other call."""
+        decided = None if call.event is None else self._engine.decide_at_rest(call.event, now_ms)
+        if decided is None or decided[1] is None:
+            return False
+        call.finish(decided[1])
+        return True
+
+    def send_at_rest(self, call: Commits, now_ms: int) -> bool:
+        """Accept a commit, and send it. False if it is not alone, or has to wait, or may be
+        refused."""
+        ids = self._anchor.ids(now_ms)
+        can_send = ids is not None or not self._rules.can_anchor
+        if not can_send or self._adoption.is_under_way or self._is_ending:
+            return False
+        commit = call.only
+        if commit is None or self._commits.has_earlier(call):
+            return False
+        commit.event = commit.make(commit.token, self._engine.topics)
+        decided = self._engine.decide_at_rest(commit.event, now_ms)
+        if decided is None or decided[1] is None:
+            return False
+        self.unanswered[call.token] = call
+        call.asked_ms, call.was_held = now_ms, self._anchor.is_here
+        self._commits.arrived(call)
+        self._commits.decided(commit, decided[1])
+        call.move(Stage.STORING)
+        self._commits.send(call, (commit,), ids, now_ms)
+        return True
+
+    def stored_at_rest(
+        self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
+    ) -> bool:
+        """Answer a commit that the cluster has stored. False if anything waits for it, or if the
+        cluster has said anything else."""
+        commit = call.only
+        if (
+            commit is None
+            or commit.phase is not CommitPhase.SENT
+            or call.stage is not Stage.STORING
+        ):
+            return False
+        if codes[commit.token] != STORED or self._commits.has_later(call):
+            return False
+        ended = OffsetCommitEnded(commit=commit.token)
+        if self._engine.decide_at_rest(ended, now_ms) is None:
+            return False
+        commit.move(CommitPhase.ENDED)
+        self._finish(call, call.outcomes)
         return True
 
     # -- a call, until the engine has it ---------------------------------------------------------

@@ -218,6 +218,11 @@ class Commits(Call):
         return tuple(self.commits.values())
 
     @property
+    def only(self) -> Commit | None:
+        """The commit, None if there are several."""
+        return next(iter(self.commits.values())) if len(self.commits) == 1 else None
+
+    @property
     def outcomes(self) -> Mapping[Token, Outcome]:
         """What became of each commit."""
         return {token: commit.outcome for token, commit in self.commits.items()}

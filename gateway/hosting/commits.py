@@ -19,6 +19,9 @@ from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.states import CommitPhase
 from kafka_codecs.error_codes import ErrorCode
 
+STORED = frozenset({int(ErrorCode.NONE)})
+"""The cluster's codes for a commit of which it has stored every partition."""
+
 
 class CommitsInFlight:
     """Moves each commit from phase to phase, and tells the engine when it has ended."""
@@ -47,6 +50,14 @@ class CommitsInFlight:
     def is_next(self, call: Commits) -> bool:
         """Whether all earlier calls with a key in common have been answered."""
         return all(next(iter(self._queues[key])) == call.token for key in call.order_keys)
+
+    def has_earlier(self, call: Commits) -> bool:
+        """Whether the call would not be next."""
+        return any(map(self._queues.__contains__, call.order_keys))
+
+    def has_later(self, call: Commits) -> bool:
+        """Whether other calls wait for the answer to this one."""
+        return any(len(self._queues[key]) > 1 for key in call.order_keys)
 
     def answered(self, call: Commits) -> None:
         """The call has its answer, and its commits have ended or are strays."""

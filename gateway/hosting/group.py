@@ -14,9 +14,7 @@ from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.call_stages import CallStages
-from gateway.hosting.calls import (
-    Call,
-)
+from gateway.hosting.calls import Call, Commits
 from gateway.hosting.effects import Effect, Log, Tell, TellNow
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_adoption import GroupAdoption
@@ -104,17 +102,26 @@ class HostedGroup:
 
     # -- inputs ----------------------------------------------------------------------------------
 
-    def answer_at_rest(self, call: Call, now_ms: int) -> bool:
-        """Answer a heartbeat if it only prolongs a session, so that no effect and no change of
-        `next_ms` follows. Any other call has to be `Asked`."""
+    def take_at_rest(self, event: Input, now_ms: int) -> bool:
+        """Take an input the short way if the group is at rest: a heartbeat is answered, a commit
+        sent, or its end noted, and no effect and no change of `next_ms` follows. Otherwise nothing
+        has changed, and the input is to be handled."""
+        match event:
+            case inputs.Asked(call):
+                return self.begin_at_rest(call, now_ms)
+            case inputs.Stored(call, codes):
+                return self.calls.stored_at_rest(call, codes, now_ms)
+            case _:
+                return False
+
+    def begin_at_rest(self, call: Call, now_ms: int) -> bool:
+        """`take_at_rest` for `Asked`: every heartbeat comes here."""
         is_held = self.anchor.is_here or not self.rules.can_anchor
         if not (call.is_at_coordinator and call.knows_topics and is_held and self.engine.is_live):
             return False
-        reply = None if call.event is None else self.engine.prolong(call.event, now_ms)
-        if reply is None:
-            return False
-        call.finish(reply)
-        return True
+        if isinstance(call, Commits):
+            return self.calls.send_at_rest(call, now_ms)
+        return self.calls.answer_at_rest(call, now_ms)
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912, PLR0915
         """Take an input. Returns the effects, to be carried out in this order."""

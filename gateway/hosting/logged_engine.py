@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from coordinator.engine import GroupEngine, Step
+from coordinator.engine import GroupEngine, step_of
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.handlers.steady import SteadyStep
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import (
@@ -29,7 +30,7 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import Token
+from coordinator.interface.volatile_records import DeadlineSet, Token
 from gateway.events.event import Told
 from gateway.hosting.answers import Situation
 from gateway.hosting.batch import Batch, Decision
@@ -286,28 +287,32 @@ class LoggedEngine:
 
     # -- deciding --------------------------------------------------------------------------------
 
-    def prolong(self, event: Request, now_ms: int) -> Reply | None:
-        """Decide and apply a heartbeat that only prolongs a session: there is nothing to write, to
-        tell or to grant. None if the request needs more than that; then nothing has changed."""
+    def decide_at_rest(self, event: Event, now_ms: int) -> SteadyStep | None:
+        """Decide and apply an event that meets the group at rest: there is nothing to write, to
+        tell or to grant. None if it needs more than that; then nothing has changed."""
         if self.phase is not LogPhase.READY or self._queue or self._happened:
             return None
         due_ms = self.core.next_deadline_ms()
         if due_ms is None or due_ms <= now_ms:
             return None
         try:
-            steady = self.core.prolong(event, now_ms=now_ms, topics=self.topics)
+            decided = self.core.decide_at_rest(event, now_ms=now_ms, topics=self.topics)
         except Exception:  # the boundary of the group: the decision that follows finds the same bug
             return None
-        if steady is None or steady[0].at_ms < due_ms:  # the driver need not wake earlier
+        if decided is None:
             return None
-        record, reply = steady
-        self.core.apply(record)
-        self._answered_ms = now_ms
-        self._has_served |= not reply.error
+        records, reply = decided
+        for record in records:
+            if isinstance(record, DeadlineSet) and record.at_ms < due_ms:
+                return None  # the driver would have to wake earlier
+        for record in records:
+            self.core.apply(record)
+        if reply is not None:
+            self._answered_ms = now_ms
+            self._has_served |= isinstance(reply, SERVED) and not reply.error
         if self.observer is not None:
-            step = Step(records=(record,), replies=((event.token, reply),))
-            self.observer.applied(Decision(event, step, Told([], now_ms)))
-        return reply
+            self.observer.applied(Decision(event, step_of(event, decided), Told([], now_ms)))
+        return decided
 
     def work(self, now_ms: int) -> None:
         """Decide all that can be decided now. If a decision has records to write, waiting requests

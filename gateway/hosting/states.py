@@ -185,7 +185,8 @@ COMMIT: Moves[CommitPhase] = MappingProxyType(
 
 STAGES: Moves[Stage] = MappingProxyType(
     {
-        Stage.QUEUED: frozenset({Stage.PLACING, Stage.ANSWERED}),
+        # Straight to Storing: the group is at rest.
+        Stage.QUEUED: frozenset({Stage.PLACING, Stage.STORING, Stage.ANSWERED}),
         Stage.PLACING: frozenset(
             {Stage.CHECKING, Stage.ADMITTING, Stage.DECIDING, Stage.RELEASING, Stage.ANSWERED}
         ),

@@ -237,12 +237,9 @@ class Process:
         if self.is_paused:
             self._held_back.append(event)
             return
-        match event:
-            case inputs.Asked(call) if self.group.answer_at_rest(call, self.now_ms):
-                pass
-            case _:
-                for effect in self.group.handle(event, self.now_ms):
-                    self._begin(effect)
+        if not self.group.take_at_rest(event, self.now_ms):
+            for effect in self.group.handle(event, self.now_ms):
+                self._begin(effect)
         while self._changes:
             changes, self._changes[:] = [*self._changes], []
             for serving in changes:

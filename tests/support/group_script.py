@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from uuid import uuid5
 
 from coordinator.consumer.topic_regex import match_topics
-from coordinator.engine import GroupEngine, Step
+from coordinator.engine import GroupEngine, Step, step_of
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
@@ -106,22 +106,14 @@ class GroupScript:
 
     # -- driving ---------------------------------------------------------------------------------
 
-    def _prolong(self, event: Event) -> Step | None:
-        """What the engine's shorter way decides, if it does."""
-        if isinstance(event, Happening):
-            return None
-        steady = self.engine.prolong(event, now_ms=self.now_ms, topics=self.topics)
-        if steady is None:
-            return None
-        record, reply = steady
-        return Step(records=(record,), replies=((event.token, reply),))
-
     def feed(self, event: Event) -> Step:
         """Handle one event as the driver does."""
         before = snapshot(self.engine.state)
-        steady = self._prolong(event)
+        steady = self.engine.decide_at_rest(event, now_ms=self.now_ms, topics=self.topics)
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
-        assert steady in (None, step), "a steady heartbeat is not\n" + self.transcript()
+        assert steady is None or step_of(event, steady) == step, (
+            "the shorter way decides otherwise\n" + self.transcript()
+        )
         self.conversation += [f"> {event}", *(f"  {r}" for r in step.records)]
         assert snapshot(self.engine.state) == before, (
             "handle changed the state\n" + self.transcript()

@@ -160,7 +160,7 @@ class HostedScene:
         self.topics = make_topics(foo=3)
         self.calls: list[Call] = []
         self.at_rest: list[Call] = []
-        """Those of them that were answered at rest."""
+        """Those of them that went the short way. A commit can do so twice: sent, and stored."""
         self.held: set[type[Any]] = set()
         self.pending: deque[Todo] = deque()
         """What waits for an answer, the oldest first."""
@@ -193,12 +193,14 @@ class HostedScene:
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and answer what follows, unless it is held back."""
-        match event:
-            case Asked(call) if self.group.answer_at_rest(call, self.now_ms):
-                self.at_rest.append(call)
-            case _:
-                self.note(self.group.handle(event, self.now_ms))
-                self.run()
+        self._take(event)
+        self.run()
+
+    def _take(self, event: Input) -> None:
+        if not self.group.take_at_rest(event, self.now_ms):
+            self.note(self.group.handle(event, self.now_ms))
+        elif isinstance(event, Asked | Stored):
+            self.at_rest.append(event.call)
 
     def note(self, effects: Iterable[Effect]) -> None:
         """Take the group's effects."""
@@ -220,7 +222,7 @@ class HostedScene:
             if todo is None:
                 return
             self.pending.remove(todo)
-            self.note(self.group.handle(self.answer_to(todo), self.now_ms))
+            self._take(self.answer_to(todo))
         raise AssertionError(f"the group asks without end: {[*map(kind_of, self.done)][-10:]}")
 
     def hold(self, *kinds: type[Any]) -> None:

@@ -289,11 +289,9 @@ class World:
 
     def _feed(self, event: Input) -> None:
         try:
-            match event:
-                case Asked(call) if self.machine.answer_at_rest(call, self.now_ms):
-                    effects: Sequence[Effect] = ()
-                case _:
-                    effects = self.machine.handle(event, self.now_ms)
+            effects: Sequence[Effect] = ()
+            if not self.machine.take_at_rest(event, self.now_ms):
+                effects = self.machine.handle(event, self.now_ms)
         except Exception as error:
             raise BrokenPromiseError(f"the machine fails: {error!r}") from error
         self._note(effects)

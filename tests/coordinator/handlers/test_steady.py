@@ -1,4 +1,4 @@
-"""The engine's shorter way for a steady heartbeat decides what its rules decide."""
+"""The engine's shorter way for heartbeats and commits decides what its rules decide."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from coordinator.engine import Step
+from coordinator.engine import step_of
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.interface.events import ConsumerHeartbeatReceived, HeartbeatReceived
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    Event,
+    HeartbeatReceived,
+    OffsetCommitEnded,
+    OffsetCommitReceived,
+)
 from coordinator.interface.replies import JoinGroupReply
-from coordinator.interface.topics import Topics
+from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import DeadlineKind
 from tests.support.group_script import GroupScript
 from tests.support.group_values import make_topics, partitions, topic_id
@@ -68,46 +74,102 @@ def beats(script: GroupScript) -> Iterator[Beat]:
             yield replace(native, **stated)
 
 
-def way_of(script: GroupScript, beat: Beat, topics: Topics) -> str:
-    """Which way decides the heartbeat, and by the rules of which group. Both ways must agree."""
-    decided = script.engine.handle(beat, now_ms=script.now_ms, topics=topics)
-    steady = script.engine.prolong(beat, now_ms=script.now_ms, topics=topics)
-    way = f"{type(beat).__name__} in {type(script.engine.state.group).__name__}"
+def commits(script: GroupScript) -> Iterator[OffsetCommitReceived | OffsetCommitEnded]:
+    """Commits of each member, at its epoch and beside it, of what it holds and of more, and the
+    ends of all commits in flight."""
+    group = script.engine.state.group
+    for token in script.engine.state.commits:
+        yield OffsetCommitEnded(commit=token)
+        yield OffsetCommitEnded(commit=token, answer_lost=True)
+    if group is None:
+        return
+    for member_id, member in group.members.items():
+        held: frozenset[Partition] = frozenset()
+        if isinstance(group, ConsumerGroup):
+            epoch = group.assignments[member_id].member_epoch
+            held = frozenset(group.assignments[member_id].held)
+        else:
+            epoch = group.core.generation
+        commit = OffsetCommitReceived(
+            token=0,
+            version=9,
+            member_id=member_id,
+            instance_id=member.instance_id,
+            epoch=epoch,
+            partitions=held,
+            topic_names=frozenset({"foo"}),
+        )
+        for member_epoch in (-1, epoch - 1, epoch, epoch + 1):
+            yield replace(commit, epoch=member_epoch)
+        for instance_id in {None, *group.instances}:
+            yield replace(commit, instance_id=instance_id)
+        yield replace(commit, partitions=held | partitions({"foo": (0, 1)}))
+        yield replace(commit, is_transactional=True)
+        yield replace(commit, version=8)
+        yield replace(commit, member_id="")
+
+
+def way_of(script: GroupScript, event: Event, topics: Topics) -> str:
+    """Which way decides the event, and by the rules of which group. Both ways must agree."""
+    decided = script.engine.handle(event, now_ms=script.now_ms, topics=topics)
+    steady = script.engine.decide_at_rest(event, now_ms=script.now_ms, topics=topics)
+    way = f"{type(event).__name__} in {type(script.engine.state.group).__name__}"
     if steady is None:
         return f"{way}, by the rules"
-    record, reply = steady
-    assert decided == Step(records=(record,), replies=((0, reply),)), script.transcript()
+    assert decided == step_of(event, steady), script.transcript()
     return way
 
 
 @cache
 def ways(seed: int) -> Counter[str]:
-    """The ways of all heartbeats that were possible in the history of a random group."""
+    """The ways of all events that were possible in the history of a random group."""
     stranger, seen = Stranger(seed), Counter[str]()
     for _ in range(STEPS):
         stranger.step()
         script = stranger.script
         grown = make_topics(script.topics.version + 1, foo=4, bar=2)
         for topics in (script.topics, grown):
-            seen.update(way_of(script, beat, topics) for beat in beats(script))
+            for event in (*beats(script), *commits(script)):
+                seen[way_of(script, event, topics)] += 1
     return seen
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_both_ways_decide_alike(seed: int) -> None:
-    """At every moment of a random group, for a heartbeat of every member."""
+    """At every moment of a random group, for heartbeats and commits of every member."""
     assert ways(seed)
 
 
-def test_random_groups_have_steady_heartbeats_of_each_kind() -> None:
+def test_random_groups_take_the_shorter_way_with_each_kind_of_event() -> None:
     """Otherwise the test above shows nothing."""
     seen = sum((ways(seed) for seed in range(SEEDS)), Counter())
     for way in (
         "HeartbeatReceived in ClassicGroup",
         "HeartbeatReceived in ConsumerGroup",
         "ConsumerHeartbeatReceived in ConsumerGroup",
+        "OffsetCommitReceived in ConsumerGroup",
+        "OffsetCommitEnded in ConsumerGroup",
     ):
         assert seen[way] >= SEEDS, seen
+
+
+def test_commits_of_a_stable_classic_group_take_the_shorter_way(group: GroupScript) -> None:
+    """Random groups are seldom Stable."""
+    ids = group.stable_classic_group({"a": {"foo": (0,)}, "b": {"foo": (1,)}})
+    own = [
+        each
+        for each in commits(group)
+        if isinstance(each, OffsetCommitReceived) and each.member_id == ids["a"]
+    ]
+    mine, other = own[2:4]  # at the epoch, and beyond it
+    in_flight = replace(mine, token=77, partitions=partitions({"foo": (0,)}))
+    seen = Counter(way_of(group, each, group.topics) for each in (mine, in_flight, other))
+    assert seen["OffsetCommitReceived in ClassicGroup"] == 2
+    group.feed(in_flight)
+    again = way_of(group, replace(in_flight, token=78), group.topics)
+    assert again == "OffsetCommitReceived in ClassicGroup, by the rules"
+    ended = way_of(group, OffsetCommitEnded(commit=77), group.topics)
+    assert ended == "OffsetCommitEnded in ClassicGroup"
 
 
 def test_a_parked_sync_stops_the_session(group: GroupScript) -> None:

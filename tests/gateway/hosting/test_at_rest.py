@@ -1,6 +1,7 @@
-"""Heartbeats of a group at rest are answered without an effect; all others go the long way."""
+"""Heartbeats and commits of a group at rest lead to no effect; all others go the long way."""
 
 from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Commits, Store
 from gateway.hosting.effects import AskCoordinator, Write
 from gateway.hosting.inputs import Leave
 from kafka_codecs.error_codes import ErrorCode
@@ -8,6 +9,12 @@ from tests.support.hosted_scene import HostedScene, error_of, situation_of
 
 SESSION_MS = 10_000
 """Of the classic member of a scene."""
+
+
+def is_stored(commit: Commits) -> bool:
+    """Whether the client gets the cluster's answer."""
+    (outcome,) = commit.outcomes.values()
+    return commit.answer is not None and outcome.refused is None and not outcome.is_away
 
 
 def test_a_heartbeat_at_rest_prolongs_the_session() -> None:
@@ -115,3 +122,65 @@ def test_a_heartbeat_first_learns_of_changed_topics() -> None:
     beat = on.native("n", epoch, knows_topics=False)
     assert error_of(beat) is ErrorCode.NONE
     assert beat not in on.at_rest
+
+
+def test_a_commit_at_rest_is_sent_and_answered_without_an_effect() -> None:
+    """It has nothing to write or to tell, and holds its partitions until the cluster answers."""
+    on = HostedScene()
+    member = on.classic_member()
+    on.hold(Store)
+    done = len(on.done)
+    commit = on.commit(member.member_id, member.generation)
+    assert len(on.group.engine.core.state.commits) == 1
+    assert commit.answer is None
+    on.release(Store)
+    assert is_stored(commit)
+    assert on.at_rest.count(commit) == 2
+    assert len(on.done) == done + 1
+    assert not on.group.engine.core.state.commits
+
+
+def test_a_native_commit_at_rest_is_sent_and_answered_without_an_effect() -> None:
+    """As that of a classic member."""
+    on = HostedScene()
+    epoch = on.native_member().member_epoch
+    commit = on.commit("n", epoch)
+    assert is_stored(commit)
+    assert on.at_rest.count(commit) == 2
+
+
+def test_a_commit_behind_another_of_its_member_is_not_sent_at_rest() -> None:
+    """Stored first, it would be undone by the earlier one."""
+    on = HostedScene()
+    member = on.classic_member()
+    on.hold(Store)
+    first = on.commit(member.member_id, member.generation)
+    second = on.commit(member.member_id, member.generation)
+    assert second not in on.at_rest
+    assert len(on.sent) == 0
+    on.release(Store)
+    assert [token for token, _ids in on.sent] == [*first.commits, *second.commits]
+    assert is_stored(second)
+
+
+def test_a_commit_at_rest_that_the_cluster_refuses_to_the_anchor_is_sent_again() -> None:
+    """The client does not see the anchor's error."""
+    on = HostedScene()
+    member = on.classic_member()
+    on.in_cluster.remove_member()
+    commit = on.commit(member.member_id, member.generation)
+    assert is_stored(commit)
+    assert len(on.sent) == 2
+
+
+def test_a_commit_ends_the_long_way_if_the_next_generation_waits_for_it() -> None:
+    """Its end completes the join phase."""
+    on = HostedScene()
+    member = on.classic_member()
+    on.hold(Store)
+    commit = on.commit(member.member_id, member.generation)
+    again = on.join(member.member_id, topics=("foo", "bar"))
+    assert again.answer is None
+    on.release(Store)
+    assert on.at_rest.count(commit) == 1
+    assert error_of(again) is ErrorCode.NONE

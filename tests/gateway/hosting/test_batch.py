@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, Never
 
 import pytest
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.errors import InvariantError
-from coordinator.interface.events import Event, TimePassed
+from coordinator.interface.errors import InvariantError, LongComputation
+from coordinator.interface.events import Event, HeartbeatReceived, TimePassed
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
@@ -120,3 +120,16 @@ def test_the_size_of_a_batch_is_limited() -> None:
         [(event, now_ms, topics)] = stranger.sent
         batch.decide(event, now_ms=now_ms, topics=topics)
     assert len(batch.decisions) == BATCH_MAX
+
+
+def test_no_long_computation_looks_for_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would hold up all groups. The engine checks a request before it computes."""
+
+    def handle(*_: object, may_take_long: bool, **_how: Any) -> Never:
+        assert not may_take_long
+        raise LongComputation
+
+    monkeypatch.setattr(GroupEngine, "handle", handle)
+    batch = Batch(GroupEngine("g", GroupConfig()))
+    event = HeartbeatReceived(token=1, member_id="m", instance_id=None, generation=1)
+    assert batch.refusal(event, now_ms=0, topics=Topics()) is None

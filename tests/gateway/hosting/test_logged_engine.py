@@ -1,7 +1,7 @@
 """One group's engine and its log: order, batches, and failures of the log or the engine."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
@@ -323,6 +323,25 @@ def test_a_bug_fails_its_request_and_reloads_the_group(
     (line,) = (line for line in scene.lines if line.event == "group_failed")
     assert line.fields["event_type"] == "SyncGroupReceived"
     assert isinstance(line.error, InvariantError)
+
+
+def test_a_bug_after_the_write_reloads_the_group(
+    scene: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has what the engine could not apply."""
+
+    def broken(*_: object) -> Never:
+        monkeypatch.undo()
+        raise InvariantError("a bug")
+
+    scene.hold(Write)
+    call = scene.native("second")
+    monkeypatch.setattr(GroupEngine, "apply", broken)
+    loads = scene.count(Load)
+    scene.release(Write)
+    assert situation_of(call) is Situation.RELOADING
+    assert scene.count(Load) == loads + 1
+    assert in_memory(scene) == {"first", "second"}
 
 
 def test_a_request_that_cannot_be_made_into_an_event_fails(scene: HostedScene) -> None:

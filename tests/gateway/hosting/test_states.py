@@ -49,7 +49,7 @@ Accepted>Sent Accepted>Ended
 Sent>Accepted Sent>Stray Sent>Ended
 Stray>Ended
 
-Queued>Placing Queued>Answered
+Queued>Placing Queued>Storing Queued>Answered
 Placing>Checking Placing>Admitting Placing>Deciding Placing>Releasing Placing>Answered
 Checking>Placing Checking>Admitting Checking>Answered
 Admitting>Deciding Admitting>Answered

@@ -89,7 +89,7 @@ def test_an_exception_of_the_machine_breaks_a_promise(
     def fail(*_: object) -> None:
         raise ValueError("planted")
 
-    monkeypatch.setattr(HostedGroup, "handle", fail)
+    monkeypatch.setattr(HostedGroup, "take_at_rest", fail)
     with pytest.raises(BrokenPromiseError, match="planted"):
         make(world, "commit b")
 
