@@ -5,6 +5,7 @@ no decision about versions.
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from heapq import merge
@@ -115,6 +116,20 @@ class Structure(WireType, Generic[_M]):
             error.add_note(name)
             raise
 
+    def skip_to(self, name: str, stream: BytesIO) -> None:
+        """Read the fields before this one."""
+        for each, _set_field, read in self._readers:
+            if each == name:
+                return
+            read(stream)
+
+    def write_up_to(self, name: str, value: _M, stream: BytesIO) -> None:
+        """Append the fields before this one."""
+        for each, write in self._writers:
+            if each == name:
+                return
+            write(getattr(value, each), stream)
+
     def _read_tags(self, found: tuple[tuple[int, bytes], ...]) -> dict[str, Any]:
         values = {
             self._tags[tag].name: parse_all(self._tags[tag].wire_type, data)
@@ -142,6 +157,33 @@ def message_codec(struct_type: Any, version: int) -> Structure[Any]:
     if version not in schema.versions:
         raise WireError(f"{struct_type.__name__} has no version {version}")
     return _assemble(struct_type, version, schema.is_flexible(version))
+
+
+@cache
+def is_alike(struct_type: Any, one: int, other: int) -> bool:
+    """Whether two versions of a message have the same layout."""
+    low, high = sorted((one, other))
+    schema = struct_type.SCHEMA
+    if schema.is_flexible(low) != schema.is_flexible(high):
+        return False
+    return not any(low < change <= high for change in _changes(struct_type))
+
+
+def _changes(struct_type: type[Any]) -> Iterator[int]:
+    """The versions in which a field of the structure, or of one inside, appears or changes."""
+    hints = get_type_hints(struct_type)
+    for declared in fields(struct_type):
+        rules = rules_of(declared)
+        yield from (rules.since, rules.until + 1, rules.nullable_since)
+        for nested in _structures_in(hints[declared.name]):
+            yield from _changes(nested)
+
+
+def _structures_in(hint: Any) -> Iterator[type[Struct]]:
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _structures_in(part)
 
 
 @cache

@@ -47,6 +47,23 @@ def encode(message: Struct, version: int) -> bytes:
     return stream.getvalue()
 
 
+def encode_onto(message: Struct, version: int, data: bytes, keep_from: str) -> bytes:
+    """Encode a message of which `data` is an encoding but for the fields before `keep_from`: the
+    rest is copied, whatever its length.
+
+    Raises `WireError` as `encode` does.
+    """
+    hashable: Any = type(message)
+    codec = message_codec(hashable, version)
+    before, stream = BytesIO(data), BytesIO()
+    try:
+        codec.skip_to(keep_from, before)
+        codec.write_up_to(keep_from, message, stream)
+    except MALFORMED as error:
+        raise _wire_error(type(message), version, error) from None
+    return stream.getvalue() + data[before.tell() :]
+
+
 def _wire_error(message_type: type[Struct], version: int, error: Exception) -> WireError:
     """Structures add the name of the failing field to the error as a note, innermost first."""
     field = ".".join(reversed(getattr(error, "__notes__", [])))

@@ -92,7 +92,10 @@ class _UVarint(WireType):
     min_size = 1
 
     def read(self, stream: BytesIO) -> int:
-        first = stream.read(1)
+        return self.read_after(stream.read(1), stream)
+
+    def read_after(self, first: bytes, stream: BytesIO) -> int:
+        """Read the rest of a number that begins with this byte."""
         if not first:
             raise StreamError("1 bytes wanted, 0 left")
         byte = first[0]
@@ -124,7 +127,7 @@ class _CompactLength(WireType):
     min_size = 1
 
     def read(self, stream: BytesIO) -> int:
-        return UVARINT.read(stream) - 1
+        return UVARINT.read_after(stream.read(1), stream) - 1
 
     def write(self, value: int, stream: BytesIO) -> None:
         UVARINT.write(value + 1, stream)
@@ -278,15 +281,19 @@ class NullableStruct(WireType):
             self._subject.write(value, stream)
 
 
+_NO_TAGS = b"\0"
+
+
 class TaggedFields(WireType):
     """The optional fields at the end of a flexible structure, as ascending (tag, bytes) pairs."""
 
     min_size = 1
 
     def read(self, stream: BytesIO) -> tuple[tuple[int, bytes], ...]:
-        count = UVARINT.read(stream)
-        if not count:  # nearly always
+        first = stream.read(1)
+        if first == _NO_TAGS:  # nearly always
             return ()
+        count = UVARINT.read_after(first, stream)
         if count * 2 > remaining(stream):
             raise RangeError(f"{count} tagged fields cannot fit in {remaining(stream)} bytes")
         fields = []
@@ -298,7 +305,7 @@ class TaggedFields(WireType):
 
     def write(self, value: tuple[tuple[int, bytes], ...], stream: BytesIO) -> None:
         if not value:  # nearly always
-            stream.write(_ONE_BYTE[0])
+            stream.write(_NO_TAGS)
             return
         _check_order(value)
         UVARINT.write(len(value), stream)

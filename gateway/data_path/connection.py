@@ -9,6 +9,7 @@ import trio
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute
+from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.errors import (
     BadFrame,
     ListenError,
@@ -23,7 +24,6 @@ from gateway.data_path.places import Place
 from gateway.data_path.request_server import (
     REQUEST_START,
     SHORTEST_REQUEST,
-    ConnectionContext,
     RequestServer,
 )
 from gateway.data_path.splice import StreamEnded
@@ -91,6 +91,7 @@ class ClientConnection:
                     client_host=self._client_host,
                     place=self._place,
                     context=self._shared,
+                    on_stored=self._note_stored,
                 )
                 with self._reading:
                     try:
@@ -139,7 +140,7 @@ class ClientConnection:
     def end_if_idle(self) -> None:
         """End `serve` if the client has been silent for too long."""
         since_s, limits = self._source.waits_since_s, self._shared.limits
-        if since_s is None:
+        if since_s is None or self._requests.has_begun:
             return
         now_s = trio.current_time()
         waits_s = now_s - since_s
@@ -162,7 +163,8 @@ class ClientConnection:
         broker then, and for its rest afterwards."""
         await trio.sleep(self._shared.limits.linger_timeout_s)
         while self._state is ClientState.DRAINING:
-            if self._source.waits_since_s is not None:
+            is_answering = self._requests.has_begun
+            if self._source.waits_since_s is not None and not is_answering:
                 self._stop_reading(ClientState.ABANDONED)
             await trio.sleep(HALF_SENT_LOOK_S)
 
@@ -198,6 +200,7 @@ class ClientConnection:
         while self._state is not ClientState.DRAINING and not self._requests.has_begun:
             if self._relay_requests():
                 if not await self._arrivals():
+                    await self._requests.finish_begun()
                     return False
             elif source.has_run or source.rest:
                 await self._catch_up()
@@ -217,6 +220,8 @@ class ClientConnection:
         """Relay or answer the requests that are here. False if one takes time, or the broker takes
         no more for now."""
         source, upstream = self._source, self._upstream.connection
+        if self._requests.has_begun:
+            return False  # as in a broker, what follows a commit waits for it
         has_ended = source.has_run and not source.rest  # a request of which a part was here before
         while not source.rest and source.ready(REQUEST_START.size):
             size, api_key, version, correlation_id = source.unpack(REQUEST_START)
@@ -227,15 +232,16 @@ class ClientConnection:
             if not is_done and not self._requests.answer(size, api_key, version):
                 return False
             has_ended = True
-        if not source.rest and source.ready(SIZE.size):
-            self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
-        if has_ended and not source.empty:
-            self._begun_s = trio.current_time()
+        if not source.empty:
+            if not source.rest and source.ready(SIZE.size):
+                self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
+            if has_ended:
+                self._begun_s = trio.current_time()
         return not source.rest_is_long and (upstream is None or source.send_run(upstream.sock))
 
     async def _arrivals(self) -> bool:
         """Wait for what cannot be relayed at once. False at the end of the stream."""
-        if self._source.empty:
+        if self._source.empty and not self._requests.has_begun:
             self._move(ClientState.RESTING)
         if await self._source.arrivals(self._relay_arrivals):
             return True
@@ -250,9 +256,17 @@ class ClientConnection:
         if has_rested:
             self._begun_s = self._shared.facilities.poller.turn_s
         is_done = self._relay_requests()
-        if (is_done and self._source.empty) is not has_rested:
+        rests = is_done and self._source.empty and not self._requests.has_begun
+        if rests is not has_rested:
             self._move(ClientState.SERVING if has_rested else ClientState.RESTING)
         return is_done
+
+    def _note_stored(self) -> None:
+        """The broker has answered a commit that was sent at once."""
+        if self._requests.has_begun or self._state is ClientState.DRAINING:
+            self._source.wake()
+        elif self._state is ClientState.SERVING and self._source.is_parked:
+            self._move(ClientState.RESTING)
 
     async def _catch_up(self) -> None:
         upstream = self._upstream.connection

@@ -15,7 +15,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make
 class GroupRequest:
     """A client's group request, with access to the broker that it was sent to."""
 
@@ -34,6 +34,19 @@ class GroupRequest:
     """The subject of the client's verified certificate, if it showed one."""
 
 
+class CommitUnderWay(Protocol):
+    """A commit that its group has accepted at once, and that the cluster now has to store."""
+
+    body: bytes
+    """The request for the broker, in `version`."""
+    version: int
+
+    def stored(self, answer: bytes | None) -> bool:
+        """Take the broker's answer, with its header; None if it was lost. Whether the client gets
+        the answer as it is. Raises WireError."""
+        ...
+
+
 class GroupApis(Protocol):
     """Answers all group apis: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat,
     the describe and list apis, DeleteGroups, and the commits and fetches of offsets. Also the
@@ -48,6 +61,20 @@ class GroupApis(Protocol):
         raise UpstreamLost or WireError, which close the connection.
         """
         ...
+
+    def begin_commit(
+        self,
+        request: GroupRequest,  # noqa: ARG002
+        body: bytes,  # noqa: ARG002
+    ) -> CommitUnderWay | None:
+        """Have an OffsetCommit accepted, so that it can be sent to the broker at once. `body` is
+        its encoding. None if that takes time; then nothing has changed."""
+        return None
+
+    async def end_commit(self, request: GroupRequest, commit: CommitUnderWay) -> Struct:
+        """The response to a commit whose answer the client does not get as it is. That may take a
+        repair of the anchor. May raise as `answer` does."""
+        raise ValueError(f"{request.message} has no {commit} under way")
 
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The responses to OffsetCommits that arrived together; see `answer`."""

@@ -1,11 +1,11 @@
 """Serves the requests of one client, each as the table of treatments says."""
 
+import contextlib
 import contextvars
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import trio
 
@@ -14,25 +14,24 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path import offer
 from gateway.data_path.authentication import TOKEN_BYTES_MAX, Authentication
 from gateway.data_path.brokers import ClientSoftware
-from gateway.data_path.complaints import Complaints
-from gateway.data_path.config import Limits
-from gateway.data_path.conversions import TopicNames, ask_for_metadata
+from gateway.data_path.connection_context import ConnectionContext, Rewrite
+from gateway.data_path.conversions import ask_for_metadata
 from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import (
     BadFrame,
     NotAuthenticated,
     RequestRefused,
+    UpstreamLost,
 )
 from gateway.data_path.fetch_away import nothing_fetched
 from gateway.data_path.fetch_held import held_fetch
 from gateway.data_path.grants import Grants
-from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
 from gateway.data_path.places import Place
-from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
 from gateway.data_path.splice import StreamEnded
-from gateway.data_path.stream import BUFFER_BYTES, Facilities, FrameSource
+from gateway.data_path.stream import BUFFER_BYTES, FrameSource
 from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import (
@@ -54,7 +53,7 @@ from kafka_codecs.header import (
     decode_response_header,
     encode_response_header,
 )
-from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+from kafka_codecs.metadata import MetadataRequest
 
 ASIDE_FROM_BYTES = 64 * 1024
 """From this size on, decoding or encoding a message takes about ten milliseconds."""
@@ -68,35 +67,17 @@ SEARCHED_BYTES_MAX = 16 * 1024
 REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 SHORTEST_REQUEST = REQUEST_START.size - SIZE.size
 
-_ANSWERED_AT_ONCE = frozenset({ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT})
+VERSION_IN_REQUEST = 2  # without its size
+_INT16 = struct.Struct(">h")
+
+_ANSWERED_AT_ONCE = frozenset(
+    {ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT}
+)
 _NO_VERSION = (0, -1)
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Struct)
-Rewrite = Callable[[Struct], Awaitable[Struct]]
-"""Changes a decoded answer before the client gets it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionContext:
-    """Shared by all client connections."""
-
-    limits: Limits
-    group_apis: GroupApis
-    rewrite: Rewrite
-    """Replaces the upstream's addresses with ours, after opening listeners for them."""
-    topic_names: TopicNames
-    recall_metadata: Callable[[MetadataRequest], Awaitable[MetadataResponse | None]]
-    """The remembered answer to a Metadata request while no broker answers."""
-    facilities: Facilities = field(default_factory=Facilities)
-    anonymous_grants: Grants
-    """What the cluster has lately allowed clients without credentials."""
-    private_names: PrivateNames = NOTHING_PRIVATE
-    """The topics and transactional ids that clients may not use."""
-    clients_authenticate: bool = False
-    """Whether the brokers want SASL of clients."""
-    complaints: Complaints = field(default_factory=Complaints)
-    aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
-    """The thread that decodes and encodes long messages, so that heartbeats need not wait."""
+Begun = Callable[[], Awaitable[None]]
+"""Finishes an answer that takes time."""
 
 
 class RequestServer:
@@ -108,9 +89,11 @@ class RequestServer:
     __slots__ = (
         "_authentication",
         "_begun",
+        "_changed",
         "_client_host",
         "_context",
         "_grants",
+        "_on_stored",
         "_place",
         "_shared",
         "_sock",
@@ -128,7 +111,9 @@ class RequestServer:
         client_host: str,
         place: Place,
         context: ConnectionContext,
+        on_stored: Callable[[], None],
     ) -> None:
+        """`on_stored` is called when a commit that was sent at once has its answer."""
         self._sock = sock
         self._source = source
         self._upstream = upstream
@@ -139,7 +124,9 @@ class RequestServer:
         self._authentication: Authentication | None = None
         self._grants = context.anonymous_grants
         self._context = contextvars.copy_context()
-        self._begun: Awaitable[None] | None = None  # an answer that takes time
+        self._begun: Begun | None = None
+        self._on_stored = on_stored
+        self._changed: trio.Event | None = None  # of `_begun`, while `serve` waits for that
         if context.clients_authenticate:
             limits = context.limits
             self._authentication = Authentication(
@@ -163,7 +150,7 @@ class RequestServer:
         low, high = self._upstream.offer.relayed.get(api_key, _NO_VERSION)
         if not low <= version <= high or not upstream.has_room:
             return False
-        if self._may_name_private(api_key, size):
+        if self._shared.private_names and self._may_name_private(api_key, size):
             return False
         acks = -1
         if api_key == ApiKey.PRODUCE:
@@ -174,9 +161,10 @@ class RequestServer:
         if self._authentication is not None:
             self._authentication.check_relayed()
         if api_key == ApiKey.PRODUCE:
-            self._relay_as(self._produce_id(upstream, version, correlation_id, acks), size)
+            upstream_id = self._produce_id(upstream, version, correlation_id, acks)
         else:
-            self._relay_as(upstream.expect(correlation_id), size)
+            upstream_id = upstream.expect(correlation_id)
+        self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
         return True
 
     def answer(self, size: int, api_key: int, version: int) -> bool:
@@ -198,14 +186,16 @@ class RequestServer:
         header, offset = decode_request_header(frame)
         upstream.client_id = header.client_id
         entries_max = self._shared.limits.max_request_entries
-        message = _read_request(ApiKey(api_key), version, frame[offset:], entries_max)
+        message = _read_request(api_key, version, frame[offset:], entries_max)
         request = self._group_request(header, message)
+        if api_key == ApiKey.OFFSET_COMMIT:
+            return self._store(request, frame, offset)
         response = self._context.run(self._shared.group_apis.answer, request)
         if not isinstance(response, Struct):
-            self._begun = self._finish(request, response)
+            self._begun = partial(self._finish, request, response)
             return False
         if bytes_of(response, ASIDE_FROM_BYTES) >= ASIDE_FROM_BYTES:
-            self._begun = self._reply(request, response)
+            self._begun = partial(self._reply, request, response)
             return False
         frame = _framed_answer(
             header, version, self._shared.group_apis.last_word(request, response)
@@ -215,13 +205,73 @@ class RequestServer:
         except BlockingIOError:
             sent = 0
         if sent < len(frame):
-            self._begun = send_all(self._sock, frame[sent:])
+            self._begun = partial(send_all, self._sock, frame[sent:])
         return self._begun is None
+
+    def _store(self, request: GroupRequest, frame: bytes, body_at: int) -> bool:
+        """Send a commit to the broker if its group can accept it at once. False if not.
+
+        Until the client has the answer, its further requests wait: `_begun` is set.
+        """
+        apis, upstream = self._shared.group_apis, self._upstream
+        commit = None
+        if upstream.has_room:
+            commit = self._context.run(apis.begin_commit, request, frame[body_at:])
+        if commit is None:
+            self._begun = partial(self._answer_commits, request)
+            return False
+
+        def inspect(answer: bytes | None) -> bool:
+            is_for_client = False
+            try:
+                is_for_client = self._context.run(commit.stored, answer)
+            finally:
+                rest = partial(self._end_commit, request, commit)
+                self._note_stored(None if is_for_client else rest)
+            return is_for_client
+
+        sent = bytearray(frame[:body_at]) + commit.body
+        _INT16.pack_into(sent, VERSION_IN_REQUEST, commit.version)
+        self._begun = self._until_stored
+        correlation_id = request.header.correlation_id
+        rest = upstream.send_inspected(ApiKey.OFFSET_COMMIT, sent, correlation_id, inspect)
+        if rest:
+            self._begun = partial(self._send_rest, rest)
+        return not rest
+
+    def _note_stored(self, rest: Begun | None) -> None:
+        """The broker has answered a commit; `rest` is what the client's answer still takes."""
+        self._begun = rest
+        if self._changed is not None:
+            self._changed.set()
+        self._on_stored()
+
+    async def _end_commit(self, request: GroupRequest, commit: CommitUnderWay) -> None:
+        await self._reply(request, await self._shared.group_apis.end_commit(request, commit))
+
+    async def _send_rest(self, rest: memoryview) -> None:
+        """Send the rest of a commit, and wait for its answer."""
+        self._changed = trio.Event()
+        with contextlib.suppress(UpstreamLost):
+            await self._upstream.send_rest(rest)
+        await self._changed.wait()
+
+    async def _until_stored(self) -> None:
+        """Wait for the answer to a commit that was sent at once."""
+        self._changed = trio.Event()
+        await self._changed.wait()
 
     @property
     def has_begun(self) -> bool:
         """Whether `serve` has to finish an answer."""
         return self._begun is not None
+
+    async def finish_begun(self) -> None:
+        """Finish what `answer` has begun, if anything."""
+        while self._begun is not None:
+            begun, self._begun = self._begun, None
+            await begun()
+        self._changed = None
 
     async def serve(self) -> None:
         """Serve the next request, the beginning of which is here, or finish what `answer` has
@@ -230,9 +280,8 @@ class RequestServer:
         A relayed request need not be here completely at the end; its rest joins the run as it
         arrives.
         """
-        if self._begun is not None:
-            begun, self._begun = self._begun, None
-            await begun
+        if self.has_begun:
+            await self.finish_begun()
             return
         size, api_key, version, correlation_id = self._source.unpack(REQUEST_START)
         if api_key == ApiKey.API_VERSIONS:
@@ -293,7 +342,8 @@ class RequestServer:
 
     async def _relay(self, size: int, correlation_id: int, take: Take | None = None) -> None:
         connection = await self._opened_with_room()
-        self._relay_as(connection.expect(correlation_id, take), size)
+        upstream_id = connection.expect(correlation_id, take)
+        self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
 
     async def _opened_with_room(self) -> UpstreamConnection:
         connection = await self._upstream.opened()
@@ -312,7 +362,7 @@ class RequestServer:
         if topics:
             await self._relay_masked(connection, size, upstream_id, topics)
         else:
-            self._relay_as(upstream_id, size)
+            self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
 
     def _produce_id(
         self,
@@ -407,10 +457,6 @@ class RequestServer:
             return
         answer: FetchResponse = await self._upstream.ask(held_fetch(request), version)
         await self._send(header, await self._refused(answer))
-
-    def _relay_as(self, upstream_correlation_id: int, size: int) -> None:
-        self._source.patch(CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
-        self._source.relay(size)
 
     async def _relay_masked(
         self,
@@ -621,13 +667,13 @@ class RequestServer:
         return await self._in_thread_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
 
 
-def _read_request(key: ApiKey, version: int, body: bytes, entries_max: int) -> Struct:
-    request = APIS[key].request
+def _read_request(key: int, version: int, body: bytes, entries_max: int) -> Struct:
+    request = APIS[cast(ApiKey, key)].request  # an ApiKey's hash is its number's
     assert request is not None
     message = decode(request, body, version, trailing_ok=True)
     # Every entry takes at least one byte.
     if len(body) > entries_max and entries_of(message) > entries_max:
-        raise BadFrame(f"a {key.name} request with more than {entries_max} entries")
+        raise BadFrame(f"a {ApiKey(key).name} request with more than {entries_max} entries")
     return message
 
 

@@ -14,14 +14,13 @@ from gateway.cluster.cluster import Cluster
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
+from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.errors import BadFrame, ListenError, TooManyConnections, UpstreamLost
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
 from gateway.data_path.places import Place, Places
-from gateway.data_path.poller import Poller
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
-from gateway.data_path.request_server import ConnectionContext
 from gateway.data_path.stream import Facilities
 from gateway.events.event import Tell
 from gateway.events.gateway_events import DrainFinished, DrainStarted
@@ -68,7 +67,7 @@ async def serve(
         facilities=facilities,
     )
     failure: ListenError | None = None
-    async with polling(facilities.poller), trio.open_nursery() as connections:
+    async with looking_after(facilities), trio.open_nursery() as connections:
         clients = _Clients(context, config.tls, connections)
         async with accepting_quietly() as accepting:
             try:
@@ -107,10 +106,11 @@ async def serve(
 
 
 @asynccontextmanager
-async def polling(poller: Poller) -> AsyncIterator[None]:
-    """Run the poller until all connections have ended."""
+async def looking_after(facilities: Facilities) -> AsyncIterator[None]:
+    """Run what all connections share until they have ended."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(poller.run)
+        nursery.start_soon(facilities.poller.run)
+        nursery.start_soon(facilities.patience.run)
         yield
         nursery.cancel_scope.cancel()
 

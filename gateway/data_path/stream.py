@@ -16,6 +16,7 @@ from typing import Any
 
 import trio
 
+from gateway.data_path.patience import Patience
 from gateway.data_path.poller import HANG_UP, Poller
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
 from gateway.transport.sockets import Sink, Transport, send_all
@@ -63,6 +64,7 @@ class Facilities:
     poller: Poller = field(default_factory=Poller)
     buffers: BufferPool = field(default_factory=BufferPool)
     pipes: PipePool = field(default_factory=PipePool)
+    patience: Patience = field(default_factory=Patience)
 
     def close(self) -> None:
         """Close, after all sources."""
@@ -165,6 +167,16 @@ class FrameSource:
         """Let the next frame join the run: what is here now, and the rest as it arrives."""
         self.relay_bytes(SIZE_BYTES + size)
 
+    def relay_as(self, value: int, offset: int, size: int) -> None:
+        """`patch` and `relay` in one step: every small frame comes here."""
+        start = self._start
+        _INT32.pack_into(self._view, start + offset, value)
+        end = start + SIZE_BYTES + size
+        if end <= self._end:
+            self._start = end
+        else:
+            self._start, self.rest = self._end, end - self._end
+
     def relay_bytes(self, count: int) -> None:
         """As `relay`, for the first bytes of the next frame. The caller relays the others."""
         missing = count - (self._end - self._start)
@@ -205,6 +217,16 @@ class FrameSource:
                 await trio.lowlevel.checkpoint()
             if found is not _Found.MORE:
                 return found is _Found.WORK
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether a task waits in `arrivals`."""
+        return self._waiting is not None
+
+    def wake(self) -> None:
+        """Let `arrivals` return, if a task waits in it."""
+        if self._waiting is not None:
+            self._wake(_Found.WORK)
 
     async def fill(self) -> bool:
         """Receive more bytes. False at the end of the stream. The run must have been sent."""
@@ -319,7 +341,10 @@ class FrameSource:
 
     def _receive(self) -> int | None:
         """Receive once. The number of bytes, 0 at the end of the stream, None if none is here."""
-        self._make_room()
+        if self._view or self._kept:
+            self._make_room()
+        else:  # nearly always
+            self._view = self._facilities.buffers.take()
         room = BUFFER_BYTES - self._end
         try:
             count = self._sock.recv_into(self._view[self._end :])

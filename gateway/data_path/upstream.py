@@ -5,6 +5,7 @@ Otherwise the client stays connected, and the broker is reconnected when it is n
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -19,7 +20,7 @@ from gateway.data_path.offer import NOTHING_OFFERED, offer_of
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import Facilities
-from gateway.data_path.upstream_connection import Asked, UpstreamConnection
+from gateway.data_path.upstream_connection import Asked, Inspect, UpstreamConnection
 from gateway.transport.sockets import Transport
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -106,6 +107,12 @@ class Upstream:
         return self._connection is None or self._connection.is_idle
 
     @property
+    def has_room(self) -> bool:
+        """Whether there is a connection to which a request can be sent at once."""
+        connection = self._connection
+        return connection is not None and connection.has_room and not connection.is_asking
+
+    @property
     def connection(self) -> UpstreamConnection | None:
         """The latest connection, if any. It may have ended."""
         return self._connection
@@ -170,7 +177,9 @@ class Upstream:
             connection = await self._opened()
         except UpstreamError:
             raise UpstreamAway from None
-        timeout_s = self._timeout_s(messages[0])
+        key = messages[0].SCHEMA.api_key
+        assert key is not None
+        timeout_s = self._timeout_s(key)
         arrived: list[Asked] = []
         with trio.CancelScope(deadline=trio.current_time() + timeout_s) as patience:
             try:
@@ -185,10 +194,29 @@ class Upstream:
                 await asked.arrived()
                 arrived.append(asked)
         if patience.cancelled_caught:
-            connection.give_up()
-            self._route.suspect(self.node_id)
+            self._give_up(connection)
         answers = [await asked.answer() for asked in arrived]
         return answers + [None] * (len(messages) - len(answers))
+
+    def send_inspected(
+        self, key: ApiKey, request: bytearray, correlation_id: int, inspect: Inspect
+    ) -> memoryview:
+        """Send a client's request as it is, except for its correlation id. The client gets the
+        answer if `inspect` lets it pass. Returns what could not be sent at once.
+
+        The connection must be open and have room.
+        """
+        connection = self._connection
+        assert connection is not None
+        asked, rest = connection.send_inspected(request, correlation_id, inspect)
+        timeout_s = self._timeout_s(key)
+        self._facilities.patience.wait(asked, timeout_s, partial(self._give_up, connection))
+        return rest
+
+    async def send_rest(self, rest: memoryview) -> None:
+        """Send what `send_inspected` could not. Raises UpstreamLost."""
+        assert self._connection is not None
+        await self._connection.send_rest(rest)
 
     async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Any]:
         """Ask many requests of one api, ASKED_TOGETHER_MAX at a time. Raises as `ask` does."""
@@ -244,8 +272,12 @@ class Upstream:
             if self._connection is not connection:
                 connection.close()
 
-    def _timeout_s(self, message: Struct) -> float:
-        key = message.SCHEMA.api_key
+    def _give_up(self, connection: UpstreamConnection) -> None:
+        """The broker has not answered in time."""
+        connection.give_up()
+        self._route.suspect(self.node_id)
+
+    def _timeout_s(self, key: ApiKey) -> float:
         if key in _MAY_BE_PARKED:
             return float("inf")
         return self._limits.broker_timeout_s if key in _PROMPT else ANSWER_TIMEOUT_S

@@ -48,6 +48,30 @@ class _Expected(NamedTuple):
     take: Take | None
 
 
+Inspect = Callable[[bytes | None], bool]
+"""Looks at an answer (without its size), None if it was lost. Whether the client gets it."""
+
+
+class Inspected:
+    """An expected answer that is looked at before the client gets it."""
+
+    __slots__ = ("_inspect", "client_correlation_id", "is_over", "upstream_correlation_id")
+
+    def __init__(
+        self, upstream_correlation_id: int, client_correlation_id: int, inspect: Inspect
+    ) -> None:
+        self.upstream_correlation_id = upstream_correlation_id
+        self.client_correlation_id = client_correlation_id
+        self.is_over = False
+        """Whether the answer has arrived, or was lost."""
+        self._inspect = inspect
+
+    def arrive(self, frame: bytes | None) -> bool:
+        """Whether the client gets the answer; None if the connection was lost."""
+        self.is_over = True
+        return self._inspect(frame)
+
+
 class Asked:
     """An expected answer for a task of the gateway."""
 
@@ -88,7 +112,7 @@ class Asked:
 class UpstreamConnection:
     """A connection to a broker, for one client.
 
-    One task sends: the reader of the client's requests, or `ask` while that reader waits for its
+    One task sends: the reader of the client's requests, or `send` while that reader waits for its
     answer. Another task runs `pump`.
     """
 
@@ -106,9 +130,10 @@ class UpstreamConnection:
         self.state = UpstreamState.OPEN
         self._limits = limits
         self._source = FrameSource(self.sock, facilities)
-        self._expected: list[_Expected | Asked] = []  # few, and an empty deque is 600 bytes
+        # Few, and an empty deque is 600 bytes.
+        self._expected: list[_Expected | Asked | Inspected] = []
         self._unsent = 0  # answers dispatched, but not yet flushed to the client
-        self._asked = 0  # the number of `Asked` in `_expected`
+        self._asked = 0  # the number of `Asked` and `Inspected` in `_expected`
         self._changed = trio.lowlevel.ParkingLot()
         self._asking = trio.Lock()
         self._next_id = 0
@@ -121,6 +146,11 @@ class UpstreamConnection:
         """Whether another request can be sent at once."""
         is_open = self.state is UpstreamState.OPEN
         return is_open and len(self._expected) < self._limits.max_pipelined
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request of the gateway's own is being sent."""
+        return self._asking.locked()
 
     def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
         """Expect an answer to the next request sent. Returns the correlation id to send it with."""
@@ -140,6 +170,30 @@ class UpstreamConnection:
         frame = bytearray(SIZE.pack(len(request)) + request)
         _INT32.pack_into(frame, CORRELATION_ID_IN_REQUEST, upstream_correlation_id)
         await self._send_whole(frame)
+
+    def send_inspected(
+        self, request: bytearray, client_correlation_id: int, inspect: Inspect
+    ) -> tuple[Inspected, memoryview]:
+        """Send a request (without its size), whose answer `inspect` sees first. Returns the
+        expected answer, and what could not be sent at once. The connection must have room."""
+        asked = Inspected(self._take_id(), client_correlation_id, inspect)
+        _INT32.pack_into(
+            request, CORRELATION_ID_IN_REQUEST - SIZE.size, asked.upstream_correlation_id
+        )
+        self._expected.append(asked)
+        self._asked += 1
+        frame = memoryview(SIZE.pack(len(request)) + request)
+        try:
+            return asked, frame[self.sock.send(frame) :]
+        except BlockingIOError:
+            return asked, frame
+        except OSError:
+            self.give_up()
+            return asked, frame[:0]
+
+    async def send_rest(self, rest: memoryview) -> None:
+        """Send what `send_inspected` could not. Raises UpstreamLost."""
+        await self._send_whole(rest)
 
     async def room(self) -> None:
         """Wait until the number of expected answers is below its limit."""
@@ -172,26 +226,16 @@ class UpstreamConnection:
 
     # For the gateway's own requests.
 
-    async def ask(self, message: Struct, version: int, client_id: str | None) -> Any:
-        """Ask the broker as the client, while the client's request is being answered. Returns the
-        response.
-
-        Raises UpstreamLost if the connection ends first, so that it is unknown whether the broker
-        acted; UpstreamAway if the connection had ended already. Raises WireError if the answer is
-        malformed, ValueError for a version that the broker does not support. The connection stays
-        usable if the caller is cancelled.
-        """
-        (asked,) = await self.send((message,), version, client_id)
-        await asked.arrived()
-        if (answer := await asked.answer()) is None:
-            raise UpstreamLost
-        return answer
-
     async def send(
         self, messages: Sequence[Struct], version: int, client_id: str | None
     ) -> Sequence[Asked]:
-        """Send requests of one api at once; the broker answers them in this order. Raises as `ask`
-        does, except for malformed answers."""
+        """Send requests of one api at once, as the client, while the client's request is being
+        answered. The broker answers them in this order.
+
+        Raises UpstreamLost if the connection ends first, so that it is unknown whether the broker
+        acts; UpstreamAway if the connection had ended already. Raises ValueError for a version that
+        the broker does not support. The connection stays usable if the caller is cancelled.
+        """
         key = messages[0].SCHEMA.api_key
         assert key is not None
         low, high = self.versions.get(key, (0, -1))
@@ -228,7 +272,7 @@ class UpstreamConnection:
 
         Answers to a client that has gone are dropped, because its last requests may need none: they
         still reach the broker. Raises UpstreamLost if the broker closed, BadFrame if it sent an
-        invalid frame. Tasks that wait in `ask` get UpstreamLost.
+        invalid frame. Tasks that wait for an answer get None.
         """
         try:
             try:
@@ -288,22 +332,30 @@ class UpstreamConnection:
             return False
         del self._expected[0]
         self._unsent += 1
-        self._source.patch(CORRELATION_ID_IN_ANSWER, expected.client_correlation_id)
-        self._source.relay(size)
+        self._source.relay_as(expected.client_correlation_id, CORRELATION_ID_IN_ANSWER, size)
         return True
 
     def _deliver(self, size: int, upstream_id: int) -> bool:
-        """Hand a task of the gateway the answer that it waits for, if that is here completely."""
+        """Hand a task of the gateway the answer that it waits for, if that is here completely, or
+        show it to whoever inspects it."""
         source = self._source
         expected = self._expected[0] if self._expected else None
-        if not isinstance(expected, Asked) or expected.upstream_correlation_id != upstream_id:
+        if isinstance(expected, _Expected) or expected is None:
+            return False
+        if expected.upstream_correlation_id != upstream_id:
             return False
         is_here = size >= _SHORTEST_ANSWER and source.ready(SIZE.size + size)
         if not is_here or source.has_run or size > self._limits.max_held_answer_bytes:
             return False
         del self._expected[0]
         self._asked -= 1
-        expected.arrive(source.take_out(size))
+        if isinstance(expected, Asked):
+            expected.arrive(source.take_out(size))
+        elif expected.arrive(bytes(source.head()[SIZE.size : SIZE.size + size])):
+            self._unsent += 1
+            source.relay_as(expected.client_correlation_id, CORRELATION_ID_IN_ANSWER, size)
+        else:
+            source.take_out(size)
         return True
 
     async def _take_answer(self, client: Sink, size: int, upstream_id: int) -> None:
@@ -324,6 +376,19 @@ class UpstreamConnection:
             finally:
                 expected.arrive(frame)
             return
+        if isinstance(expected, Inspected):
+            self._asked -= 1
+            frame = None
+            try:
+                frame = await self._hold(size)
+            finally:
+                is_for_client = expected.arrive(frame)
+            if is_for_client:
+                start = SIZE.pack(size) + SIZE.pack(expected.client_correlation_id)
+                self._unsent += 1
+                await send_all(client, start + frame[SIZE.size :])
+                self._note_sent()
+            return
         assert expected.take is not None
         self._unsent += 1
         await send_all(client, await expected.take(await self._hold(size)))
@@ -342,7 +407,7 @@ class UpstreamConnection:
         if self._changed:
             self._changed.unpark_all()
 
-    async def _send_whole(self, frame: bytes | bytearray) -> None:
+    async def _send_whole(self, frame: bytes | bytearray | memoryview) -> None:
         try:
             await send_all(self.sock, frame)
         except BaseException as error:
@@ -361,11 +426,11 @@ class UpstreamConnection:
             return
         owes = not self.is_idle or self._last_unanswered_id < 0
         self._move(UpstreamState.FAILED if owes else UpstreamState.ENDED)
-        for expected in self._expected:
-            if isinstance(expected, Asked):
-                expected.arrive(None)
-        self._expected.clear()
+        lost, self._expected = self._expected, []
         self._asked = self._unsent = 0
+        for expected in lost:
+            if not isinstance(expected, _Expected):
+                expected.arrive(None)
         self._changed.unpark_all()
 
     def _move(self, state: UpstreamState) -> None:

@@ -38,7 +38,7 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
     Wish,
 )
-from gateway.hosting.calls import Answer, Call, Errand, Forwarded, Learn, Locate
+from gateway.hosting.calls import Answer, Call, Commits, Errand, Forwarded, Learn, Locate
 from gateway.hosting.effects import (
     AskCoordinator,
     Compute,
@@ -168,6 +168,12 @@ class GroupDriver:
             call.on_change = partial(self._note_relay, call)
             self._handle(Asked(call))
         return call.answer
+
+    def begin_at_rest(self, call: Commits) -> bool:
+        """Have a commit accepted if the group is at rest, so that its errand `Store` can be carried
+        out without a task. False otherwise; then nothing has changed."""
+        call.knows_topics = self.topics.covers(call.topic_names)
+        return self._begin_at_rest(call)
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
         """Run the errands of a call that has begun, until it is answered."""

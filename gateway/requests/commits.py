@@ -15,9 +15,11 @@ from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import GroupFailed, Groups
 from gateway.hosting.answers import ANSWERS, Situation, needs_lease
 from gateway.hosting.calls import (
+    Answer,
     Commit,
     Commits,
     Errand,
@@ -35,14 +37,19 @@ from gateway.hosting.identity import (
     AnchorIds,
 )
 from gateway.hosting.inputs import AWAY, LOST, Input, Probed, Stored
+from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, highest_version, version_for
 from gateway.requests.refusals import api_of, refusal, refused
+from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.assembly import is_alike
+from kafka_codecs.codec import encode_onto
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.header import decode_response_header
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 _FIRST_OF_AN_INSTANCE = {
@@ -82,64 +89,98 @@ class _Sending:
             answers = await _ask(self.request, asked, ids)
         except UpstreamAway:
             return dict.fromkeys(tokens, AWAY)
-        codes: dict[Token, frozenset[int] | str] = dict.fromkeys(tokens, LOST)
-        for token, answer in zip(tokens, answers, strict=True):
-            if answer is not None:
-                self.stored[token] = answer
-                codes[token] = frozenset(
-                    partition.error_code
-                    for topic in answer.topics
-                    for partition in topic.partitions
-                )
-        return codes
+        return {
+            token: self.take(token, answer) for token, answer in zip(tokens, answers, strict=True)
+        }
+
+    def take(self, token: Token, answer: CommitResponse | None) -> frozenset[int] | str:
+        """Keep the cluster's answer to a commit, None if it was lost. Returns its codes."""
+        if answer is None:
+            return LOST
+        self.stored[token] = answer
+        return frozenset(
+            [partition.error_code for topic in answer.topics for partition in topic.partitions]
+        )
 
 
 class CommitApis:
     """Commits of clients to hosted groups and others."""
 
-    def __init__(self, groups: Groups, coordinators: Coordinators) -> None:
+    def __init__(self, groups: Groups, coordinators: Coordinators, offsets: OffsetReporter) -> None:
         self._groups = groups
         self._coordinators = coordinators
+        self.offsets = offsets
+        """Sees the commits whose answer `CommitOnItsWay` lets pass."""
+
+    def begin(self, request: GroupRequest, body: bytes) -> "CommitOnItsWay | None":
+        """Have a commit accepted if its group is at rest, so that it can be sent at once. None if
+        it cannot; then nothing has changed, and it is to be answered by `answer`."""
+        message, key = cast(OffsetCommitRequest, request.message), ApiKey(request.header.api_key)
+        version = version_for(request, _FIRST_OF_AN_INSTANCE[key])
+        if not message.group_id or not _is_alike(version, request.header.api_version):
+            return None
+        sending = self._sending((request,))
+        driver = self._groups.driver(message.group_id)
+        if not driver.begin_at_rest(sending.call):
+            return None
+        store = sending.call.errand
+        assert isinstance(store, Store)
+        under_ids = _with_member(message, store.ids)
+        body = encode_onto(under_ids, version, body, keep_from="topics")
+        return CommitOnItsWay(self, sending, driver, version, body)
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
         the cluster may never have seen. Raises UpstreamLost, GroupFailed."""
-        first = requests[0]
-        version = first.header.api_version
         asked = [cast(CommitRequest, request.message) for request in requests]
         group_id = asked[0].group_id
         if not group_id:
             return [await self._without_group(request) for request in requests]
+        sending = self._sending(requests)
+        driver = self._groups.driver(group_id)
+        answer = await driver.ask(sending.call, sending.do)
+        if isinstance(answer, Forwarded):
+            with driver.relaying(sending.call):
+                return [
+                    await ask_cluster(request, message)
+                    for request, message in zip(requests, asked, strict=True)
+                ]
+        return await self.responses(sending, answer)
+
+    def _sending(self, requests: Sequence[GroupRequest]) -> _Sending:
+        first = requests[0]
+        version = first.header.api_version
         commits: dict[Token, Commit] = {}
         messages: dict[Token, CommitRequest] = {}
-        for message in asked:
+        for request in requests:
+            message = cast(CommitRequest, request.message)
             commit = _commit(message, version)
             commits[commit.token], messages[commit.token] = commit, message
+        message = cast(CommitRequest, first.message)
         call = Commits(
-            api=api_of(asked[0]),
+            api=api_of(message),
             owner=first.owner,
             node_id=first.node_id,
-            is_at_coordinator=self._coordinators.is_at_lately(group_id, first),
+            is_at_coordinator=self._coordinators.is_at_lately(message.group_id, first),
             commits=commits,
         )
-        sending = _Sending(first, call, messages)
-        driver = self._groups.driver(group_id)
-        answer = await driver.ask(call, sending.do)
+        return _Sending(first, call, messages)
+
+    async def responses(self, sending: _Sending, answer: Answer) -> Sequence[Struct | None]:
+        """The responses to the commits of a call that was answered here. Raises GroupFailed."""
+        version = sending.request.header.api_version
         match answer:
             case Refused(situation, why):
-                return [refused(message, version, situation, why) for message in asked]
-            case Forwarded():
-                with driver.relaying(call):
-                    return [
-                        await ask_cluster(request, message)
-                        for request, message in zip(requests, asked, strict=True)
-                    ]
+                messages = sending.messages.values()
+                return [refused(message, version, situation, why) for message in messages]
             case Failed():
                 raise GroupFailed
             case _:
                 outcomes = cast(Mapping[Token, Outcome], answer)
                 return [
-                    self._response(messages[token], version, outcome, sending.stored.get(token))
+                    self._response(
+                        sending.messages[token], version, outcome, sending.stored.get(token)
+                    )
                     for token, outcome in outcomes.items()
                 ]
 
@@ -169,6 +210,50 @@ class CommitApis:
         gone, _rest = split(message, verdict.gone)
         unknown = refusal(gone, version, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return unknown if stored is None else joined(stored, unknown)
+
+
+class CommitOnItsWay:
+    """A commit that was accepted at rest; see `gateway.data_path.group_apis.CommitUnderWay`."""
+
+    def __init__(
+        self, apis: CommitApis, sending: _Sending, driver: GroupDriver, version: int, body: bytes
+    ) -> None:
+        self.version, self.body = version, body
+        self._apis = apis
+        self._sending = sending
+        self._driver = driver
+
+    def stored(self, answer: bytes | None) -> bool:
+        """Whether the client gets the broker's answer. Raises WireError."""
+        call = self._sending.call
+        (token,) = call.commits
+        response: OffsetCommitResponse | None = None
+        try:
+            if answer is not None:
+                _id, offset = decode_response_header(ApiKey.OFFSET_COMMIT, self.version, answer)
+                response = decode(OffsetCommitResponse, answer[offset:], self.version)
+        finally:
+            codes = self._sending.take(token, response)
+            self._driver.feed(Stored(call, {token: codes}))
+        if response is None or not isinstance(call.answer, Mapping):
+            return False
+        if call.answer[token].refused is not None:
+            return False
+        self._apis.offsets.note_commit(self._sending.request, response)
+        return True
+
+    async def answer(self) -> Struct | None:
+        """The client's answer otherwise; see `CommitApis.answer`."""
+        answer = await self._driver.finish(self._sending.call, self._sending.do)
+        return (await self._apis.responses(self._sending, answer))[0]
+
+
+def _is_alike(one: int, other: int) -> bool:
+    """Whether the layouts of both versions are the same, as of those that clients and brokers
+    most often speak."""
+    return one == other or (
+        is_alike(OffsetCommitRequest, one, other) and is_alike(OffsetCommitResponse, one, other)
+    )
 
 
 def _commit(message: CommitRequest, version: int) -> Commit:
@@ -229,17 +314,18 @@ async def _ask(
         # Kafka before 2.5 does not check the member of a transactional commit.
         or highest_version(request.upstream, ApiKey.TXN_OFFSET_COMMIT) >= FIRST_TXN_COMMIT_VERSION
     )
-    instance_id, since_version = None, 0
-    if ids is None or not knows_members:
-        ids = NO_IDS
-    else:
-        instance_id = ids.instance_id or None
+    since_version = 0
+    if not knows_members:
+        ids = None
+    elif ids is not None:
         since_version = _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)]
-    messages = [_with_member(commit, ids, instance_id) for commit in commits]
+    messages = [_with_member(commit, ids) for commit in commits]
     return await request.upstream.ask_in_order(messages, version_for(request, since_version))
 
 
-def _with_member(message: CommitRequest, ids: AnchorIds, instance_id: str | None) -> CommitRequest:
+def _with_member(message: CommitRequest, ids: AnchorIds | None) -> CommitRequest:
+    instance_id = ids.instance_id or None if ids is not None else None
+    ids = ids or NO_IDS
     match message:
         case OffsetCommitRequest():
             return replace(

@@ -11,7 +11,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
 from gateway.data_path.errors import UpstreamLost
-from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
 from gateway.events.event import Tell
 from gateway.events.log_lines import write_to_log
 from gateway.groups.groups import Groups
@@ -23,7 +23,7 @@ from gateway.requests.admin_apis import AdminApis
 from gateway.requests.authorization import is_known_to_be_allowed, why_refused
 from gateway.requests.commit_parts import joined
 from gateway.requests.commit_topic_ids import FIRST_VERSION_WITH_TOPIC_IDS, completed, named
-from gateway.requests.commits import CommitApis
+from gateway.requests.commits import CommitApis, CommitOnItsWay
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.member_apis import MemberApis, is_foreign
@@ -79,7 +79,7 @@ class GroupService:
         self._members = MemberApis(groups, coordinators)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups)
-        self._commits = CommitApis(groups, coordinators)
+        self._commits = CommitApis(groups, coordinators, offsets)
         self._deletes = OffsetDeleteApi(groups, coordinators)
         self._fetch = OffsetFetchApi(groups, offsets)
         self._clients = ClientsSeen(tell)
@@ -144,6 +144,21 @@ class GroupService:
         version = first.header.api_version
         return [refusal(cast(GroupMessage, each.message), version, code, "") for each in requests]
 
+    def begin_commit(self, request: GroupRequest, body: bytes) -> CommitUnderWay | None:
+        """Have a commit accepted at once, if nothing has to be asked or written first."""
+        message = cast(OffsetCommitRequest, request.message)
+        if not is_known_to_be_allowed(request, message):
+            return None
+        return self._commits.begin(request, body)
+
+    async def end_commit(self, request: GroupRequest, commit: CommitUnderWay) -> Struct:
+        """The answer to a commit that the broker has not simply stored."""
+        try:
+            answer = await cast(CommitOnItsWay, commit).answer()
+        except UpstreamLost:
+            answer = None
+        return await self._noted_or_alone(request, answer)
+
     async def answer_commits(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The answers to OffsetCommits that arrived together. If all belong to one group, the
         cluster gets them without a wait in between."""
@@ -156,9 +171,14 @@ class GroupService:
         except UpstreamLost:
             answers = [None] * len(requests)
         return [
-            await self._answer_alone(request) if answer is None else self._noted(request, answer)
+            await self._noted_or_alone(request, answer)
             for request, answer in zip(requests, answers, strict=True)
         ]
+
+    async def _noted_or_alone(self, request: GroupRequest, answer: Struct | None) -> Struct:
+        """The answer to a commit; None if the cluster may never have seen it. Raises
+        UpstreamLost."""
+        return await self._answer_alone(request) if answer is None else self._noted(request, answer)
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
         """Replace an answer that members rely on if the state log is no longer surely ours: another

@@ -1,10 +1,16 @@
 """`decode` and `encode`; `test_every_message` covers all messages."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from kafka_codecs import WireError, decode, encode
+from kafka_codecs.assembly import is_alike
+from kafka_codecs.codec import encode_onto
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from tests.support.codecs import sample
 
 
 def test_an_error_names_message_version_field_and_reason() -> None:
@@ -32,3 +38,33 @@ def test_a_dropped_version_is_refused() -> None:
     """Kafka 4 has no OffsetCommit before v2."""
     with pytest.raises(WireError, match="OffsetCommitRequest has no version 1"):
         decode(OffsetCommitRequest, b"", 1)
+
+
+@pytest.mark.parametrize("version", OffsetCommitRequest.SCHEMA.versions)
+def test_a_message_is_encoded_onto_the_bytes_of_another(version: int) -> None:
+    """Only the fields before the named one are written; the others keep their bytes."""
+    message = sample(OffsetCommitRequest, version)
+    changed = replace(message, member_id="another", generation_id_or_member_epoch=7)
+    onto = encode_onto(changed, version, encode(message, version), keep_from="topics")
+    assert onto == encode(changed, version)
+
+
+def test_bytes_that_end_before_the_kept_fields_are_a_wire_error() -> None:
+    """As when they are decoded."""
+    message = sample(OffsetCommitRequest, 9)
+    with pytest.raises(WireError, match="OffsetCommitRequest v9"):
+        encode_onto(message, 9, encode(message, 9)[:3], keep_from="topics")
+
+
+@pytest.mark.parametrize("message_type", [OffsetCommitRequest, OffsetCommitResponse])
+def test_versions_are_alike_if_their_bytes_are(message_type: Any) -> None:
+    """`is_alike` goes by the declaration, not by the bytes."""
+    versions = message_type.SCHEMA.versions
+    for one in versions:
+        for other in versions:
+            if is_alike(message_type, one, other):
+                message = sample(message_type, min(one, other))
+                assert encode(message, one) == encode(message, other)
+    assert is_alike(message_type, 8, 9)
+    assert not is_alike(message_type, 7, 8)
+    assert not is_alike(message_type, 9, 10)

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import PERMISSION_LIFETIME_S, Limits
 from gateway.data_path.connection import ClientConnection
+from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.places import Places
-from gateway.data_path.request_server import ConnectionContext
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct

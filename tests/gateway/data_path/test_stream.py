@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.data_path.server import polling
+from gateway.data_path.server import looking_after
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.stream import (
     BUFFER_BYTES,
@@ -78,7 +78,7 @@ async def connected_ends(pipes: PipePool) -> AsyncIterator[Ends]:
     facilities = Facilities(pipes=pipes)
     source = FrameSource(incoming, facilities)
     with incoming, sink:
-        async with sender, receiver, polling(facilities.poller):
+        async with sender, receiver, looking_after(facilities):
             yield Ends(sender, source, sink, receiver, facilities.buffers)
     facilities.poller.close()
 
@@ -359,7 +359,7 @@ async def test_a_source_that_never_runs_dry_lets_others_run() -> None:
             source.relay_bytes(len(source.head()))
             return source.send_run(cast("socket.socket", sock))
 
-        async with polling(facilities.poller), trio.open_nursery() as nursery:
+        async with looking_after(facilities), trio.open_nursery() as nursery:
             nursery.start_soon(source.arrivals, discard)
             theirs.send(b"x")
             receives = []
@@ -402,7 +402,7 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
     sent = b"".join(framed(bytes([place % 256]) * size) for place in range(600_000 // size))
     async with (
         receiver,
-        polling(facilities.poller),
+        looking_after(facilities),
         tls_pair(authority, authority.trusting()) as (client, server),
         trio.open_nursery() as nursery,
     ):

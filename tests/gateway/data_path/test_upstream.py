@@ -109,6 +109,7 @@ async def ground(
             assert await on.beat() == 0
             first_run.cancel()
             await broker.down_to(0)
+            await until_answered(on.beat, AWAY.__eq__)  # the gateway has noticed, too
             yield on
         nursery.cancel_scope.cancel()
 

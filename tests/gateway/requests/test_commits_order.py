@@ -11,7 +11,11 @@ import trio
 from gateway.data_path.request_server import COMMITS_TOGETHER_MAX
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.header import RequestHeader, decode_response_header
+from kafka_codecs.header import (
+    RequestHeader,
+    decode_response_header,
+    encode_response_header,
+)
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.offset_commit import (
@@ -26,7 +30,7 @@ from tests.support.group_client import GroupClient, given_to
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, connected, framed, request_frame
 
 VERSION = 8
 HEARTBEAT_VERSION = 4
@@ -49,6 +53,16 @@ class Scene:
             {"numbers": {0: offset}}, member_id=self.joined.member_id, epoch=generation
         )
         return request_frame(ApiKey.OFFSET_COMMIT, VERSION, offset, encode(message, VERSION))
+
+    def heartbeat(self, correlation_id: int) -> bytes:
+        """The frame of the member's heartbeat."""
+        beat = HeartbeatRequest(
+            group_id="g",
+            generation_id=self.joined.generation_id,
+            member_id=self.joined.member_id,
+        )
+        version = HEARTBEAT_VERSION
+        return request_frame(ApiKey.HEARTBEAT, version, correlation_id, encode(beat, version))
 
     async def codes(self, count: int) -> list[tuple[int, int]]:
         """The correlation ids and error codes of the next answers."""
@@ -110,6 +124,57 @@ async def test_the_broker_has_the_next_commit_before_it_answers_the_first() -> N
         assert await on.codes(3) == [(0, 0), (1, 0), (2, 0)]
 
 
+async def test_a_heartbeat_behind_a_commit_waits_for_its_answer() -> None:
+    """As in a broker. It arrives while the commit, which was sent at once, is on its way."""
+    async with open_scene() as on:
+        await on.wire.send(on.commit(0))
+        assert await on.codes(1) == [(0, 0)]  # the connection has asked what it may do
+        on.broker.gate = trio.Event()
+        await on.wire.send(on.commit(1))
+        await until(lambda: len(on.broker.commits) == 2)
+        await on.wire.send(on.heartbeat(2))
+        with trio.move_on_after(0.05):
+            raise AssertionError(await on.wire.frame())
+        on.broker.gate.set()
+        assert await on.codes(1) == [(1, 0)]
+        frame = await on.wire.frame()
+        assert decode_response_header(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, frame)[0] == 2
+
+
+async def test_an_answer_to_a_commit_may_arrive_in_pieces() -> None:
+    """The client gets it whole."""
+
+    async def handler(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        key, version = header.api_key, header.api_version
+        start = encode_response_header(key, version, header.correlation_id)
+        whole = framed(start + encode(stored(0), version))
+        for piece in (whole[:2], whole[2:9], whole[9:]):
+            await wire.send(piece)
+            await trio.sleep(0.01)
+
+    async with open_scene() as on:
+        on.broker.handlers[ApiKey.OFFSET_COMMIT] = handler
+        for place in range(3):
+            await on.wire.send(on.commit(place))
+            assert await on.codes(1) == [(place, 0)]
+
+
+async def test_a_stopping_gateway_waits_for_a_commit_on_its_way() -> None:
+    """The client gets the answer before the connection closes."""
+    async with offset_stage() as stage, connected(stage.gateway.address) as wire:
+        on = Scene(stage.broker, stage.client, wire, await stage.client.enter())
+        await wire.send(on.commit(0))
+        assert await on.codes(1) == [(0, 0)]
+        on.broker.gate = trio.Event()
+        await wire.send(on.commit(1))
+        await until(lambda: len(on.broker.commits) == 2)
+        stage.gateway.stop.set()
+        await trio.sleep(0.05)
+        on.broker.gate.set()
+        assert await on.codes(1) == [(1, 0)]
+        assert await wire.at_end()
+
+
 async def test_all_commits_are_stored_and_answered_in_order() -> None:
     """There are more commits than one batch holds, with refused ones among them and a heartbeat
     behind them."""
@@ -117,15 +182,7 @@ async def test_all_commits_are_stored_and_answered_in_order() -> None:
     stale = {3, COMMITS_TOGETHER_MAX}
     async with open_scene() as on:
         commits = [on.commit(n, generation=99 if n in stale else None) for n in range(count)]
-        beat = HeartbeatRequest(
-            group_id="g",
-            generation_id=on.joined.generation_id,
-            member_id=on.joined.member_id,
-        )
-        last = request_frame(
-            ApiKey.HEARTBEAT, HEARTBEAT_VERSION, count, encode(beat, HEARTBEAT_VERSION)
-        )
-        await on.wire.send(b"".join((*commits, last)))
+        await on.wire.send(b"".join((*commits, on.heartbeat(count))))
         told = await on.codes(count)
         assert told == [(n, ILLEGAL_GENERATION if n in stale else 0) for n in range(count)]
         assert on.sent == [n for n in range(count) if n not in stale]

@@ -1,0 +1,42 @@
+"""What all client connections share."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from gateway.data_path.complaints import Complaints
+from gateway.data_path.config import Limits
+from gateway.data_path.conversions import TopicNames
+from gateway.data_path.grants import Grants
+from gateway.data_path.group_apis import GroupApis
+from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
+from gateway.data_path.stream import Facilities
+from kafka_codecs.declaration import Struct
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
+
+Rewrite = Callable[[Struct], Awaitable[Struct]]
+"""Changes a decoded answer before the client gets it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionContext:
+    """Shared by all client connections."""
+
+    limits: Limits
+    group_apis: GroupApis
+    rewrite: Rewrite
+    """Replaces the upstream's addresses with ours, after opening listeners for them."""
+    topic_names: TopicNames
+    recall_metadata: Callable[[MetadataRequest], Awaitable[MetadataResponse | None]]
+    """The remembered answer to a Metadata request while no broker answers."""
+    facilities: Facilities = field(default_factory=Facilities)
+    anonymous_grants: Grants
+    """What the cluster has lately allowed clients without credentials."""
+    private_names: PrivateNames = NOTHING_PRIVATE
+    """The topics and transactional ids that clients may not use."""
+    clients_authenticate: bool = False
+    """Whether the brokers want SASL of clients."""
+    complaints: Complaints = field(default_factory=Complaints)
+    aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
+    """The thread that decodes and encodes long messages, so that heartbeats need not wait."""
