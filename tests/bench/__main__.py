@@ -10,6 +10,8 @@ from pathlib import Path
 
 SIDE_BY_SIDE = ("group_calls", "relay", "tls")
 """Those that measure peers, keep results and have a short form."""
+GUARD = "guard"
+"""Compares, and repeats none of their rows: it is run by its name."""
 
 
 def main() -> None:
@@ -25,8 +27,11 @@ def main() -> None:
     if unknown := set(options.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     failed = []
-    for name in options.names or (SIDE_BY_SIDE if options.short else names):
+    everything = [name for name in names if name != GUARD]
+    for name in options.names or (SIDE_BY_SIDE if options.short else everything):
         command = [sys.executable, f"{folder / f'bench_{name}.py'}"]
+        if name == GUARD and options.keep:
+            command += ["--keep"]
         if name in SIDE_BY_SIDE:
             command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
             command += ["--only", options.only] if options.only else []

@@ -130,12 +130,12 @@ async def classic_group(
     return Group(group_id=group_id, port=found.port, members=members), cost
 
 
-async def native_group(server: Server, group_id: str) -> Group:
+async def native_group(server: Server, group_id: str, size: int = MEMBERS) -> Group:
     """Native members that have all partitions of the target."""
     address = (HOST, server.port)
     with trio.fail_after(FORM_LIMIT_S):
         async with group_client(address, group_id) as client:
-            epochs = {str(uuid4()): 0 for _ in range(MEMBERS)}
+            epochs = {str(uuid4()): 0 for _ in range(size)}
             owned: dict[str, Mapping[UUID, Sequence[int]]] = {each: {} for each in epochs}
             while not await _is_settled(client, epochs, owned):
                 await trio.sleep(0.2)

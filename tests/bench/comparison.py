@@ -166,6 +166,38 @@ def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:
         sys.exit(f"{len(regressions)} ratios are {REGRESSION:g} times their last committed value")
 
 
+def guard_of(name: str, measure: Callable[[Results], None]) -> None:
+    """Run a guard as a command: measure, and compare the ratios of processor time with those last
+    committed. Another run must confirm a regression, because the machine may be busy."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keep", action="store_true", help="replace the committed ratios")
+    committed = _RESULTS / f"{name}.json"
+    if parser.parse_args().keep:
+        ratios = _steady_ratios(measure)
+        committed.write_text(json.dumps({"machine": _machine(), "ratios": ratios}, indent=2) + "\n")
+        return
+    before = json.loads(committed.read_text())["ratios"]
+    if regressions := confirmed(lambda: _steady_ratios(measure), before):
+        sys.exit(f"{REGRESSION:g} times as expensive as committed: {'; '.join(regressions)}")
+
+
+def confirmed(measure: Callable[[], Mapping[str, float]], before: Mapping[str, float]) -> list[str]:
+    """The ratios that have regressed in two runs. The second run happens only if it is needed."""
+    found = print_ratios(measure(), before)
+    if not found:
+        return []
+    say("again, to be sure")
+    again = print_ratios(measure(), before)
+    return [each for each in found if each in again]
+
+
+def _steady_ratios(measure: Callable[[Results], None]) -> dict[str, float]:
+    """The ratios of processor time: those of wall time depend on the machine's other load."""
+    results = Results()
+    measure(results)
+    return {name: ratio for name, ratio in results.ratios.items() if ": CPU, " in name}
+
+
 def print_ratios(ratios: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
     """Print the ratios beside the earlier ones, and return the names of those that regressed."""
     regressions = []

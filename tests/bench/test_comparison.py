@@ -1,6 +1,6 @@
 """The ratios of a benchmark, and the guard against regressions."""
 
-from tests.bench.comparison import Results, print_ratios
+from tests.bench.comparison import Results, confirmed, print_ratios
 
 ROW = "Heartbeat, 1 connection"
 
@@ -46,3 +46,14 @@ def test_a_run_may_be_limited_to_some_rows() -> None:
     assert some.wants(ROW)
     assert not some.wants("OffsetCommit, 1 connection")
     assert Results().wants(ROW)
+
+
+def test_a_second_run_has_to_confirm_a_regression() -> None:
+    """Another process may have had the machine during the first."""
+    runs = iter([{"a": 4.0, "b": 9.0}, {"a": 1.0, "b": 8.0}])
+    assert confirmed(lambda: next(runs), {"a": 1.0, "b": 4.0}) == ["b"]
+
+
+def test_a_run_without_a_regression_is_not_repeated() -> None:
+    runs = iter([{"a": 1.9}])
+    assert confirmed(lambda: next(runs), {"a": 1.0}) == []
