@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from coordinator.group.classic_group import ClassicGroup
-from gateway.hosting.adoption_steps import Ask, Effect, Store, TakeOver, Treatment
+from gateway.hosting.adoption_steps import Ask, Effect, Store, TakeOver
+from gateway.hosting.effects import AskCoordinator, Load, Look, Write
+from gateway.hosting.effects import Effect as HostingEffect
 from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.promises import promise
 from gateway.simulation.explorer.small_consumers import Consumer
@@ -43,7 +45,7 @@ def paid_moves(world: AdoptionWorld) -> Iterator[Move]:
     yield from (f"land {number}" for number in range(len(world.strays)))
     for name, effect in world.pending.items():
         yield from (f"{how} {name}" for how in _faults_of(effect))
-    if world.machine is None and world.treatment is Treatment.FORWARDED:
+    if world.may_be_adopted:
         yield "adopt"
     yield "restart"
     if any(isinstance(effect, Ask) for effect in world.pending.values()):
@@ -61,12 +63,14 @@ def _moves_of_consumer(world: AdoptionWorld, name: str, consumer: Consumer) -> I
         yield f"commit {name}"
 
 
-def _faults_of(effect: Effect) -> tuple[str, ...]:
+def _faults_of(effect: Effect | HostingEffect) -> tuple[str, ...]:
     match effect:
         case Ask():
             return ("fail", "fail-answer", "late")
-        case Store() | TakeOver():
+        case Store() | TakeOver() | Write():
             return ("fail", "fail-unsure")
+        case AskCoordinator() | Look() | Load():
+            return ("fail",)
         case _:
             return ()
 

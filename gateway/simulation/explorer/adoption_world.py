@@ -70,12 +70,10 @@ from gateway.simulation.explorer.small_consumers import (
     MakeCommit,
     positions_of,
     shares_are_fair,
-    small_topics,
     start,
 )
 from gateway.simulation.explorer.small_world import (
     FIRST_TOKEN,
-    OFFSETS_APART,
     START_MS,
     Move,
 )
@@ -163,6 +161,11 @@ class AdoptionWorld:
         """Whether it may send a request now."""
         is_due = consumer.has_something_to_say() or consumer.beat_due_ms <= self.now_ms
         return name not in self.asked and is_due
+
+    @property
+    def may_be_adopted(self) -> bool:
+        """Whether an operator may give the command now."""
+        return self.machine is None and self.treatment is Treatment.FORWARDED
 
     def storing(self) -> list[str]:
         """The consumers whose commits are on their way to the cluster."""
@@ -621,6 +624,14 @@ class AdoptionWorld:
 
     def _restart(self, *, keeps_requests: bool) -> None:
         """The gateway is killed, and another process begins with its log."""
+        self._forget_process(keeps_requests=keeps_requests)
+        self.here = GroupEngine(GROUP, self.shape.config)
+        self.here.load(self.log, now_ms=self.now_ms)
+        if (adoption := self.here.state.adoption) is not None:
+            guise = the_gateway().guise
+            self._begin(Adopting(GROUP, guise, self.shape.config, found=adoption))
+
+    def _forget_process(self, *, keeps_requests: bool) -> None:
         if keeps_requests:
             self.left_behind += [e.message for e in self.pending.values() if isinstance(e, Ask)]
         self.pending.clear()
@@ -635,11 +646,6 @@ class AdoptionWorld:
                 self.strays.append((sending, name))
             if self.asked.pop(name, None) is not None:
                 self._consumer(name).miss(self.now_ms)
-        self.here = GroupEngine(GROUP, self.shape.config)
-        self.here.load(self.log, now_ms=self.now_ms)
-        if (adoption := self.here.state.adoption) is not None:
-            guise = the_gateway().guise
-            self._begin(Adopting(GROUP, guise, self.shape.config, found=adoption))
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -647,10 +653,8 @@ class AdoptionWorld:
         """The state in one line."""
         group = self.upstream.describe()
         stage = self.machine.stage if self.machine is not None else self.treatment
-        told = [f"{self.now_ms - START_MS} ms", str(stage)]
-        told.append(
-            f"upstream {group.group_state} {[each.member_id[:9] for each in group.members]}"
-        )
+        there = [each.member_id[:9] for each in group.members]
+        told = [f"{self.now_ms - START_MS} ms", f"{stage}", f"upstream {group.group_state} {there}"]
         for name, consumer in self.consumers.items():
             if consumer is not None:
                 numbers = sorted(partition.number for partition in consumer.claims)
@@ -671,23 +675,3 @@ class AdoptionWorld:
         return all(
             consumer.is_fine and not consumer.has_something_to_say() for consumer in running
         ) and shares_are_fair(running, self.shape.partition_count)
-
-
-def new_world(shape: Shape) -> AdoptionWorld:
-    """The world before its consumers have started."""
-    topics = small_topics(shape.partition_count)
-    return AdoptionWorld(
-        shape=shape,
-        budgets=dict(shape.budgets),
-        topics=topics,
-        upstream=Upstream(
-            topics,
-            shape.config,
-            shape.natives_disturb,
-            shape.elects_newest,
-            [(n + 2) * OFFSETS_APART for n in range(shape.partition_count)],
-        ),
-        here=GroupEngine(GROUP, shape.config),
-        consumers={name: None for name, _kind in (*shape.consumers, *shape.beside)},
-        kinds=dict((*shape.consumers, *shape.beside)),
-    )

@@ -1,11 +1,15 @@
 """The first state of a world."""
 
+from typing import TypeVar
+
+from coordinator.engine import GroupEngine
 from gateway.hosting.anchor import RENEWAL_INTERVAL_MS
-from gateway.simulation.explorer.adoption_world import AdoptionWorld, new_world
+from gateway.simulation.explorer.adoption_world import AdoptionWorld
+from gateway.simulation.explorer.hosted_adoption_world import hosted
 from gateway.simulation.explorer.moves import free_moves
 from gateway.simulation.explorer.promises import BrokenPromiseError
 from gateway.simulation.explorer.shape import Shape
-from gateway.simulation.explorer.small_cluster import Cluster
+from gateway.simulation.explorer.small_cluster import GROUP, Cluster
 from gateway.simulation.explorer.small_consumers import small_topics
 from gateway.simulation.explorer.small_world import (
     OFFSETS_APART,
@@ -13,6 +17,9 @@ from gateway.simulation.explorer.small_world import (
     World,
     new_machine,
 )
+from gateway.simulation.explorer.upstream import Upstream
+
+_World = TypeVar("_World", bound=AdoptionWorld)
 
 QUIET_MOVES_MAX = 500
 """Moves until a new world is at rest."""
@@ -43,11 +50,31 @@ def begin_hosted(shape: Shape) -> World:
 
 def begin_forwarded(shape: Shape) -> AdoptionWorld:
     """A world whose group the cluster serves."""
-    world = new_world(shape)
+    world = _new_world(shape, AdoptionWorld)
     if shape.begins_at_rest:
         _start(world)
         world.is_excused = False
-    return world
+    return hosted(world) if shape.is_whole else world
+
+
+def _new_world(shape: Shape, kind: type[_World]) -> _World:
+    """The world before its consumers have started."""
+    topics = small_topics(shape.partition_count)
+    return kind(
+        shape=shape,
+        budgets=dict(shape.budgets),
+        topics=topics,
+        upstream=Upstream(
+            topics,
+            shape.config,
+            shape.natives_disturb,
+            shape.elects_newest,
+            [(n + 2) * OFFSETS_APART for n in range(shape.partition_count)],
+        ),
+        here=GroupEngine(GROUP, shape.config),
+        consumers={name: None for name, _kind in (*shape.consumers, *shape.beside)},
+        kinds=dict((*shape.consumers, *shape.beside)),
+    )
 
 
 def _start(world: World | AdoptionWorld) -> None:

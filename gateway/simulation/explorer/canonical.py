@@ -33,6 +33,7 @@ from gateway.hosting.standing import (
 )
 from gateway.hosting.states import AnchorPhase, Mode, Stage
 from gateway.simulation.explorer.adoption_world import AdoptionWorld
+from gateway.simulation.explorer.hosted_adoption_world import HostedAdoptionWorld
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import FIRST_GENERATION
 from gateway.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, Consumer
@@ -134,6 +135,8 @@ class _Walk:
             self.offsets = world.upstream.offsets
             self.generation = self.epoch = world.upstream.generation
             self.anchor, self.asked = None, world.asked
+            if isinstance(world, HostedAdoptionWorld):
+                self.anchor = world.group.anchor
         else:
             self.offsets = world.cluster.offsets
             self.generation = world.cluster.group.generation
@@ -391,6 +394,7 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
     ("Adopting", "_held_from_ms"): _Walk.held_from,
     ("AdoptionWorld", "relayed"): _Walk.relayed,
+    ("HostedAdoptionWorld", "relayed"): _Walk.relayed,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
 }

@@ -47,6 +47,9 @@ class Shape:
     have them."""
     is_adoption: bool = False
     """Whether the cluster serves the group at first, and the gateway may adopt it."""
+    is_whole: bool = False
+    """Whether the whole hosting machine is played in a world of adoption, and not only the steps of
+    the adoption."""
     elects_newest: bool = False
     """Whether the member that joined last becomes the leader when the leader has gone; any may."""
     natives_disturb: bool = False

@@ -40,6 +40,7 @@ from gateway.hosting.effects import (
     TellNow,
     Write,
 )
+from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import (
@@ -487,12 +488,12 @@ class World:
             case "late":
                 self.under_way[name] = self._answer(effect)
             case "fail":
-                self._feed(_failure(effect, Damage.NONE))
+                self._feed(failure(effect, Damage.NONE))
             case "fail-unsure":
-                self._feed(_failure(effect, Damage.UNSURE))
+                self._feed(failure(effect, Damage.UNSURE))
             case "fail-after" | "fail-answer":
                 self._answer(effect)
-                self._feed(_failure(effect, Damage.UNSURE))
+                self._feed(failure(effect, Damage.UNSURE))
             case _:
                 raise ValueError(f"no such move: {how}")
 
@@ -596,7 +597,8 @@ class World:
         ) and shares_are_fair(running, self.shape.partition_count)
 
 
-def _failure(effect: Effect, damage: Damage) -> Input:
+def failure(effect: Effect, damage: Damage) -> Input:
+    """The input that follows if an effect fails."""
     match effect:
         case Look():
             return Looked(NoAnswer("nobody answers"))
@@ -610,7 +612,9 @@ def _failure(effect: Effect, damage: Damage) -> Input:
             raise TypeError(f"{effect} does not fail in a small world")
 
 
-def new_machine(shape: Shape, run: int, now_ms: int) -> HostedGroup:
+def new_machine(
+    shape: Shape, run: int, now_ms: int, watched: WatchedGroups | None = None
+) -> HostedGroup:
     """The machine of another process."""
     gateway = Gateway(log_id=LOG_ID, run_id=run)
     rules = HostingRules(
@@ -621,6 +625,7 @@ def new_machine(shape: Shape, run: int, now_ms: int) -> HostedGroup:
         hosted=Room("hosted", groups_max=1, groups_per_address_max=1),
         anchored=Room("anchored", groups_max=1, groups_per_address_max=1),
         log_health=LogHealth(),
+        watched=watched or WatchedGroups(),
         pauses=Pauses(now_ms, grace_ms_max=0),
     )
     return HostedGroup(Standing(GROUP, rules.standing), rules)

@@ -128,6 +128,15 @@ WORLDS = {
             is_adoption=True,
         ),
         Shape(
+            name="adopt-whole",
+            what="a group is adopted, with the whole hosting machine around it",
+            consumers=_CLASSIC,
+            budgets={"adopt": 1},
+            begins_at_rest=True,
+            is_adoption=True,
+            is_whole=True,
+        ),
+        Shape(
             name="three",
             what="two eager consumers and a native one start, and one of them crashes",
             consumers=_THREE,

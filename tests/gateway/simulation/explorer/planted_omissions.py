@@ -8,7 +8,9 @@ import pytest
 from coordinator.interface.records import ClassicGroupValue
 from gateway.hosting import adoptable, adoption
 from gateway.hosting.adoption import Adopting
+from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.holders import Holders
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.simulation.explorer.search import Bounds, Report, explore
@@ -92,6 +94,18 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
         adopting._holders = Holders()
 
     patch.setattr(Adopting, "_fail", fail)
+
+
+@shows_in("adopt-whole", "a commit of", {"adopt": 1, "commit": 1})
+def calls_relayed_until_the_leaders_member_rejoins(patch: Patch) -> None:
+    """Calls are still relayed while the gateway sends heartbeats for the members."""
+    real = GroupAdoption.treatment.fget  # type: ignore[attr-defined]
+
+    def treatment(adoption: GroupAdoption) -> Treatment | None:
+        is_early = adoption.stage is Stage.IMPERSONATING
+        return Treatment.FORWARDED if is_early else real(adoption)
+
+    patch.setattr(GroupAdoption, "treatment", property(treatment))
 
 
 OMISSIONS = [each for each in vars().copy().values() if isinstance(each, Omission)]

@@ -62,7 +62,7 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
     assert len(forms) == 2
 
 
-@pytest.mark.parametrize("world", ["commit", "intruder", "restart"])
+@pytest.mark.parametrize("world", ["commit", "intruder", "restart", "adopt-whole"])
 def test_no_call_of_a_world_asks_who_left_an_anchor_behind(
     world: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
