@@ -17,7 +17,14 @@ from coordinator.group.deadline_queue import DeadlineQueue
 from coordinator.group.load import arm_after_load, newest
 from coordinator.group.state import GroupState, Record
 from coordinator.group.step_builder import StepBuilder
-from coordinator.handlers import adoption, classic_requests, group_configs, offsets, steady
+from coordinator.handlers import (
+    adoption,
+    classic_requests,
+    group_configs,
+    offsets,
+    release,
+    steady,
+)
 from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
@@ -42,6 +49,8 @@ from coordinator.interface.events import (
     OffsetDeleteReceived,
     OffsetFetchReceived,
     RegexesResolved,
+    ReleaseBegan,
+    ReleaseMoved,
     Request,
     SyncGroupReceived,
     TimePassed,
@@ -158,6 +167,7 @@ class GroupEngine:
             if isinstance(event, Happening):
                 self._take_note(step, event)
             else:
+                release.check(step, event)
                 self._decide(step, event)
             match step.state.group:
                 case ConsumerGroup():
@@ -258,6 +268,10 @@ class GroupEngine:
                 adoption.note(step, event)
             case GroupAdopted():
                 adoption.adopt(step)
+            case ReleaseBegan():
+                release.begin(step)
+            case ReleaseMoved():
+                release.note(step, event)
             case TimePassed():
                 self._pass_time(step)
             case _:

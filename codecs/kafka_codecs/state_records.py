@@ -52,6 +52,7 @@ class RecordType(IntEnum):
     LAST_EVENTS = OUR_TYPES + 4
     GROUP_MEMBER_REMOVAL = OUR_TYPES + 5
     GROUP_ADOPTION = OUR_TYPES + 6
+    GROUP_RELEASE = OUR_TYPES + 7
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -149,6 +150,21 @@ class GroupAdoptionValue(Struct):
     leader: str | None
     members: tuple[GroupMember, ...]
     lock_generation: Int32
+
+
+@message(None, versions=range(1), flexible=True)
+class GroupReleaseValue(Struct):
+    """A group that goes back to the cluster; without members it has gone. `guard_id` is the member
+    id of the gateway's anchor while that leaves."""
+
+    guard_id: str | None
+    is_recalling: bool
+    """Whether members may still hold partitions; the other fields describe them."""
+    protocol_type: str | None
+    generation: Int32
+    protocol: str | None
+    leader: str | None
+    members: tuple[GroupMember, ...]
 
 
 @message(None, versions=range(1), flexible=True)
@@ -296,6 +312,7 @@ Value = (
     GroupMetadataValue
     | GroupMemberRemovalValue
     | GroupAdoptionValue
+    | GroupReleaseValue
     | ConsumerGroupMetadataValue
     | ConsumerGroupMemberMetadataValue
     | ConsumerGroupTargetAssignmentMetadataValue
@@ -334,6 +351,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         RecordType.LAST_EVENTS: (GroupKey, LastEventsValue),
         RecordType.GROUP_MEMBER_REMOVAL: (MemberKey, GroupMemberRemovalValue),
         RecordType.GROUP_ADOPTION: (GroupKey, GroupAdoptionValue),
+        RecordType.GROUP_RELEASE: (GroupKey, GroupReleaseValue),
         RecordType.LOG_ID: (LogKey, LogIdValue),
         RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
         RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),

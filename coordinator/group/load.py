@@ -20,8 +20,10 @@ from coordinator.interface.records import (
     DurableRecord,
     GroupAdoption,
     GroupConfigs,
+    GroupRelease,
     Member,
     MemberMetadata,
+    Release,
 )
 from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
@@ -52,8 +54,8 @@ def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
 
 
 def has_group(records: Iterable[DurableRecord]) -> bool:
-    """Whether a log contains a group, and not only configs."""
-    return any(not isinstance(record, GroupConfigs) for record in records)
+    """Whether a log contains a group, and not only configs or its release."""
+    return any(not isinstance(record, GroupConfigs | GroupRelease) for record in records)
 
 
 def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
@@ -67,6 +69,11 @@ def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:
 def has_adoption(records: Iterable[DurableRecord]) -> bool:
     """Whether the adoption of the group in a log is under way."""
     return any(isinstance(record, GroupAdoption) and record.value for record in records)
+
+
+def release_in(records: Iterable[DurableRecord]) -> Release | None:
+    """The release of the group in a log, None if there was none."""
+    return next((each.value for each in records if isinstance(each, GroupRelease)), None)
 
 
 def has_members(records: Iterable[DurableRecord]) -> bool:

@@ -20,8 +20,10 @@ from coordinator.interface.records import (
     GroupAdoption,
     GroupConfigs,
     GroupEpoch,
+    GroupRelease,
     MemberMetadata,
     RegularExpression,
+    Release,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
     is_tombstone,
@@ -55,6 +57,7 @@ RecordBesideTheGroup = (
     | RegexResolutionMoved
     | GroupConfigs
     | GroupAdoption
+    | GroupRelease
 )
 """Records that do not change the group itself, whatever its kind."""
 
@@ -64,7 +67,8 @@ class GroupState(Forkable):
 
     Deadlines, commits in flight and the resolution of regular expressions are independent of the
     kind of group, so they survive a conversion. Config overrides survive the group. `adoption` is
-    set while another coordinator serves the group, and this one is about to take it over.
+    set while another coordinator serves the group, and this one is about to take it over. `release`
+    is set from the moment on when this one begins to hand the group back.
     """
 
     __slots__ = (
@@ -75,6 +79,7 @@ class GroupState(Forkable):
         "deadlines",
         "group",
         "group_id",
+        "release",
         "resolution",
     )
 
@@ -88,12 +93,13 @@ class GroupState(Forkable):
         """How many of the commits in flight each partition has."""
         self.resolution: RegexResolution | None = None
         self.adoption: Adoption | None = None
+        self.release: Release | None = None
 
     @property
     def is_quiet(self) -> bool:
         """Whether there is no member, parked request or running deadline: the state may be
         unloaded."""
-        if self.deadlines or self.commits or self.adoption is not None:
+        if self.deadlines or self.commits or self.adoption is not None or self.is_leaving:
             return False
         match self.group:
             case ClassicGroup() as group:
@@ -102,6 +108,11 @@ class GroupState(Forkable):
                 return not group.members
             case None:
                 return True
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the group is on its way to another coordinator."""
+        return self.release is not None and self.release.is_under_way
 
     def apply(self, record: Record) -> None:  # noqa: PLR0912  # one case for each kind of record
         """Apply a record. Replay passes only durable records, in any combination that log
@@ -123,6 +134,8 @@ class GroupState(Forkable):
                 self.config_overrides = overrides
             case GroupAdoption(value=adoption):
                 self.adoption = adoption
+            case GroupRelease(value=release):
+                self.release = release
             case RegexResolutionMoved(resolution):
                 self.resolution = resolution
             case ClassicGroupMetadata(value=None):

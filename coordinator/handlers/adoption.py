@@ -22,6 +22,7 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
     GroupAdoption,
+    GroupRelease,
 )
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs import WireError
@@ -54,6 +55,8 @@ def adopt(step: StepBuilder) -> None:
     ensure(not obstacles(adoption.group, step.config), "a group is adopted despite an obstacle")
     _delete_empty_group(step)
     step.emit(ClassicGroupMetadata(value=adoption.group), GroupAdoption(value=None))
+    if step.state.release is not None:
+        step.emit(GroupRelease(value=None))
     for member in adoption.group.members:
         step.arm(DeadlineKind.SESSION, member.member_id, member.session_timeout_ms)
 

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from uuid import UUID
 
 from coordinator.interface.errors import GroupError
-from coordinator.interface.records import Adoption, Protocols
+from coordinator.interface.records import Adoption, Protocols, Release
 from coordinator.interface.replies import (
     ConfigsReply,
     ConsumerHeartbeatReply,
@@ -283,6 +283,19 @@ class GroupAdopted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseBegan:
+    """The group is to go back to the other coordinator. This one serves it no longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseMoved:
+    """A step of a release has to be durable before the next begins. None: the group may be served
+    here again."""
+
+    release: Release | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
     """One or more deadlines may be due."""
 
@@ -300,7 +313,14 @@ Request = (
     | ConfigsReceived
 )
 Happening = (
-    OffsetCommitEnded | RegexesResolved | GroupLost | AdoptionMoved | GroupAdopted | TimePassed
+    OffsetCommitEnded
+    | RegexesResolved
+    | GroupLost
+    | AdoptionMoved
+    | GroupAdopted
+    | ReleaseBegan
+    | ReleaseMoved
+    | TimePassed
 )
 """Events that are not requests and so cannot be refused."""
 

@@ -34,6 +34,7 @@ class RemovalCause(StrEnum):
     REPLACED = "replaced"
     GROUP_CONVERTED = "group_converted"
     GROUP_TAKEN = "group_taken"
+    RELEASED = "released"
 
 
 class EpochCause(StrEnum):
@@ -139,6 +140,34 @@ class GroupAdoption:
     @property
     def key(self) -> Hashable:
         return "group_adoption"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A group that goes back to the other coordinator, or has gone back: then both fields are
+    None, and it stays there until an operator wants it here again."""
+
+    group: ClassicGroupValue | None = None
+    """The group as it was served here last, while its members may still hold partitions."""
+    guard_id: str | None = None
+    """The member id under which this coordinator still keeps its place at the other one, after all
+    members have given up what they held."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the other coordinator does not serve the group alone yet."""
+        return self.group is not None or self.guard_id is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRelease:
+    """The release of the group. A tombstone when the group may be served here again."""
+
+    value: Release | None
+
+    @property
+    def key(self) -> Hashable:
+        return "group_release"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +341,7 @@ class RegularExpression:
 DurableRecord = (
     GroupConfigs
     | GroupAdoption
+    | GroupRelease
     | ClassicGroupMetadata
     | ClassicMemberRemoval
     | GroupEpoch
@@ -335,6 +365,8 @@ def is_tombstone(record: DurableRecord) -> bool:
         case CurrentAssignment(value=None) | RegularExpression(value=None):
             return True
         case ClassicMemberRemoval(cause=None) | GroupAdoption(value=None):
+            return True
+        case GroupRelease(value=None):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

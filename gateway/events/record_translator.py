@@ -73,7 +73,7 @@ NAMED_TOPICS_MAX = 20
 _WITHOUT_EVENT = (DeadlineSet, DeadlineCleared, CommitStarted, CommitEnded)
 """Frequent records that cause no event, and that no event depends on."""
 
-_VOLUNTARY = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN})
+_VOLUNTARY = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN, RemovalCause.RELEASED})
 _NOTHING = Assignment(member_epoch=0, previous_epoch=0)
 _STILL_THERE = frozenset({RemovalCause.REPLACED, RemovalCause.GROUP_CONVERTED})
 

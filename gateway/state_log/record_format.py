@@ -21,10 +21,12 @@ from coordinator.interface.records import (
     GroupAdoption,
     GroupConfigs,
     GroupEpoch,
+    GroupRelease,
     Member,
     MemberMetadata,
     MemberState,
     RegularExpression,
+    Release,
     RemovalCause,
     ResolvedRegex,
     TargetAssignmentMember,
@@ -39,6 +41,7 @@ from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import RecordType
 
 _UNLOCKED = -1
+_NO_GROUP = ClassicGroupValue(protocol_type=None, generation=-1, protocol=None, leader=None)
 
 
 class Entry(NamedTuple):
@@ -134,6 +137,8 @@ def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsK
             return record_type, key
         case GroupAdoption():
             return RecordType.GROUP_ADOPTION, wire.GroupKey(group_id=group_id)
+        case GroupRelease():
+            return RecordType.GROUP_RELEASE, wire.GroupKey(group_id=group_id)
         case GroupConfigs():
             return RecordType.GROUP_CONFIGS, wire.GroupKey(group_id=group_id)
         case _:
@@ -146,6 +151,8 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
             return ClassicGroupMetadata(value=None)
         case RecordType.GROUP_ADOPTION, _:
             return GroupAdoption(value=None)
+        case RecordType.GROUP_RELEASE, _:
+            return GroupRelease(value=None)
         case RecordType.GROUP_MEMBER_REMOVAL, wire.MemberKey(member_id=member_id):
             return ClassicMemberRemoval(member_id=member_id, cause=None)
         case RecordType.CONSUMER_GROUP_METADATA, _:
@@ -181,6 +188,8 @@ def _value(record: DurableRecord) -> wire.Value:
             return wire.GroupMemberRemovalValue(cause=cause.value)
         case GroupAdoption(value=Adoption() as adoption):
             return _adoption(adoption)
+        case GroupRelease(value=Release() as release):
+            return _release(release)
         case GroupEpoch(epoch=int(epoch), metadata_hash=metadata_hash, cause=cause):
             return wire.ConsumerGroupMetadataValue(
                 epoch=epoch, metadata_hash=metadata_hash, cause=cause.value
@@ -243,6 +252,19 @@ def _adoption(adoption: Adoption) -> wire.GroupAdoptionValue:
         leader=group.leader,
         members=tuple(_classic_group_member(member, group.protocol) for member in group.members),
         lock_generation=_UNLOCKED if locked is None else locked,
+    )
+
+
+def _release(release: Release) -> wire.GroupReleaseValue:
+    group = release.group or _NO_GROUP
+    return wire.GroupReleaseValue(
+        guard_id=release.guard_id,
+        is_recalling=release.group is not None,
+        protocol_type=group.protocol_type,
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader,
+        members=tuple(_classic_group_member(member, group.protocol) for member in group.members),
     )
 
 
@@ -309,6 +331,8 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
             return ClassicMemberRemoval(member_id=member_id, cause=RemovalCause(value.cause))
         case _, wire.GroupAdoptionValue():
             return GroupAdoption(value=_read_adoption(value))
+        case _, wire.GroupReleaseValue():
+            return GroupRelease(value=_read_release(value))
         case _, wire.ConsumerGroupMetadataValue():
             return GroupEpoch(
                 epoch=value.epoch,
@@ -369,6 +393,19 @@ def _read_adoption(value: wire.GroupAdoptionValue) -> Adoption:
     )
     locked = value.lock_generation
     return Adoption(group=group, lock_generation=None if locked == _UNLOCKED else locked)
+
+
+def _read_release(value: wire.GroupReleaseValue) -> Release:
+    if not value.is_recalling:
+        return Release(guard_id=value.guard_id)
+    group = ClassicGroupValue(
+        protocol_type=value.protocol_type,
+        generation=value.generation,
+        protocol=value.protocol,
+        leader=value.leader,
+        members=tuple(_read_classic_member(member) for member in value.members),
+    )
+    return Release(group=group, guard_id=value.guard_id)
 
 
 def _read_classic_member(member: wire.GroupMember) -> ClassicGroupMember:

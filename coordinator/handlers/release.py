@@ -1,0 +1,87 @@
+"""Handing a group back to another coordinator (rule 2.12).
+
+From the first record on, this coordinator serves the group no longer. The record has the members,
+since they may still hold partitions: `gateway/docs/release.md` says how they are recalled. DEV D71:
+in Kafka a group only moves between brokers that share a log.
+"""
+
+from coordinator.classic.durability import store_group
+from coordinator.classic.rebalance import drop_member, drop_pending_id
+from coordinator.conversion.downgrade import delete_consumer_group
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError, ensure
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    HeartbeatReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    OffsetCommitReceived,
+    ReleaseMoved,
+    Request,
+    SyncGroupReceived,
+)
+from coordinator.interface.records import (
+    ClassicGroupValue,
+    GroupRelease,
+    Release,
+    RemovalCause,
+)
+from coordinator.interface.volatile_records import ClassicPhase
+from kafka_codecs.error_codes import ErrorCode
+
+_NOBODY = ClassicGroupValue(protocol_type=None, generation=-1, protocol=None, leader=None)
+_WAIT = (JoinGroupReceived, LeaveGroupReceived, ConsumerHeartbeatReceived)
+_REJOIN = (HeartbeatReceived, SyncGroupReceived, OffsetCommitReceived)
+
+
+def may_begin(state: GroupState) -> bool:
+    """Whether the members are known for certain, and wait for nothing."""
+    match state.group:
+        case ClassicGroup() as group if group.members:
+            return group.phase is ClassicPhase.STABLE
+        case ConsumerGroup() as group:
+            return not group.members
+        case _:
+            return True
+
+
+def begin(step: StepBuilder) -> None:
+    """Stop serving the group, in one batch with what is known of it. Nothing happens if a rebalance
+    has begun: the caller looks whether the release is under way."""
+    if step.state.is_leaving or not may_begin(step.state):
+        return
+    value = _NOBODY
+    match step.state.group:
+        case ClassicGroup() as group:
+            value = group.stored_value()
+            for member_id in list(group.members):
+                drop_member(step, member_id, RemovalCause.RELEASED)
+            for member_id in list(group.pending_ids):
+                drop_pending_id(step, member_id)
+            store_group(step, None)
+        case ConsumerGroup():
+            delete_consumer_group(step, {})
+        case None:
+            pass
+    step.emit(GroupRelease(value=Release(group=value)))
+
+
+def note(step: StepBuilder, event: ReleaseMoved) -> None:
+    """Store how far a release has come."""
+    ensure(step.state.group is None, "a group that is served here cannot be released further")
+    if event.release != step.state.release:
+        step.emit(GroupRelease(value=event.release))
+
+
+def check(step: StepBuilder, event: Request) -> None:
+    """Raises GroupError for a request of a member while the group goes back: it was decided too
+    late. Repeated, it is answered by whoever has the group then."""
+    if not step.state.is_leaving:
+        return
+    if isinstance(event, _WAIT):
+        raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group changes coordinators")
+    if isinstance(event, _REJOIN):
+        raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, "the group changes coordinators")

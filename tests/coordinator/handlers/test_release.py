@@ -1,0 +1,85 @@
+"""Handing a group back to another coordinator (rule 2.12, DEV D71)."""
+
+import pytest
+
+from coordinator.group.load import release_in
+from coordinator.handlers.release import may_begin
+from coordinator.interface.errors import InvariantError
+from coordinator.interface.events import AdoptionMoved, GroupAdopted, ReleaseBegan, ReleaseMoved
+from coordinator.interface.records import (
+    Adoption,
+    ClassicGroupMetadata,
+    ClassicGroupValue,
+    GroupRelease,
+    Release,
+)
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_classic_group_member
+from tests.support.group_script import GroupScript
+
+A = given_classic_group_member("a", {"foo": (0,)})
+B = given_classic_group_member("b", {"foo": (1,)}, instance_id="i2")
+GROUP = ClassicGroupValue(
+    protocol_type="consumer", generation=41, protocol="range", leader="b", members=(A, B)
+)
+
+
+def serve(group: GroupScript) -> None:
+    """A Stable group of two."""
+    group.feed(AdoptionMoved(adoption=Adoption(group=GROUP, lock_generation=43)))
+    group.feed(GroupAdopted())
+
+
+def test_the_group_becomes_its_release_in_one_batch(group: GroupScript) -> None:
+    serve(group)
+    group.feed(ReleaseBegan())
+    assert group.engine.state.group is None
+    assert group.last_step.durable[-1] == GroupRelease(value=Release(group=GROUP))
+    assert ClassicGroupMetadata(value=None) in group.last_step.durable
+    assert not group.engine.state.is_quiet
+    group.check_replay()
+
+
+def test_it_begins_only_in_a_stable_group(group: GroupScript) -> None:
+    """Between two generations nobody knows who holds what."""
+    serve(group)
+    group.leave("a")
+    assert not may_begin(group.engine.state)
+    group.feed(ReleaseBegan())
+    assert group.engine.state.release is None
+
+
+def test_members_are_told_to_rejoin_or_to_wait_meanwhile(group: GroupScript) -> None:
+    """A request may have waited for its decision when the release began. It must not make a new
+    group here."""
+    serve(group)
+    group.feed(ReleaseBegan())
+    assert group.beat("a", 41).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.leave("a").error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_a_released_group_is_quiet_and_its_log_knows(group: GroupScript) -> None:
+    serve(group)
+    group.feed(ReleaseBegan())
+    group.feed(ReleaseMoved(release=Release(guard_id="anchor-1")))
+    assert not group.engine.state.is_quiet
+    group.feed(ReleaseMoved(release=Release()))
+    assert not group.engine.state.is_leaving
+    assert release_in(group.last_step.durable) == Release()
+    group.check_replay()
+
+
+def test_an_adoption_ends_the_release(group: GroupScript) -> None:
+    """In its last batch: an adoption that is undone leaves the group released."""
+    group.feed(ReleaseBegan())
+    group.feed(ReleaseMoved(release=Release()))
+    group.feed(AdoptionMoved(adoption=Adoption(group=GROUP, lock_generation=43)))
+    assert group.engine.state.release == Release()
+    group.feed(GroupAdopted())
+    assert group.engine.state.release is None
+
+
+def test_a_group_that_is_served_is_not_released_further(group: GroupScript) -> None:
+    serve(group)
+    with pytest.raises(InvariantError):
+        group.feed(ReleaseMoved(release=Release()))
