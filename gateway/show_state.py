@@ -27,6 +27,8 @@ from gateway.events.group_events import (
     GroupDeleted,
     GroupForwarded,
     GroupHosted,
+    GroupReleased,
+    ReleaseStarted,
 )
 from gateway.events.line_files import FOLDER_NAME, PATTERN
 from gateway.hosting.states import Mode
@@ -46,6 +48,8 @@ _MODES = {
     GroupForwarded.name: Mode.FORWARDED,
     AdoptionStarted.name: "Adopting",
     AdoptionUndone.name: Mode.FORWARDED,
+    ReleaseStarted.name: "Releasing",
+    GroupReleased.name: Mode.FORWARDED,
 }
 """What the latest of these events says."""
 _ABOUT_MODES = tuple(f'"event":"{name}"'.encode() for name in (*_MODES, GroupDeleted.name))

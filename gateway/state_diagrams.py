@@ -66,6 +66,12 @@ MACHINES = (
         hosting_states.__name__,
     ),
     Machine(
+        "Release of a group",
+        hosting_states.ReleaseStage,
+        hosting_states.RELEASE,
+        hosting_states.__name__,
+    ),
+    Machine(
         "Client connection",
         data_path_states.ClientState,
         data_path_states.CLIENT_MOVES,

@@ -85,6 +85,19 @@ class AdoptionUndone(GatewayEvent):
     """For how long calls were held."""
 
 
+class ReleaseStarted(GatewayEvent):
+    """The members of a group are told to rejoin, so that the cluster can have it back."""
+
+    members: int
+
+
+class GroupReleased(GatewayEvent):
+    """The cluster has the group back."""
+
+    unowned_ms: int
+    """The time from the members' recall until the cluster could give out the partitions."""
+
+
 class GroupTaken(GatewayEvent):
     """Another member holds the group in the cluster, so the gateway fenced the members here."""
 

@@ -71,12 +71,14 @@ from gateway.hosting.inputs import (
     LoadFailed,
     Located,
     Looked,
+    Release,
     StepTaken,
     TimePassed,
     TopicsMoved,
     WriteFailed,
     Written,
 )
+from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
@@ -226,6 +228,15 @@ class GroupDriver:
         fulfilled = trio.Event()
         wish.on_outcome = fulfilled.set
         self.feed(Adopt(wish))
+        await fulfilled.wait()
+        assert wish.outcome is not None
+        return wish.outcome
+
+    async def release(self, wish: ReleaseWish) -> ReleaseOutcome:
+        """Have the group released. Cancelled, the release goes on."""
+        fulfilled = trio.Event()
+        wish.on_outcome = fulfilled.set
+        self.feed(Release(wish))
         await fulfilled.wait()
         assert wish.outcome is not None
         return wish.outcome
@@ -507,7 +518,7 @@ class GroupDriver:
         return await self._services.ask_coordinator(self._node_id, message)
 
     async def _take_step(self, step: OfAdoption) -> adoption_steps.Input:
-        """Carry out a step of the group's adoption."""
+        """Carry out a step of the group's adoption or release."""
         group_id = self.group.group_id
         match step:
             case Describe():
@@ -521,7 +532,7 @@ class GroupDriver:
                     return Unanswered(lane, "another gateway may go on with the adoption")
                 try:
                     answer = await self._from_coordinator(message)
-                    code = cast(int, answer.error_code)  # type: ignore[attr-defined]
+                    code = cast(int, getattr(answer, "error_code", ErrorCode.NONE))
                     if code not in _MOVED:
                         return Answered(lane, answer)
                     why = name_of(code)

@@ -9,7 +9,13 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
-from coordinator.group.load import has_adoption, has_group, has_members, overrides_in
+from coordinator.group.load import (
+    has_adoption,
+    has_group,
+    has_members,
+    overrides_in,
+    release_in,
+)
 from coordinator.handlers.group_configs import describe as describe_configs
 from coordinator.interface.events import LeaveGroupReceived, Leaver
 from coordinator.interface.replies import ConfigView, GroupView, Reply
@@ -28,11 +34,13 @@ from gateway.hosting.calls import (
     Released,
 )
 from gateway.hosting.group import HostedGroup
-from gateway.hosting.inputs import Ending, Resumed
+from gateway.hosting.group_release import why_not_released
+from gateway.hosting.inputs import Ending, Reclaim, Resumed
 from gateway.hosting.owner import Owner
+from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import ADOPTING, HERE, Found, Standing, Verdict
+from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Standing, Verdict
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.describe_groups import DescribedGroup
@@ -49,6 +57,8 @@ SPREAD = 0.2
 """Random share of the interval between an anchor's heartbeats."""
 ADOPTION_TIMEOUT_S = 30.0
 """How long a command waits for an adoption. Only one that is undone takes so long."""
+RELEASE_TIMEOUT_S = 50.0
+"""How long a command waits for a release. Members come with their next heartbeat, seconds later."""
 ADOPTIONS_END_TIMEOUT_S, ADOPTIONS_LOOK_S = 3.0, 0.05
 """How long the gateway waits for adoptions when it exits, and how often it looks."""
 LEAVE_TIMEOUT_S = 5.0
@@ -137,6 +147,9 @@ class Groups:
         try:
             records = await self._state_log.read(group_id)
             is_live = has_members(records) or has_adoption(records)
+            if (release := release_in(records)) is not None:
+                is_live |= release.is_under_way
+                self._rules.standing.released.add(group_id)
         except StateLogUnreadable as unreadable:
             log.error("group_unreadable", group_id=group_id, reason=str(unreadable))  # noqa: TRY400
             is_live = False
@@ -149,8 +162,9 @@ class Groups:
         await trio.sleep(RESUME_RETRY_S)
 
     def _has_room(self, group_id: str) -> bool:
-        """A group whose adoption is under way needs no room: the cluster must not answer for it."""
-        if self._state_log.may_be_adopting(group_id):
+        """A group that is about to change its coordinator needs no room: until it has, the cluster
+        must not answer for it."""
+        if self._state_log.may_be_moving(group_id):
             return True
         try:
             self._rules.hosted.check(None)
@@ -249,7 +263,7 @@ class Groups:
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
-        if self.is_live(group_id) or self.is_adopting(group_id):
+        if self.is_live(group_id) or self.is_moving(group_id):
             return False
         return self._standing(group_id).is_forwarded
 
@@ -278,15 +292,15 @@ class Groups:
     def _verdict_lately(self, group_id: str) -> Verdict | None:
         if self.is_live(group_id):
             return HERE
-        if self.is_adopting(group_id):
-            return ADOPTING
+        if self.is_moving(group_id):
+            return MOVING
         return self._standing(group_id).lately(self._clock.now_ms())
 
     def _verdict_on(self, group_id: str, found: Found) -> Verdict:
         if self.is_live(group_id):  # by now
             return HERE
-        if self.is_adopting(group_id):
-            return ADOPTING
+        if self.is_moving(group_id):
+            return MOVING
         standing = self._standing(group_id)
         verdict = standing.take(found, self._clock.now_ms(), is_held=self.is_held(group_id))
         for effect in standing.take_outbox():
@@ -304,6 +318,11 @@ class Groups:
         """Adopt a live group of the cluster, or say why that is not possible, member by member.
         With `dry_run` nothing is begun, and no reason means that it is possible now."""
         reasons = await self._why_not(group_id)
+        if self.is_moving(group_id):  # the wish joins those that it has already
+            reasons = ("its adoption is under way",) if dry_run else ()
+        is_released = not dry_run and self._standing(group_id).is_released
+        if is_released and isinstance(await self._services.look.look(group_id), Nobody):
+            self.driver(group_id).feed(Reclaim())
         if dry_run or reasons:
             return AdoptionOutcome(group_id=group_id, is_adopted=False, reasons=reasons)
         with trio.move_on_after(ADOPTION_TIMEOUT_S):
@@ -314,12 +333,12 @@ class Groups:
             " groupferry events tells how it ends",
         )
 
-    def is_adopting(self, group_id: str) -> bool:
+    def is_moving(self, group_id: str) -> bool:
         """Whether the group may be about to change its coordinator."""
         if group_id in self._unresumed:
-            return self._state_log.may_be_adopting(group_id)
+            return self._state_log.may_be_moving(group_id)
         driver = self._drivers.get(group_id)
-        return driver is not None and driver.group.adoption.is_under_way
+        return driver is not None and driver.group.is_moving
 
     async def end_adoptions(self) -> None:
         """Let adoptions end that are nearly done. The next process finds the others in its log."""
@@ -343,6 +362,38 @@ class Groups:
             return ("it is hosted already",)
         watched = self._rules.watched.group(group_id)
         return why_not_found(found, watched, self._config, self._clock.now_ms())
+
+    # -- release ---------------------------------------------------------------------------------
+
+    async def release_to_cluster(self, group_id: str, *, dry_run: bool = False) -> ReleaseOutcome:
+        """Give a group back to the cluster, or say why that is not possible, member by member.
+        With `dry_run` nothing is begun, and no reason means that it is possible now."""
+        reasons = await self._why_kept(group_id)
+        if dry_run or reasons:
+            return ReleaseOutcome.refused(group_id, *reasons)
+        with trio.move_on_after(RELEASE_TIMEOUT_S):
+            return await self.driver(group_id).release(ReleaseWish())
+        return ReleaseOutcome.refused(
+            group_id,
+            f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and goes on: a member has neither"
+            " rejoined nor left; groupferry events tells how it ends",
+        )
+
+    async def _why_kept(self, group_id: str) -> tuple[str, ...]:
+        if not group_id:
+            return ("the group id is empty",)
+        if not self._rules.can_anchor:
+            return ("the embedded cluster cannot hold anchors",)
+        if self.is_moving(group_id):
+            return ()  # the wish joins a release that is under way
+        if self._standing(group_id).is_released:
+            return ("it has been released already",)
+        if self.belongs_to_cluster(group_id):
+            return ("the cluster serves it already",)
+        if not (self.is_live(group_id) or self.is_held(group_id) or await self.knows(group_id)):
+            return ("the gateway does not host a group of this name: see groupferry groups",)
+        driver = self._loaded(group_id)
+        return () if driver is None else why_not_released(driver.group.engine.core.state)
 
     # -- views -----------------------------------------------------------------------------------
 
@@ -449,7 +500,7 @@ class Groups:
             driver = GroupDriver(group, self._services, idle=self._forget)
             self._drivers[group_id] = driver
             if group_id in self._unresumed and self._has_room(group_id):
-                driver.feed(Resumed(self._state_log.may_be_adopting(group_id)))
+                driver.feed(Resumed(self._state_log.may_be_moving(group_id)))
                 self._resumed += 1
             self._unresumed.discard(group_id)
             if self._is_ending:

@@ -23,6 +23,8 @@ class Lane(StrEnum):
     """JoinGroups and SyncGroups of the anchor."""
     OTHERS = "others"
     """Everything that the coordinator answers at once."""
+    RELEASE = "release"
+    """The requests of a release, one at a time."""
 
 
 class Treatment(StrEnum):

@@ -270,6 +270,15 @@ class Anchor:
         self._taken(now_ms)
         self._beat_at_ms = now_ms
 
+    def hand_over(self) -> AnchorIds | None:
+        """Give its place in the group to a release, and end. None while it does not certainly hold
+        the group, or waits for an answer."""
+        if self.phase is not AnchorPhase.STABLE or self._asked is not None or self._strays:
+            return None
+        ids = self._ids
+        self._cease()
+        return ids
+
     # -- what it does next -----------------------------------------------------------------------
 
     def advance(self, now_ms: int, *, is_live: bool) -> None:

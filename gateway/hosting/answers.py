@@ -53,7 +53,7 @@ class Situation(Enum):
     COMMIT_IN_FLIGHT = "an earlier commit of the member has no answer yet"
     TOO_MANY_GROUPS = "a limit on groups is reached"
     TOPICS_UNKNOWN = "the cluster does not tell about the topics of the request"
-    ADOPTING = "the group is being adopted"
+    MOVING = "the group is being adopted or released"
     RECALLED = "the group goes back to the cluster"
     STILL_OWNS = "the group goes back to the cluster, and a client keeps its partitions"
     LOADING = "the group cannot be read from the state log yet"
@@ -104,7 +104,7 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
     Situation.COMMIT_IN_FLIGHT: (_LOAD, _LOADS),
     Situation.TOO_MANY_GROUPS: (_AWAY, {}),
     Situation.TOPICS_UNKNOWN: (_AWAY, {}),
-    Situation.ADOPTING: (_LOAD, _LOADS),
+    Situation.MOVING: (_LOAD, _LOADS),
     # As in a rebalance of the cluster. A member that rejoins loses its id, so that requests under
     # it are void once the cluster has the group again.
     Situation.RECALLED: (

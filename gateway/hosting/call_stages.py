@@ -33,6 +33,7 @@ from gateway.hosting.calls import (
 from gateway.hosting.commits import STORED, CommitsInFlight
 from gateway.hosting.effects import Effect, Log, refusal_line
 from gateway.hosting.group_adoption import GroupAdoption
+from gateway.hosting.group_release import GroupRelease
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.looking import Looking
@@ -54,6 +55,7 @@ class CallStages:
         engine: LoggedEngine,
         anchor: Anchor,
         adoption: GroupAdoption,
+        release: GroupRelease,
         looking: Looking,
         effects: list[Effect],
     ) -> None:
@@ -64,6 +66,7 @@ class CallStages:
         self._engine = engine
         self._anchor = anchor
         self._adoption = adoption
+        self._release_of_group = release
         self._looking = looking
         self._effects = effects
         self._commits = CommitsInFlight(engine, anchor, can_anchor=rules.can_anchor)
@@ -117,7 +120,7 @@ class CallStages:
     def _advance_waiting(self, now_ms: int) -> bool:
         """Advance the calls that wait if what they wait for has changed."""
         anchor = self._anchor
-        seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._adoption.outlook)
+        seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._move.outlook)
         if seen == self._seen:
             return False
         self._seen = seen
@@ -198,7 +201,7 @@ class CallStages:
                     assert isinstance(call, Commits)
                     self._queue(call, now_ms)
                 case Stage.PLACING:
-                    if not self._adopting(call, now_ms):
+                    if not self._moving(call, now_ms):
                         self._place(call, now_ms)
                 case Stage.CHECKING:
                     self._check(call, now_ms)
@@ -252,19 +255,26 @@ class CallStages:
         else:
             call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
 
-    def _adopting(self, call: Call, now_ms: int) -> bool:
-        """Whether the group is being adopted. Then the cluster answers, or the adoption, or the
-        call waits."""
-        treatment = self._adoption.treatment
+    @property
+    def _move(self) -> GroupAdoption | GroupRelease:
+        """What changes the group's coordinator, if anything does."""
+        release = self._release_of_group
+        return release if release.is_under_way else self._adoption
+
+    def _moving(self, call: Call, now_ms: int) -> bool:
+        """Whether the group is being adopted or released. Then the cluster answers, or the move, or
+        the call waits."""
+        move = self._move
+        treatment = move.treatment
         if treatment is None or call.is_placed or self._engine.is_live:
             return False
         if treatment is Treatment.FORWARDED:
-            self._finish(call, Forwarded("it is about to be adopted"))
+            self._finish(call, Forwarded(move.why))
             return True
         if treatment is Treatment.RECALLED and isinstance(call, Commits):
-            answer = self._adoption.store(call, self._engine.topics)
+            answer = move.store(call, self._engine.topics, now_ms)
         else:
-            answer = self._adoption.answer(call, now_ms)
+            answer = move.answer(call, now_ms)
         if answer is not None:
             self._finish(call, answer)
         elif call.errand is None:
@@ -488,7 +498,7 @@ class CallStages:
             return
         call.errand = None
         if call.stage is Stage.PLACING:
-            self._finish(call, self._adoption.recall.stored(call, codes))
+            self._finish(call, self._move.recall.stored(call, codes))
             return
         self._commits.stored(call, codes, now_ms)
         self._advance(call, now_ms)
@@ -521,8 +531,9 @@ class CallStages:
 
     def _need_anchor(self, call: Call, now_ms: int) -> bool:
         """Start the anchor if there is none, and keep it. Refuses the call if there is no room."""
-        if self._adoption.is_under_way:
-            self._refuse(call, Situation.ADOPTING)
+        release = self._release_of_group
+        if self._adoption.is_under_way or (release.is_under_way and not release.keeps_anchor):
+            self._refuse(call, Situation.MOVING)
             return False
         if not self._anchor.is_here:
             try:
@@ -542,7 +553,7 @@ class CallStages:
             case Stage.QUEUED:
                 self._refuse(call, Situation.COMMIT_IN_FLIGHT)
             case Stage.PLACING:
-                self._refuse(call, Situation.ADOPTING)
+                self._refuse(call, Situation.MOVING)
             case Stage.RELEASING:
                 self._refuse(call, Situation.NOT_ANCHORED, "the anchor has not left yet")
             case _:
@@ -568,6 +579,8 @@ class CallStages:
             self._wait_for_look(call)
         elif not is_there:
             self._finish(call, Forwarded() if call.is_foreign else Released())
+        elif self._release_of_group.is_under_way:
+            self._refuse(call, Situation.MOVING)
         elif self._engine.is_live or self._is_awaited:
             self._refuse(call, Situation.NOT_ANCHORED, "a member is about to join")
         elif call.has_dropped or self._need_anchor(call, now_ms):
@@ -598,7 +611,7 @@ class CallStages:
         call.is_gone = True
         if isinstance(call, Commits):
             if call.stage is Stage.PLACING and isinstance(call.errand, Store):
-                self._adoption.recall.lose()
+                self._move.recall.lose()
             self._commits.abandon(call, now_ms)
         self._finish(call, Failed())
 

@@ -8,19 +8,21 @@ answer: `call_stages.py` has the way of a call.
 from collections.abc import Sequence
 from typing import assert_never
 
-from coordinator.interface.events import GroupLost
+from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
-from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
+from gateway.hosting.adoption_steps import AdoptionOutcome, Answered, Lane, Unanswered, Wish
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.call_stages import CallStages
 from gateway.hosting.calls import Call, Commits
 from gateway.hosting.effects import Effect, Log, Tell, TellNow
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_adoption import GroupAdoption
+from gateway.hosting.group_release import GroupRelease
 from gateway.hosting.inputs import Input
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.looking import Looking
+from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.shown_partitions import ShownPartitions
@@ -62,6 +64,9 @@ class HostedGroup:
         self.adoption = GroupAdoption(
             standing, rules, engine=self.engine, anchor=self.anchor, effects=self._effects
         )
+        self.release = GroupRelease(
+            standing, rules, engine=self.engine, anchor=self.anchor, effects=self._effects
+        )
         self._looking = Looking(self.anchor, self._effects)
         self.calls = CallStages(
             standing,
@@ -69,6 +74,7 @@ class HostedGroup:
             engine=self.engine,
             anchor=self.anchor,
             adoption=self.adoption,
+            release=self.release,
             looking=self._looking,
             effects=self._effects,
         )
@@ -86,16 +92,16 @@ class HostedGroup:
         return (
             self.engine.phase is LogPhase.UNLOADED
             and not (self.calls or self._looking.is_under_way)
-            and not (self.anchor.is_here or self.adoption.is_under_way)
+            and not (self.anchor.is_here or self.is_moving)
         )
 
     def next_ms(self) -> int | None:
         """When `TimePassed` is due, in wall-clock milliseconds."""
         next_ms = self.engine.next_ms()
-        anchor_ms = self.anchor.next_ms(is_live=self.engine.is_live)
+        anchor_ms = self.anchor.next_ms(is_live=self._is_anchored)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        for at_ms in (self.calls.next_ms(), self.adoption.next_ms()):
+        for at_ms in (self.calls.next_ms(), self.adoption.next_ms(), self.release.next_ms()):
             if at_ms is not None and (next_ms is None or at_ms < next_ms):
                 next_ms = at_ms
         return next_ms
@@ -109,7 +115,7 @@ class HostedGroup:
         match event:
             case inputs.Asked(call):
                 return self.begin_at_rest(call, now_ms)
-            case inputs.Stored(call, codes):
+            case inputs.Stored(call, codes) if not self.release.is_under_way:
                 return self.calls.stored_at_rest(call, codes, now_ms)
             case _:
                 return False
@@ -145,6 +151,13 @@ class HostedGroup:
                 self._resume()
             case inputs.Adopt(wish):
                 self._adopt(wish)
+            case inputs.Release(wish):
+                self._release(wish, now_ms)
+            case inputs.Reclaim():
+                self.release.reclaim()
+                self._resume()
+            case inputs.StepTaken(Answered(Lane.RELEASE) | Unanswered(Lane.RELEASE) as step):
+                self.release.handle(step, now_ms)
             case inputs.StepTaken(step):
                 self.adoption.handle(step, now_ms)
             case inputs.Leave():
@@ -196,6 +209,7 @@ class HostedGroup:
         self._looking.is_under_way = False
         self.anchor.start_again(now_ms)
         self.adoption.start_again()
+        self.release.start_again()
         self.engine.start_again()
         self.calls.start_again(now_ms)
         return self._settled(now_ms)
@@ -206,22 +220,44 @@ class HostedGroup:
             self.engine.work(now_ms)
             if self.engine.outcomes:
                 self.calls.take_outcomes(now_ms)
+            self._note_steps(now_ms)
             self.adoption.advance(now_ms)
+            self.release.advance(now_ms)
             if self.anchor.was_taken:
                 self.anchor.was_taken = False
                 self._lose("another member was in the group in the cluster, and has left")
-            self.anchor.advance(now_ms, is_live=self.engine.is_live)
+            self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:
                 self._looking.begin()
             if not (self.calls.advance(now_ms) or self.engine.has_work(now_ms)):
                 break
-        if not (self.calls or self.engine.is_live or self.adoption.is_under_way):
+        if not (self.calls or self.engine.is_live or self.is_moving):
             self._rest()
         if self.standing.outbox:
             self._effects += self.standing.take_outbox()
         effects = tuple(self._effects)
         self._effects.clear()
         return effects
+
+    def _note_steps(self, now_ms: int) -> None:
+        for event, is_durable in self.engine.take_steps():
+            match event:
+                case ReleaseBegan():
+                    self.release.begun(is_durable=is_durable)
+                case ReleaseMoved():
+                    self.release.moved(is_durable=is_durable, now_ms=now_ms)
+                case _:
+                    self.adoption.settled(event, is_durable=is_durable, now_ms=now_ms)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the group changes its coordinator, or is about to."""
+        return self.adoption.is_under_way or self.release.is_under_way or self.release.is_wanted
+
+    @property
+    def _is_anchored(self) -> bool:
+        """Whether members may hold partitions, so that the anchor must keep the group."""
+        return self.engine.is_live or self.release.keeps_anchor
 
     def _rest(self) -> None:
         """Free what only members and calls need."""
@@ -276,6 +312,10 @@ class HostedGroup:
 
     def _adopt(self, wish: Wish) -> None:
         """Have the group adopted, if there is room for it."""
+        if self.release.is_under_way or self.release.is_wanted:
+            why = "it is being released: try again"
+            wish.fulfil(AdoptionOutcome.refused(self.group_id, why))
+            return
         try:
             self.rules.anchored.check(None)
             if not self.rules.hosted.has(self.group_id):
@@ -284,6 +324,14 @@ class HostedGroup:
             wish.fulfil(AdoptionOutcome.refused(self.group_id, str(error)))
             return
         self.adoption.wish(wish)
+        self._resume()
+
+    def _release(self, wish: ReleaseWish, now_ms: int) -> None:
+        """Have the group released."""
+        if self.adoption.is_under_way:
+            wish.fulfil(ReleaseOutcome.refused(self.group_id, "it is being adopted: try again"))
+            return
+        self.release.wish(wish, now_ms)
         self._resume()
 
     def _resume(self) -> None:
@@ -296,4 +344,5 @@ class HostedGroup:
         """The gateway is shutting down: nothing waits from now on."""
         self.engine.end()
         self.adoption.end()
+        self.release.end()
         self.calls.end()

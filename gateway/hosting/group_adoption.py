@@ -122,7 +122,7 @@ class GroupAdoption:
         """Whether to adopt the group by itself now, as far as the relayed requests tell."""
         if self.is_under_way or self._is_ending or now_ms < self._standing.adopt_from_ms:
             return False
-        if self._standing.is_configured or self._steps_under_way:
+        if self._standing.is_left or self._steps_under_way:
             return False
         self._standing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
         watched = self._rules.watched.group(self._group_id)
@@ -182,12 +182,16 @@ class GroupAdoption:
             event = steps.Described(event.group, self._rules.watched.group(self._group_id))
         self._carry_out(machine.handle(event, now_ms))
 
+    def settled(
+        self, event: AdoptionMoved | GroupAdopted, *, is_durable: bool, now_ms: int
+    ) -> None:
+        """The engine has decided on a step."""
+        self.handle(_settled(event, is_durable=is_durable), now_ms)
+
     def advance(self, now_ms: int) -> None:
         """Take note of what the log has, and of the time."""
         if self._machine is None:
             self._begin(now_ms)
-        for event, is_durable in self._engine.take_steps():
-            self.handle(_settled(event, is_durable=is_durable), now_ms)
         if self._machine is not None:
             next_ms = self._machine.next_ms()
             if next_ms is not None and next_ms <= now_ms:
@@ -268,7 +272,12 @@ class GroupAdoption:
         )
         return HeartbeatReply() if is_current else None
 
-    def store(self, call: Commits, topics: Topics) -> Answer | None:
+    @property
+    def why(self) -> str:
+        """Why the cluster answers."""
+        return "it is about to be adopted"
+
+    def store(self, call: Commits, topics: Topics, _now_ms: int) -> Answer | None:
         """Have the commits of a recalled member stored under the ids of the leader's member, which
         guards the group."""
         guard = None if self._machine is None else self._machine.guard

@@ -12,6 +12,7 @@ from gateway.hosting import adoption_steps
 from gateway.hosting.adoption_steps import Wish
 from gateway.hosting.calls import Call, Commits
 from gateway.hosting.forwarded import Client
+from gateway.hosting.release_steps import ReleaseWish
 from gateway.hosting.standing import Found
 from kafka_codecs.declaration import Struct
 
@@ -77,6 +78,18 @@ class Adopt:
     """Somebody wants the group to be adopted."""
 
     wish: Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Somebody wants the group to be released."""
+
+    wish: ReleaseWish
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """An operator wants a released group back that has no members now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +234,8 @@ Input = (
     | Relayed
     | Resumed
     | Adopt
+    | Release
+    | Reclaim
     | Leave
     | Ending
     | Looked

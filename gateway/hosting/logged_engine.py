@@ -20,6 +20,8 @@ from coordinator.interface.events import (
     Event,
     GroupAdopted,
     Happening,
+    ReleaseBegan,
+    ReleaseMoved,
     Request,
 )
 from coordinator.interface.events import TimePassed as DeadlinePassed
@@ -56,7 +58,10 @@ SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
 Item = Call | Commit
 """What the engine answers."""
 StepOfAdoption = AdoptionMoved | GroupAdopted
-"""Happenings that are not decided again after a failure: the adoption decides what follows."""
+StepOfRelease = ReleaseBegan | ReleaseMoved
+StepOfMove = StepOfAdoption | StepOfRelease
+"""Happenings that are not decided again after a failure: the adoption or the release decides what
+follows."""
 
 
 class Observer(Protocol):
@@ -80,8 +85,8 @@ class LoggedEngine:
         self.topics = Topics()
         self.outcomes: list[tuple[Item, Reply | Refused | Failed]] = []
         """What became of requests. The group takes them out."""
-        self._steps: list[tuple[StepOfAdoption, bool]] = []
-        """The steps of an adoption that were decided, and whether the log has them."""
+        self._steps: list[tuple[StepOfMove, bool]] = []
+        """The steps of an adoption or a release that were decided, and whether the log has them."""
         self.observer: Observer | None = None
         self._group_id = group_id
         self._config = config
@@ -184,8 +189,8 @@ class LoggedEngine:
         if self.phase is not LogPhase.UNLOADED:
             self._happened.append(event)
 
-    def take_steps(self) -> Sequence[tuple[StepOfAdoption, bool]]:
-        """What became of the steps of an adoption, once: whether the log has each."""
+    def take_steps(self) -> Sequence[tuple[StepOfMove, bool]]:
+        """What became of the steps of an adoption or a release, once: whether the log has each."""
         taken, self._steps = self._steps, []
         return taken
 
@@ -203,7 +208,7 @@ class LoggedEngine:
             self._happened.extendleft(reversed([e for e in events if isinstance(e, Happening)]))
         if isinstance(self._computing, Happening):
             self._happened.append(self._computing)
-        some = [each for each in self._happened if not isinstance(each, StepOfAdoption)]
+        some = [each for each in self._happened if not isinstance(each, StepOfMove)]
         self._happened = deque(some)
         self._steps.clear()
         self._batch = self._computing = None
@@ -412,7 +417,7 @@ class LoggedEngine:
         step = decision.step
         for record in step.records:
             self.core.apply(record)
-        if isinstance(decision.event, StepOfAdoption):
+        if isinstance(decision.event, StepOfMove):
             self._steps.append((decision.event, True))
         for token, reply in step.replies:
             if (item := self._waiting.pop(token, None)) is not None:
@@ -452,7 +457,7 @@ class LoggedEngine:
     def _postpone(self, event: Happening, now_ms: int) -> None:
         """Put back a happening that could not be handled. Nobody will repeat it, so it must not be
         lost. Meanwhile only requests are decided."""
-        if isinstance(event, StepOfAdoption):
+        if isinstance(event, StepOfMove):
             self._steps.append((event, False))
             return
         if not isinstance(event, DeadlinePassed):

@@ -117,13 +117,16 @@ class Verdict:
         return _SITUATIONS.get(self.mode)
 
 
+RELEASED = "released"
+"""Why a group is forwarded that the operator has given back."""
+
 HERE = Verdict(Mode.HOSTED, "it has members here")
 """The verdict on a group with members here."""
 
 
-ADOPTING = Verdict(Mode.FORWARDED, "it is being adopted")
-"""The verdict on a group while its adoption is under way, for requests that the cluster answers in
-either mode."""
+MOVING = Verdict(Mode.FORWARDED, "it changes its coordinator")
+"""The verdict on a group while its adoption or release is under way, for requests that the cluster
+answers in either mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,8 @@ class StandingRules:
     forward_patterns: tuple[str, ...] = ()
     """Patterns (* and ?) of group ids that stay with the cluster."""
     adoption: Adoption = "manual"
+    released: set[str] = field(default_factory=set)
+    """The groups that the operator has given back to the cluster, as far as loaded."""
 
 
 @dataclass(slots=True)
@@ -165,9 +170,24 @@ class Standing:
         return any(fnmatchcase(self.group_id, each) for each in self.rules.forward_patterns)
 
     @property
+    def is_released(self) -> bool:
+        """Whether the operator has given the group back to the cluster."""
+        return self.group_id in self.rules.released
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the operator leaves the group to the cluster, whoever is in it."""
+        return self.is_configured or self.is_released
+
+    @property
+    def why_left(self) -> str:
+        """Why the operator leaves the group to the cluster."""
+        return "as configured (groups.forward)" if self.is_configured else RELEASED
+
+    @property
     def is_forwarded(self) -> bool:
         """Whether the group belongs to the cluster, as far as known."""
-        return self.verdict.mode is Mode.FORWARDED or self.is_configured
+        return self.verdict.mode is Mode.FORWARDED or self.is_left
 
     def take_outbox(self) -> list[Log | TellNow]:
         """What operators are to learn, once."""
@@ -177,7 +197,7 @@ class Standing:
     def lately(self, now_ms: int) -> Verdict | None:
         """A recent verdict, for requests that cannot add a member, such as every commit of a
         consumer that assigns itself. None if the cluster must be asked."""
-        if self.is_configured:
+        if self.is_left:
             return self.take(Nobody(), now_ms)
         if self.seen_ms is None:
             return None
@@ -197,7 +217,7 @@ class Standing:
         if call.has_look:
             return self.verdict
         lately = self.lately(now_ms)
-        if lately is None or call.api not in JOINS or self.is_configured:
+        if lately is None or call.api not in JOINS or self.is_left:
             return lately
         if lately.mode is Mode.HOSTED:
             return None if call.is_checked else lately
@@ -222,6 +242,7 @@ class Standing:
 
     def adopt(self, now_ms: int) -> None:
         """The gateway has taken over the group, and its anchor holds it."""
+        self.rules.released.discard(self.group_id)
         self._free(Verdict(Mode.HOSTED, "it was adopted", has_anchor=True), now_ms)
         self.host(self.verdict.why)
 
@@ -255,8 +276,8 @@ class Standing:
     def take(self, found: Found, now_ms: int, *, is_held: bool = False) -> Verdict:
         """The verdict on what a look has found. `is_held`: whether the group has members or an
         anchor here."""
-        if self.is_configured:
-            return self.forward("as configured (groups.forward)", now_ms)
+        if self.is_left:
+            return self.forward(self.why_left, now_ms)
         match found:
             case TooOld():
                 why = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"

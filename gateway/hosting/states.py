@@ -141,14 +141,36 @@ class AdoptionStage(StrEnum):
     """The cluster serves the group as before."""
 
 
+class ReleaseStage(StrEnum):
+    """How far the release of a hosted group has come, after the log has stored its members. There
+    is only a way forward."""
+
+    RECALLING = "Recalling"
+    """The members are told to rejoin. The anchor keeps the group until all of them have given up
+    what they held, and every commit has ended."""
+    ANNOUNCING = "Announcing"
+    """The log stores that nobody holds anything."""
+    OPENING = "Opening"
+    """The anchor rejoins with the protocols of the members as well."""
+    GATHERING = "Gathering"
+    """Requests are relayed. The members' joins wait in the cluster until the anchor leaves."""
+    LEAVING = "Leaving"
+    """The anchor leaves, and the cluster's rebalance goes on without it."""
+    CONCLUDING = "Concluding"
+    """The log stores that the group is the cluster's."""
+    RELEASED = "Released"
+    """The cluster serves the group."""
+
+
 ANCHOR: Moves[AnchorPhase] = MappingProxyType(
     {
         # Straight to Stable: an adoption has joined it.
         AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING, AnchorPhase.STABLE}),
         AnchorPhase.JOINING: frozenset({AnchorPhase.SYNCING, AnchorPhase.LOST}),
         AnchorPhase.SYNCING: frozenset({AnchorPhase.STABLE, AnchorPhase.LOST}),
+        # Straight to Absent: a release goes on with its place.
         AnchorPhase.STABLE: frozenset(
-            {AnchorPhase.RENEWING, AnchorPhase.LOST, AnchorPhase.LEAVING}
+            {AnchorPhase.RENEWING, AnchorPhase.LOST, AnchorPhase.LEAVING, AnchorPhase.ABSENT}
         ),
         # Back to Stable: the generation has not begun, as far as known.
         AnchorPhase.RENEWING: frozenset(
@@ -229,5 +251,19 @@ ADOPTION: Moves[AdoptionStage] = MappingProxyType(
         AdoptionStage.GIVING_BACK: frozenset({AdoptionStage.FORGETTING}),
         AdoptionStage.FORGETTING: frozenset({AdoptionStage.UNDONE}),
         AdoptionStage.UNDONE: frozenset(),
+    }
+)
+
+RELEASE: Moves[ReleaseStage] = MappingProxyType(
+    {
+        # Straight to Concluding: somebody else has the group in the cluster already.
+        ReleaseStage.RECALLING: frozenset({ReleaseStage.ANNOUNCING, ReleaseStage.CONCLUDING}),
+        # Straight to Leaving: an anchor of the older type has no protocol in common with consumers.
+        ReleaseStage.ANNOUNCING: frozenset({ReleaseStage.OPENING, ReleaseStage.LEAVING}),
+        ReleaseStage.OPENING: frozenset({ReleaseStage.GATHERING, ReleaseStage.LEAVING}),
+        ReleaseStage.GATHERING: frozenset({ReleaseStage.LEAVING}),
+        ReleaseStage.LEAVING: frozenset({ReleaseStage.CONCLUDING}),
+        ReleaseStage.CONCLUDING: frozenset({ReleaseStage.RELEASED}),
+        ReleaseStage.RELEASED: frozenset(),
     }
 )

@@ -7,12 +7,20 @@ asked for, because a gateway serves before it has decoded thousands of groups.
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-from coordinator.interface.records import DurableRecord, GroupAdoption, GroupConfigs, is_tombstone
+from coordinator.interface.records import (
+    DurableRecord,
+    GroupAdoption,
+    GroupConfigs,
+    GroupRelease,
+    is_tombstone,
+)
 from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, StoredEntry, decode_record
 from kafka_codecs.errors import WireError
 from kafka_codecs.state_records import RecordType, is_key_of
+
+_OF_MOVES = (RecordType.GROUP_ADOPTION, RecordType.GROUP_RELEASE)
 
 
 class CompactedLog:
@@ -29,8 +37,8 @@ class CompactedLog:
         """None until the group is decoded."""
         self.configs_alone: set[str] = set()
         """The names that have configs but no group."""
-        self.adopting: set[str] = set()
-        """The groups with an adoption under way."""
+        self.moving: set[str] = set()
+        """The groups with an adoption or a release under way, or with a release not decoded yet."""
         self.unreadable: dict[str, str] = {}
         """The groups with an unreadable record, and the reason, as far as they are decoded."""
 
@@ -61,8 +69,8 @@ class CompactedLog:
         if is_key_of(RecordType.LAST_EVENTS, entry.key):
             self._last_events[group_id] = None
             return
-        if is_key_of(RecordType.GROUP_ADOPTION, entry.key):
-            self.adopting.add(group_id)
+        if any(is_key_of(kind, entry.key) for kind in _OF_MOVES):
+            self.moving.add(group_id)
         if group_id not in self._groups and is_key_of(RecordType.GROUP_CONFIGS, entry.key):
             self.configs_alone.add(group_id)
         else:
@@ -80,9 +88,8 @@ class CompactedLog:
             if isinstance(record, LastEvents):
                 self._last_events[group_id] = record
                 continue
-            if isinstance(record, GroupAdoption):
-                is_over = is_tombstone(record)
-                (self.adopting.discard if is_over else self.adopting.add)(group_id)
+            if isinstance(record, GroupAdoption | GroupRelease):
+                (self.moving.add if _is_under_way(record) else self.moving.discard)(group_id)
             records.pop(record.key, None)  # the newest comes last, as in a compacted log
             if not is_tombstone(record):
                 records[record.key] = record
@@ -108,3 +115,10 @@ class CompactedLog:
         self.put(group_id, batch)
         if self._last_events.get(group_id) is None:  # it was unreadable, or there is none
             self._last_events.pop(group_id, None)
+
+
+def _is_under_way(record: GroupAdoption | GroupRelease) -> bool:
+    """Whether the group is about to change its coordinator. It does so in one way at a time."""
+    if isinstance(record, GroupRelease):
+        return record.value is not None and record.value.is_under_way
+    return record.value is not None

@@ -72,8 +72,8 @@ class StateLog(Protocol):
         """The groups that have records, without unreadable ones. Raises StateLogError."""
         ...
 
-    def may_be_adopting(self, group_id: str) -> bool:
-        """Whether the log has an adoption of the group that is under way, or cannot tell now."""
+    def may_be_moving(self, group_id: str) -> bool:
+        """Whether the group may be about to change its coordinator, as far as the log tells now."""
         ...
 
     async def unreadable_groups(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""A state log in memory, for the demo and for tests."""
+"""A state log in memory."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
@@ -31,8 +31,8 @@ class MemoryLog:
     def last_events(self, group_id: str) -> LastEvents | None:
         return self.records.last_events(group_id)
 
-    def may_be_adopting(self, group_id: str) -> bool:
-        return group_id in self.records.adopting
+    def may_be_moving(self, group_id: str) -> bool:
+        return group_id in self.records.moving
 
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self.records.unreadable

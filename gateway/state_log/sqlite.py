@@ -72,8 +72,8 @@ class SqliteLog:
     def last_events(self, group_id: str) -> LastEvents | None:
         return self._records.last_events(group_id)
 
-    def may_be_adopting(self, group_id: str) -> bool:
-        return group_id in self._records.adopting
+    def may_be_moving(self, group_id: str) -> bool:
+        return group_id in self._records.moving
 
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self._records.unreadable

@@ -135,8 +135,8 @@ class KafkaLog:
     def last_events(self, group_id: str) -> LastEvents | None:
         return self._groups.last_events(group_id)
 
-    def may_be_adopting(self, group_id: str) -> bool:
-        return self._content is None or group_id in self._content.groups.adopting
+    def may_be_moving(self, group_id: str) -> bool:
+        return self._content is None or group_id in self._content.groups.moving
 
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self._groups.unreadable

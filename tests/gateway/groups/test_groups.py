@@ -237,8 +237,8 @@ async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
     async with hosted_groups(log=log) as groups:
         await groups.nursery.start(groups.table.resume)
         assert not groups.running
-        assert groups.table.is_adopting(GROUP)
-        assert not groups.table.is_adopting("other")
+        assert groups.table.is_moving(GROUP)
+        assert not groups.table.is_moving("other")
 
 
 async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
@@ -251,7 +251,7 @@ async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
     async with hosted_groups(log=log, max_groups=0) as groups:
         await groups.nursery.start(groups.table.resume)
         await wait_all_tasks_blocked()
-        assert groups.table.is_adopting(GROUP)
+        assert groups.table.is_moving(GROUP)
         assert groups.table.driver(GROUP).group.adoption.treatment is Treatment.HELD
 
 

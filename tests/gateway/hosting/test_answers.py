@@ -57,7 +57,7 @@ LOADING = (
     Situation.HOLDER_UNKNOWN,
     Situation.NOT_ANCHORED,
     Situation.COMMIT_IN_FLIGHT,
-    Situation.ADOPTING,
+    Situation.MOVING,
     Situation.RECALLED,
     Situation.STILL_OWNS,
     Situation.LOADING,

@@ -303,9 +303,9 @@ def test_no_call_is_held_for_long(on: Scene) -> None:
     call = on.join()
     commit = on.commit(A, GENERATION)
     on.wait(MEMBER_PATIENCE_MS)
-    assert situation_of(commit) is Situation.ADOPTING
+    assert situation_of(commit) is Situation.MOVING
     on.wait(10_000)
-    assert situation_of(call) is Situation.ADOPTING
+    assert situation_of(call) is Situation.MOVING
 
 
 def test_an_adoption_that_takes_too_long_is_undone_and_calls_are_relayed(on: Scene) -> None:

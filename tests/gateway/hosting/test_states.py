@@ -12,11 +12,13 @@ from gateway.hosting.states import (
     ANCHOR,
     COMMIT,
     LOG,
+    RELEASE,
     STAGES,
     AdoptionStage,
     AnchorPhase,
     CommitPhase,
     LogPhase,
+    ReleaseStage,
     Stage,
 )
 from gateway.moves import Moves, moved
@@ -27,12 +29,13 @@ TABLES: dict[type[StrEnum], Moves[Any]] = {
     CommitPhase: COMMIT,
     Stage: STAGES,
     AdoptionStage: ADOPTION,
+    ReleaseStage: RELEASE,
 }
 MOVES = """
 Absent>Joining Absent>Stable
 Joining>Syncing Joining>Lost
 Syncing>Stable Syncing>Lost
-Stable>Renewing Stable>Lost Stable>Leaving
+Stable>Renewing Stable>Lost Stable>Leaving Stable>Absent
 Renewing>Syncing Renewing>Stable Renewing>Lost
 Lost>Joining Lost>Absent
 Leaving>Absent Leaving>Lost
@@ -70,12 +73,20 @@ HandingOver>Adopted HandingOver>GivingBack
 Resuming>Anchoring Resuming>HandingOver Resuming>GivingBack
 GivingBack>Forgetting
 Forgetting>Undone
+
+Recalling>Announcing Recalling>Concluding
+Announcing>Opening Announcing>Leaving
+Opening>Gathering Opening>Leaving
+Gathering>Leaving
+Leaving>Concluding
+Concluding>Released
 """
 LEGAL = frozenset(MOVES.split())
 ENDS: dict[type[StrEnum], set[StrEnum]] = {
     Stage: {Stage.ANSWERED},
     CommitPhase: {CommitPhase.ENDED},
     AdoptionStage: {AdoptionStage.ADOPTED, AdoptionStage.UNDONE},
+    ReleaseStage: {ReleaseStage.RELEASED},
 }
 
 

@@ -188,13 +188,13 @@ def test_an_adoption_is_known_before_its_group_is_decoded() -> None:
     group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
     adoption = GroupAdoption(value=Adoption(group=group))
     log = in_storage("g", adoption)
-    assert log.adopting == {"g"}
+    assert log.moving == {"g"}
     log.put("g", [adoption])
     log.put("h", [adoption])
-    assert log.adopting == {"g", "h"}
+    assert log.moving == {"g", "h"}
     log.put("g", [GroupAdoption(value=None)])
     log.put("h", [adoption, GroupAdoption(value=None)])
-    assert log.adopting == set()
+    assert log.moving == set()
 
 
 def test_a_record_in_storage_is_found_unreadable_with_its_group() -> None:

@@ -1,0 +1,270 @@
+"""The release of one group as part of its hosting: when it begins, what becomes of the group's
+requests meanwhile, and how it ends.
+
+`Releasing` decides the steps. This class gives them the engine, which stores how far they have
+come, and the anchor, whose place they take. See `gateway/docs/release.md`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.handlers.release import may_begin
+from coordinator.interface.events import ReleaseBegan, ReleaseMoved
+from coordinator.interface.records import ClassicGroupMember, Release
+from coordinator.interface.topics import Topics
+from gateway.events import group_events
+from gateway.hosting import release_steps as steps
+from gateway.hosting.adoption_steps import (
+    Ask,
+    Stored,
+    StoreFailed,
+    TimePassed,
+    Treatment,
+)
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.calls import Answer, Call, Commits
+from gateway.hosting.effects import Effect, Log, TellNow
+from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.recall import Recall
+from gateway.hosting.release import Releasing
+from gateway.hosting.release_steps import HandedOver, ReleaseOutcome, ReleaseWish, StoreRelease
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import RELEASED, Standing
+from gateway.hosting.states import LogPhase, ReleaseStage
+
+SETTLE_MAX_MS = 30_000
+"""How long a release waits for the end of a rebalance before it begins."""
+
+
+def why_not_released(state: GroupState) -> tuple[str, ...]:
+    """Why the group cannot be released as it is, one for each member that speaks against it."""
+    group = state.group
+    if not isinstance(group, ConsumerGroup):
+        return ()
+    if group.members and not group.native_count:
+        return ("its downgrade to a classic group is not allowed: see consumer_migration_policy",)
+    return tuple(
+        f"{each.member_id} ({each.client_id} at {each.client_host}) uses the new protocol: roll it"
+        " back to the classic one first"
+        for each in group.members.values()
+        if not each.is_classic
+    )
+
+
+class GroupRelease:
+    """At most one release at a time."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        rules: HostingRules,
+        *,
+        engine: LoggedEngine,
+        anchor: Anchor,
+        effects: list[Effect],
+    ) -> None:
+        """`effects` takes what the driver has to do."""
+        self.recall = Recall(self.handle, owners_may_return=True)
+        self._group_id = standing.group_id
+        self._standing = standing
+        self._rules = rules
+        self._engine = engine
+        self._anchor = anchor
+        self._effects = effects
+        self._machine: Releasing | None = None
+        self._wishes: list[ReleaseWish] = []
+        self._settle_until_ms = 0
+        self._is_beginning = False
+        self._is_reclaimed = False
+        self._is_ending = False
+        self._has_begun_here = False
+        """Whether this process has decided to release the group, and not an earlier one."""
+        self._members: Mapping[str, ClassicGroupMember] = {}
+
+    # -- what the group asks ---------------------------------------------------------------------
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the engine does not serve the group any more, and the cluster not yet alone."""
+        return self._machine is not None
+
+    @property
+    def stage(self) -> ReleaseStage | None:
+        """How far it has come."""
+        return None if self._machine is None else self._machine.stage
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for it, or for its mark to be removed."""
+        return bool(self._wishes) or self._is_reclaimed
+
+    @property
+    def keeps_anchor(self) -> bool:
+        """Whether the anchor holds the group for members that may still hold partitions."""
+        return self._machine is not None and self._machine.stage is ReleaseStage.RECALLING
+
+    @property
+    def treatment(self) -> Treatment | None:
+        """What becomes of requests; None if that does not depend on a release."""
+        return None if self._machine is None else self._machine.treatment
+
+    @property
+    def why(self) -> str:
+        """Why the cluster answers."""
+        return RELEASED
+
+    @property
+    def outlook(self) -> object:
+        """Changes whenever calls that wait may have something to go on with."""
+        return None if self._machine is None else (self._machine.stage, self._machine.treatment)
+
+    def next_ms(self) -> int | None:
+        """When `advance` has something to do again."""
+        if self._machine is not None:
+            return self._machine.next_ms()
+        return self._settle_until_ms if self._wishes and self._engine.is_live else None
+
+    # -- beginning and ending --------------------------------------------------------------------
+
+    def wish(self, wish: ReleaseWish, now_ms: int) -> None:
+        """Release the group, which is loaded, or about to be."""
+        if not self._wishes:
+            self._settle_until_ms = now_ms + SETTLE_MAX_MS
+        self._wishes.append(wish)
+        if self._is_ending:
+            self.end()
+
+    def reclaim(self) -> None:
+        """Remove the mark of an earlier release: the group's next join hosts it."""
+        self._is_reclaimed = True
+
+    def end(self) -> None:
+        """The gateway is shutting down. The next process finds in the log what has begun."""
+        self._is_ending = True
+        self._refuse("the gateway is shutting down; a release that has begun goes on with the next")
+
+    def start_again(self) -> None:
+        """After a bug: what the log knows of the release decides how it goes on."""
+        self._machine, self._is_beginning = None, False
+        self._refuse("a bug: see the log")
+
+    def begun(self, *, is_durable: bool) -> None:
+        """The engine has decided on the beginning."""
+        self._is_beginning, self._has_begun_here = False, is_durable
+        if not is_durable:
+            self._refuse("the state log failed: try again")
+
+    def _begin(self, now_ms: int) -> None:
+        """Begin what is wished, or go on with what the log has."""
+        engine = self._engine
+        if engine.phase is LogPhase.UNREADABLE:
+            self._refuse("its state log cannot be read")
+        if not engine.is_loaded:
+            return
+        state = engine.core.state
+        if state.release is not None and state.release.is_under_way:
+            self._go_on(state.release, now_ms)
+        elif state.release is not None and self._is_reclaimed and not self._is_beginning:
+            self._is_beginning = True
+            engine.note(ReleaseMoved(release=None))
+        elif state.release is not None:
+            self._rules.standing.released.add(self._group_id)
+            self._fulfil(ReleaseOutcome(group_id=self._group_id, is_released=True))
+        elif not self._wishes or self._is_beginning:
+            pass
+        elif reasons := why_not_released(state):
+            self._refuse(*reasons)
+        elif may_begin(state):
+            self._is_beginning = True
+            engine.note(ReleaseBegan())
+        elif now_ms >= self._settle_until_ms:
+            self._refuse(f"its rebalance is not over after {SETTLE_MAX_MS // 1000} s: try again")
+
+    def _go_on(self, release: Release, now_ms: int) -> None:
+        members = () if release.group is None else release.group.members
+        self._members = {each.member_id: each for each in members}
+        if not self._has_begun_here:
+            fields = {"group_id": self._group_id, "members": len(members)}
+            self._effects.append(Log("warning", "release_resumed", fields))
+        guise = self._rules.standing.gateway.guise
+        self._machine = Releasing(self._group_id, guise, release, now_ms)
+        self._effects.append(TellNow(group_events.ReleaseStarted(members=len(members))))
+        if release.group is not None and not self._has_begun_here:
+            self._anchor.need(now_ms, is_live=True)
+        self.handle(TimePassed(), now_ms)
+
+    # -- the steps -------------------------------------------------------------------------------
+
+    def handle(self, event: steps.Input, now_ms: int) -> None:
+        """The driver has carried out a step, or a recalled member has said something."""
+        if self._machine is not None:
+            self._carry_out(self._machine.handle(event, now_ms))
+
+    def moved(self, *, is_durable: bool, now_ms: int) -> None:
+        """The engine has decided on a step."""
+        if self._machine is None:
+            self._is_beginning = self._is_reclaimed = False
+            if is_durable:
+                self._rules.standing.released.discard(self._group_id)
+                self._standing.forget()
+            return
+        self.handle(Stored() if is_durable else StoreFailed("the state log failed"), now_ms)
+
+    def advance(self, now_ms: int) -> None:
+        """Take note of what the log has, of the anchor, and of the time."""
+        if self._machine is None:
+            self._begin(now_ms)
+        machine = self._machine
+        if machine is None:
+            return
+        if machine.is_ready(len(self._engine.core.state.commits) + self.recall.in_flight):
+            ids = self._anchor.hand_over() if self._anchor.is_here else None
+            if ids is not None or not self._anchor.is_here:
+                self.handle(HandedOver(ids), now_ms)
+        next_ms = machine.next_ms()
+        if next_ms is not None and next_ms <= now_ms:
+            self.handle(TimePassed(), now_ms)
+        if machine.is_over:
+            self._end(machine, now_ms)
+
+    def _carry_out(self, effects: Sequence[steps.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case StoreRelease(release):
+                    self._engine.note(ReleaseMoved(release=release))
+                case Ask():
+                    self._effects.append(effect)
+
+    def _end(self, machine: Releasing, now_ms: int) -> None:
+        self._machine = None
+        self._has_begun_here = False
+        self.recall.end()
+        self._rules.standing.released.add(self._group_id)
+        self._effects.append(TellNow(group_events.GroupReleased(unowned_ms=machine.unowned_ms)))
+        self._standing.forward(RELEASED, now_ms)
+        self._fulfil(
+            ReleaseOutcome(group_id=self._group_id, is_released=True, unowned_ms=machine.unowned_ms)
+        )
+
+    def _refuse(self, *reasons: str) -> None:
+        self._fulfil(ReleaseOutcome.refused(self._group_id, *reasons))
+
+    def _fulfil(self, outcome: ReleaseOutcome) -> None:
+        wishes, self._wishes = self._wishes, []
+        for each in wishes:
+            each.fulfil(outcome)
+
+    # -- requests meanwhile ----------------------------------------------------------------------
+
+    def answer(self, call: Call, now_ms: int) -> Answer | None:
+        """The answer to a call that is not relayed; None while it has to wait."""
+        return self.recall.answer(call, self._members, now_ms)
+
+    def store(self, call: Commits, topics: Topics, now_ms: int) -> Answer | None:
+        """Have the commits of a recalled member stored under the ids of the anchor. They wait while
+        it renews its place."""
+        guard = self._anchor.ids(now_ms) if self.keeps_anchor else None
+        if guard is None and self.keeps_anchor and self._anchor.is_here:
+            return None
+        return self.recall.store(call, topics, self._members, guard)

@@ -1,0 +1,260 @@
+"""The release of one group: it goes back from this gateway to the cluster's coordinator, in one
+rebalance.
+
+`gateway/docs/release.md` explains the steps and why they are safe. In short: the members are told
+to rejoin, and the anchor keeps the group until all of them have given up what they held. Then it
+opens the group, waits until their joins have arrived there, and leaves. The group is never Empty,
+so its first round has all of them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from coordinator.interface.records import Release
+from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS
+from gateway.hosting.adoption_steps import (
+    Answered,
+    Ask,
+    GaveUp,
+    Heard,
+    Lane,
+    Stored,
+    StoreFailed,
+    TimePassed,
+    Treatment,
+    Unanswered,
+)
+from gateway.hosting.holders import Holders
+from gateway.hosting.identity import AnchorIds, Guise
+from gateway.hosting.release_requests import ReleaseRequests
+from gateway.hosting.release_steps import Effect, HandedOver, Input, StoreRelease
+from gateway.hosting.states import RELEASE, ReleaseStage
+from gateway.moves import moved
+from kafka_codecs.declaration import Struct
+from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupResponse
+from kafka_codecs.sync_group import SyncGroupResponse
+
+GATHER_MAX_MS = 3_000
+"""How long the anchor waits for joins of members that were here a moment ago. As Kafka's
+`group.initial.rebalance.delay.ms`, which gathers the members of an Empty group."""
+GATHER_OWNERS_MAX_MS = ANCHOR_SESSION_MS - 5_000
+"""How long it waits at most for members that still own partitions: it sends no heartbeats."""
+LOOK_AGAIN_MS = 25
+"""The time between the first two looks at who has come. It doubles from look to look."""
+BACKOFF_MS = 500
+
+Stage = ReleaseStage
+
+_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+"""Answers to a LeaveGroup: the anchor was not there any more."""
+
+
+class Releasing:
+    """One release, from the moment when the log has the members to its end. Times are
+    milliseconds."""
+
+    def __init__(self, group_id: str, guise: Guise, release: Release, now_ms: int) -> None:
+        """`guise`: what the anchor has joined as. `release`: what the log has."""
+        self.stage = Stage.LEAVING if release.group is None else Stage.RECALLING
+        self.holders = Holders()
+        """The members that may still hold something."""
+        self._group_id, self._guise = group_id, guise
+        self._members = () if release.group is None else release.group.members
+        self.holders.recall(self._members, now_ms)
+        self._began_ms = now_ms
+        self._unowned_until_ms: int | None = None
+        self._guard = AnchorIds(
+            member_id=release.guard_id or "", generation=-1, instance_id=guise.instance_id
+        )
+        self._effects: list[Effect] = []
+        self._is_asking = self._is_storing = self._is_open = False
+        self._returning = 0
+        """How many members have given up by rejoining: their next joins are due at any moment."""
+        self._owners: Counter[str] = Counter()
+        """Those of them that still own partitions, by client id."""
+        self._gather_max_ms = GATHER_MAX_MS
+        self._pause_ms = LOOK_AGAIN_MS
+        self._gather_until_ms = self._not_before_ms = now_ms
+
+    # -- what the group asks ---------------------------------------------------------------------
+
+    @property
+    def treatment(self) -> Treatment:
+        """What becomes of the requests of clients."""
+        return Treatment.FORWARDED if self._is_open else Treatment.RECALLED
+
+    @property
+    def unowned_ms(self) -> int:
+        """The time from the recall until the cluster could give out the partitions, once it is."""
+        until_ms = self._unowned_until_ms
+        return 0 if until_ms is None else until_ms - self._began_ms
+
+    def is_ready(self, commits: int) -> bool:
+        """Whether the anchor's place is wanted. `commits` travel under its ids, and have no answer
+        yet."""
+        return self.stage is Stage.RECALLING and not self.holders and not commits
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the cluster has the group, and the log knows."""
+        return self.stage is Stage.RELEASED
+
+    def next_ms(self) -> int | None:
+        """When to handle `TimePassed` next; None while only an answer can change anything."""
+        match self.stage:
+            case Stage.RECALLING:
+                return self.holders.next_ms()
+            case Stage.RELEASED:
+                return None
+            case _:
+                return None if self._is_asking or self._is_storing else self._not_before_ms
+
+    # -- what happens ----------------------------------------------------------------------------
+
+    def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:
+        """Take note of what has happened. Returns what the driver has to do."""
+        match event:
+            case Heard(member_id):
+                self.holders.heard(member_id, now_ms)
+            case GaveUp(member_id, comes_back, still_owns) if member_id in self.holders:
+                self._returning += comes_back
+                self._note_owner(member_id, still_owns=still_owns)
+                self.holders.let_go(member_id)
+            case HandedOver(ids):
+                self._handed_over(ids)
+            case Stored():
+                self._is_storing = False
+                self._stored(now_ms)
+            case StoreFailed():
+                self._is_storing = False
+                self._not_before_ms = now_ms + BACKOFF_MS
+            case Answered(_, answer):
+                self._is_asking = False
+                self._answered(answer, now_ms)
+            case Unanswered():
+                self._is_asking = False
+                self._unanswered(now_ms)
+            case TimePassed() | GaveUp():
+                pass
+        self.holders.let_go_silent(now_ms)
+        if now_ms >= self._not_before_ms and not (self._is_asking or self._is_storing):
+            self._advance(now_ms)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _advance(self, now_ms: int) -> None:
+        """Do what is due."""
+        requests = ReleaseRequests(self._group_id, self._guise, self._guard)
+        match self.stage:
+            case Stage.ANNOUNCING:
+                self._store(Release(guard_id=self._guard.member_id))
+            case Stage.OPENING:
+                names = (name for each in self._members for name, _data in each.protocols)
+                self._ask(requests.open(tuple(dict.fromkeys(names))))
+            case Stage.GATHERING if self._returning and now_ms < self._gather_until_ms:
+                self._ask(requests.describe())
+            case Stage.GATHERING:
+                self._move(Stage.LEAVING)
+                self._ask(requests.leave())
+            case Stage.LEAVING:
+                self._ask(requests.leave())
+            case Stage.CONCLUDING:
+                self._store(Release())
+            case _:
+                pass
+
+    def _handed_over(self, ids: AnchorIds | None) -> None:
+        if ids is None:
+            self._move(Stage.CONCLUDING)
+        else:
+            self._guard = ids
+            self._move(Stage.ANNOUNCING)
+
+    def _stored(self, now_ms: int) -> None:
+        if self.stage is Stage.CONCLUDING:
+            self._opened(now_ms)
+            self._move(Stage.RELEASED)
+        elif self._members and self._guard.instance_id == self._guise.instance_id:
+            self._move(Stage.OPENING)
+        else:
+            self._move(Stage.LEAVING)
+
+    # -- answers of the coordinator --------------------------------------------------------------
+
+    def _answered(self, answer: Struct, now_ms: int) -> None:
+        match answer:
+            case JoinGroupResponse(error_code=ErrorCode.NONE):
+                requests = ReleaseRequests(self._group_id, self._guise, self._guard)
+                self._ask(requests.sync(answer.generation_id, answer.protocol_name))
+            case SyncGroupResponse(error_code=ErrorCode.NONE):
+                self._is_open = True
+                self._gather_until_ms = now_ms + self._gather_max_ms
+                self._move(Stage.GATHERING)
+            case JoinGroupResponse() | SyncGroupResponse():
+                self._move(Stage.LEAVING)
+            case DescribeGroupsResponse(groups=groups):
+                if self._are_all_back(groups):
+                    self._gather_until_ms = now_ms
+                else:
+                    self._not_before_ms = min(now_ms + self._pause_ms, self._gather_until_ms)
+                    self._pause_ms *= 2
+            case LeaveGroupResponse() if _has_left(answer):
+                self._opened(now_ms)
+                self._move(Stage.CONCLUDING)
+            case _:
+                self._not_before_ms = now_ms + BACKOFF_MS
+
+    def _are_all_back(self, groups: Sequence[DescribedGroup]) -> bool:
+        """Whether as many have joined as are due, among them the clients of members that still own
+        partitions: only the leader of their round knows what they claim."""
+        clients = Counter(
+            each.client_id
+            for group in groups
+            for each in group.members
+            if each.member_id != self._guard.member_id
+        )
+        return clients.total() >= self._returning and self._owners <= clients
+
+    def _unanswered(self, now_ms: int) -> None:
+        """The request may have been carried out, or be carried out later. After the anchor has
+        left, it is void."""
+        if self.stage is Stage.OPENING:
+            self._move(Stage.LEAVING)
+        self._not_before_ms = now_ms + BACKOFF_MS
+
+    def _note_owner(self, member_id: str, *, still_owns: bool) -> None:
+        """A member that still owns partitions must be in the first round, or its session must be
+        over."""
+        if still_owns:
+            member = next(each for each in self._members if each.member_id == member_id)
+            self._owners[member.client_id] += 1
+            session_ms = min(member.session_timeout_ms, GATHER_OWNERS_MAX_MS)
+            self._gather_max_ms = max(self._gather_max_ms, session_ms)
+
+    # -- small things ----------------------------------------------------------------------------
+
+    def _opened(self, now_ms: int) -> None:
+        """The cluster can give out the partitions."""
+        if self._unowned_until_ms is None:
+            self._unowned_until_ms = now_ms
+        self._is_open = True
+
+    def _ask(self, message: Struct) -> None:
+        self._is_asking = True
+        self._effects.append(Ask(Lane.RELEASE, message))
+
+    def _store(self, release: Release) -> None:
+        self._is_storing = True
+        self._effects.append(StoreRelease(release))
+
+    def _move(self, stage: Stage) -> None:
+        self.stage = moved(RELEASE, self.stage, stage)
+
+
+def _has_left(answer: LeaveGroupResponse) -> bool:
+    """Whether the anchor is certainly not in the group any more."""
+    codes = {answer.error_code, *(each.error_code for each in answer.members)}
+    return codes <= {ErrorCode.NONE, *_GONE}

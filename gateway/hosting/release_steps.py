@@ -1,0 +1,70 @@
+"""What happens to a release, what it asks its driver to do, and the wish for one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from coordinator.interface.records import Release
+from gateway.hosting.adoption_steps import (
+    Answered,
+    Ask,
+    GaveUp,
+    Heard,
+    Stored,
+    StoreFailed,
+    TimePassed,
+    Unanswered,
+)
+from gateway.hosting.identity import AnchorIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseOutcome:
+    """What became of the wish to release a group."""
+
+    group_id: str
+    is_released: bool
+    """Whether the cluster serves the group now."""
+    reasons: tuple[str, ...] = ()
+    """Why not; one for each member that must be rolled back first."""
+    unowned_ms: int | None = None
+    """The time for which nobody could own the partitions; None if there was no release."""
+
+    @classmethod
+    def refused(cls, group_id: str, *reasons: str) -> Self:
+        """Nothing was begun."""
+        return cls(group_id=group_id, is_released=False, reasons=reasons)
+
+
+@dataclass(slots=True, eq=False)
+class ReleaseWish:
+    """Somebody wants a group to be released, and may wait for what becomes of it."""
+
+    outcome: ReleaseOutcome | None = None
+    on_outcome: Callable[[], object] | None = None
+    """Called when there is an outcome."""
+
+    def fulfil(self, outcome: ReleaseOutcome) -> None:
+        """Tell what became of it."""
+        self.outcome = outcome
+        if self.on_outcome is not None:
+            self.on_outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """Nobody holds anything, every commit has ended, and the anchor's place is the release's. None:
+    there is no anchor any more."""
+
+    ids: AnchorIds | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRelease:
+    """Write how far the release has come. `Stored` or `StoreFailed` must follow."""
+
+    release: Release
+
+
+Input = Answered | Unanswered | Stored | StoreFailed | Heard | GaveUp | HandedOver | TimePassed
+Effect = Ask | StoreRelease

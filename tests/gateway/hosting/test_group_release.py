@@ -1,0 +1,256 @@
+"""A group that is released: what becomes of the requests of its clients, and how it ends.
+
+`test_release.py` has the steps themselves.
+"""
+
+from typing import Any
+
+import pytest
+
+from coordinator.interface.records import GroupRelease, Release
+from gateway.hosting.adoption_steps import Answered, Ask, Lane, Wish
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.calls import Call, Forwarded, Store
+from gateway.hosting.group_release import SETTLE_MAX_MS
+from gateway.hosting.inputs import LOST, Adopt, Damage, Reclaim, Resumed, StepTaken, Stored
+from gateway.hosting.inputs import Release as ReleaseGroup
+from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.states import AnchorPhase, Mode
+from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsResponse
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupResponse
+from kafka_codecs.sync_group import SyncGroupResponse
+from tests.support.hosted_scene import HostedScene, situation_of
+
+CONNECTION = object()
+
+
+class Scene(HostedScene):
+    """A hosted group with one classic member."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        self.joined = self.classic_member()
+        self.member_id = self.joined.member_id
+        self.wait(1_000)
+        self.hold(Ask)
+        self.wish = ReleaseWish()
+
+    @property
+    def release_of(self) -> Any:
+        return self.group.release
+
+    @property
+    def outcome(self) -> ReleaseOutcome | None:
+        return self.wish.outcome
+
+    def begin(self) -> None:
+        self.feed(ReleaseGroup(self.wish))
+
+    def step(self, answer: Any) -> None:
+        self.take(Ask)
+        self.feed(StepTaken(Answered(Lane.RELEASE, answer)))
+
+    def to_gathering(self) -> None:
+        """The member has given up, and its next join may reach the cluster."""
+        self.begin()
+        self.join(self.member_id)
+        self.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
+        self.step(SyncGroupResponse())
+
+    def to_the_end(self) -> None:
+        self.to_gathering()
+        group = DescribedGroup(group_id=self.group.group_id, members=())
+        self.step(DescribeGroupsResponse(groups=(group,)))
+        self.wait(5_000)
+        self.step(DescribeGroupsResponse(groups=(group,)))
+        self.wait(100)
+        self.step(LeaveGroupResponse())
+
+    def log_has(self) -> Release | None:
+        found = [each.value for each in self.records if isinstance(each, GroupRelease)]
+        return found[-1] if found else None
+
+
+@pytest.fixture
+def on() -> Scene:
+    return Scene()
+
+
+def is_waiting(call: Call) -> bool:
+    return call.answer is None
+
+
+def test_a_recalled_member_is_told_to_rejoin_and_its_id_is_void(on: Scene) -> None:
+    on.begin()
+    assert on.told("release_started") == [{"members": 1}]
+    assert situation_of(on.beat(on.member_id, on.joined.generation)) is Situation.RECALLED
+    owns = on.join(on.member_id, owned={"foo": (0,)}, connection=CONNECTION)
+    assert situation_of(owns) is Situation.RECALLED
+    assert on.waits(Ask) == 0
+    back = on.join(connection=CONNECTION)
+    assert on.waits(Ask) == 1
+    assert is_waiting(back)
+    assert isinstance(on.take(Ask).message, JoinGroupRequest)
+
+
+def test_joins_are_relayed_once_the_group_is_open(on: Scene) -> None:
+    on.begin()
+    on.join(on.member_id)
+    waits = on.join()
+    assert is_waiting(waits)
+    on.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
+    assert is_waiting(waits)
+    on.step(SyncGroupResponse())
+    assert waits.answer == Forwarded("released")
+
+
+def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
+    on.to_the_end()
+    assert on.outcome is not None
+    assert (on.outcome.is_released, on.outcome.reasons) == (True, ())
+    assert on.log_has() == Release()
+    (told,) = on.told("group_released")
+    assert told["unowned_ms"] == on.outcome.unowned_ms
+    assert on.told("group_forwarded") == [{"reason": "released"}]
+    assert not on.group.anchor.is_here
+
+
+def test_a_released_group_stays_with_the_cluster(on: Scene) -> None:
+    """Also when nobody is there, and with a new process."""
+    on.to_the_end()
+    on.in_cluster.remove_member()
+    assert on.join().answer == Forwarded("released")
+    again = on.restart()
+    again.rules.standing.released.add(again.group.group_id)  # as the start reads it
+    assert again.join().answer == Forwarded("released")
+    assert again.group.standing.verdict.mode is Mode.FORWARDED
+
+
+def test_an_operator_reclaims_an_empty_group(on: Scene) -> None:
+    """Its next join hosts it again."""
+    on.to_the_end()
+    on.in_cluster.remove_member()
+    on.feed(Reclaim())
+    assert on.log_has() is None
+    assert on.group.release.is_wanted is False
+    first = on.join()
+    assert not isinstance(first.answer, Forwarded)
+
+
+def test_a_group_that_is_being_released_is_not_adopted(on: Scene) -> None:
+    on.begin()
+    wish = Wish()
+    on.feed(Adopt(wish))
+    assert wish.outcome is not None
+    assert wish.outcome.reasons == ("it is being released: try again",)
+
+
+def test_commits_of_recalled_members_travel_under_the_anchors_ids(on: Scene) -> None:
+    on.begin()
+    call = on.commit(on.member_id, on.joined.generation)
+    assert call.answer is not None
+    (_token, ids) = on.sent[-1]
+    assert ids is not None
+    assert ids.member_id == on.in_cluster.member_id
+
+
+def test_the_anchor_stays_until_every_commit_has_its_answer(on: Scene) -> None:
+    """Those that were on their way when the release began, and those of recalled members."""
+    on.hold(Store)
+    before = on.commit(on.member_id, on.joined.generation)
+    on.begin()
+    on.join(on.member_id)
+    assert on.group.anchor.phase is AnchorPhase.STABLE
+    assert on.waits(Ask) == 0
+    assert is_waiting(before)
+    on.release(Store)
+    assert on.waits(Ask) == 1
+    assert not on.group.anchor.is_here
+
+
+def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> None:
+    on.begin()
+    on.hold(Store)
+    first = on.commit(on.member_id, on.joined.generation)
+    on.take(Store)
+    on.feed(Stored(first, dict.fromkeys(first.commits, LOST)))
+    on.release(Store)
+    assert situation_of(on.commit(on.member_id, on.joined.generation)) is Situation.RECALLED
+
+
+def test_a_rebalance_under_way_is_waited_for(on: Scene) -> None:
+    rejoin = on.join(on.member_id, topics=("foo", "bar"))
+    assert on.outcome is None
+    on.begin()
+    on.wait(1_000)
+    joined = rejoin.answer
+    assert joined is not None
+    assert on.log_has() is None
+    on.sync(on.member_id, on.joined.generation + 1, {on.member_id: {"foo": (0,)}})
+    assert on.log_has() is not None
+
+
+def test_a_rebalance_without_end_refuses_the_release(on: Scene) -> None:
+    on.join(on.member_id, topics=("foo", "bar"))
+    on.begin()
+    for number in range(SETTLE_MAX_MS // 1_000):
+        on.wait(1_000)
+        on.join(on.member_id, topics=("foo", f"bar-{number}"))
+    assert on.outcome is not None
+    assert on.outcome.reasons == ("its rebalance is not over after 30 s: try again",)
+    assert on.group.is_live
+
+
+def test_native_members_are_named(on: Scene) -> None:
+    on.native_member("n-1")
+    on.begin()
+    assert on.outcome is not None
+    (reason,) = on.outcome.reasons
+    assert reason.startswith("n-1 (client at /127.0.0.1) uses the new protocol")
+    assert on.group.is_live
+
+
+def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:
+    on.damage = Damage.NONE
+    on.begin()
+    assert on.outcome is not None
+    assert on.outcome.reasons == ("the state log failed: try again",)
+    assert on.group.is_live
+
+
+def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
+    """Its anchor is taken over first: commits need it."""
+    on.begin()
+    again = on.restart()
+    again.hold(Ask)
+    again.feed(Resumed(is_adopting=True))
+    call = again.beat(on.member_id, on.joined.generation)
+    again.wait(100)
+    assert situation_of(call) is Situation.RECALLED
+    assert again.group.anchor.is_here
+    assert "release_resumed" in again.logged()
+    again.join(on.member_id)
+    again.wait(100)
+    assert again.waits(Ask) == 1
+
+
+def test_an_empty_group_is_released_at_once() -> None:
+    on = HostedScene()
+    on.hold(Ask)
+    wish = ReleaseWish()
+    on.feed(ReleaseGroup(wish))
+    assert wish.outcome is not None
+    assert wish.outcome.is_released
+    assert on.group.standing.is_released
+
+
+def test_an_admin_does_not_drop_the_anchor_meanwhile(on: Scene) -> None:
+    on.begin()
+    assert situation_of(on.call(on.free().api, None, is_placed=True)) is Situation.MOVING
+    assert on.group.anchor.is_here
+
+
+def test_the_error_of_a_recalled_heartbeat_is_that_of_a_rebalance() -> None:
+    assert code_for(Situation.RECALLED, GroupApi.HEARTBEAT) is ErrorCode.REBALANCE_IN_PROGRESS
