@@ -18,7 +18,7 @@ CONSUMER_KINDS = ("native", "eager", "cooperative")
 CONSUMERS_EXPLORED_MAX = 4
 BUDGETS = (
     *("start", "crash", "leave", "switch", "commit", "lose", "late", "fail", "slow"),
-    *("restart", "remove", "intrude", "adopt"),
+    *("restart", "remove", "intrude", "adopt", "release"),
 )
 BUDGET_MAX = 9
 CONSUMERS_MAX = 64

@@ -6,8 +6,10 @@ from coordinator.group.classic_group import ClassicGroup
 from gateway.hosting.adoption_steps import Ask, Effect, Store, TakeOver
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.effects import Effect as HostingEffect
+from gateway.hosting.release_steps import StoreRelease
 from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.promises import promise
+from gateway.simulation.explorer.release_world import ReleaseWorld
 from gateway.simulation.explorer.small_consumers import Consumer
 from gateway.simulation.explorer.small_world import Move
 from gateway.simulation.explorer.upstream import is_anchor
@@ -47,6 +49,8 @@ def paid_moves(world: AdoptionWorld) -> Iterator[Move]:
         yield from (f"{how} {name}" for how in _faults_of(effect))
     if world.may_be_adopted:
         yield "adopt"
+    if isinstance(world, ReleaseWorld) and world.may_release:
+        yield "release"
     yield "restart"
     if any(isinstance(effect, Ask) for effect in world.pending.values()):
         yield "restart sent"
@@ -63,11 +67,11 @@ def _moves_of_consumer(world: AdoptionWorld, name: str, consumer: Consumer) -> I
         yield f"commit {name}"
 
 
-def _faults_of(effect: Effect | HostingEffect) -> tuple[str, ...]:
+def _faults_of(effect: Effect | HostingEffect | StoreRelease) -> tuple[str, ...]:
     match effect:
         case Ask():
             return ("fail", "fail-answer", "late")
-        case Store() | TakeOver() | Write():
+        case Store() | TakeOver() | Write() | StoreRelease():
             return ("fail", "fail-unsure")
         case AskCoordinator() | Look() | Load():
             return ("fail",)

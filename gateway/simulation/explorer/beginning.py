@@ -8,6 +8,7 @@ from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.hosted_adoption_world import hosted
 from gateway.simulation.explorer.moves import free_moves
 from gateway.simulation.explorer.promises import BrokenPromiseError
+from gateway.simulation.explorer.release_world import ReleaseWorld
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import GROUP, Cluster
 from gateway.simulation.explorer.small_consumers import small_topics
@@ -27,6 +28,8 @@ QUIET_MOVES_MAX = 500
 
 def begin(shape: Shape) -> World | AdoptionWorld:
     """The first state of a world."""
+    if shape.is_release:
+        return begin_adopted(shape)
     return begin_forwarded(shape) if shape.is_adoption else begin_hosted(shape)
 
 
@@ -55,6 +58,16 @@ def begin_forwarded(shape: Shape) -> AdoptionWorld:
         _start(world)
         world.is_excused = False
     return hosted(world) if shape.is_whole else world
+
+
+def begin_adopted(shape: Shape) -> ReleaseWorld:
+    """A world whose group the gateway has adopted."""
+    world = _new_world(shape, ReleaseWorld)
+    _start(world)
+    world.play("adopt")
+    _settle_down(world)
+    world.is_excused = world.has_fault = False
+    return world
 
 
 def _new_world(shape: Shape, kind: type[_World]) -> _World:

@@ -62,7 +62,7 @@ _DERIVED = {
 }
 _FOR_PEOPLE = {
     *("why", "told", "_told", "_reported", "outbox", "client_host", "on_change"),
-    *("reasons", "held_ms"),
+    *("reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
 }
 _SETTINGS = (GroupConfig, Shape, StandingRules, Topics)
 """What never changes in a world."""
@@ -395,6 +395,7 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("Adopting", "_held_from_ms"): _Walk.held_from,
     ("AdoptionWorld", "relayed"): _Walk.relayed,
     ("HostedAdoptionWorld", "relayed"): _Walk.relayed,
+    ("ReleaseWorld", "relayed"): _Walk.relayed,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
 }

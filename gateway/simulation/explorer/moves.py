@@ -15,7 +15,8 @@ from kafka_codecs.join_group import JoinGroupRequest
 
 _PRICES = {
     **{verb: verb for verb in ("start", "crash", "leave", "switch", "commit", "lose", "fail")},
-    **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude", "adopt")},
+    **{verb: verb for verb in ("late", "slow", "restart", "remove", "intrude")},
+    **{verb: verb for verb in ("adopt", "release")},
     **dict.fromkeys(("lose-answer", "lose-stored", "lose-stray", "land"), "lose"),
     "late-answer": "late",
     **dict.fromkeys(("fail-answer", "fail-unsure", "fail-after"), "fail"),

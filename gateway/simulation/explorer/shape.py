@@ -50,6 +50,8 @@ class Shape:
     is_whole: bool = False
     """Whether the whole hosting machine is played in a world of adoption, and not only the steps of
     the adoption."""
+    is_release: bool = False
+    """Whether the gateway has adopted the group, and may release it."""
     elects_newest: bool = False
     """Whether the member that joined last becomes the leader when the leader has gone; any may."""
     natives_disturb: bool = False
