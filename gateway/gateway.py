@@ -37,7 +37,7 @@ from gateway.hosting.identity import Gateway
 from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
-from gateway.hosting.rules import HostingRules
+from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.observers.offset_reporter import OffsetReporter
@@ -49,8 +49,6 @@ from gateway.state_log.log import StateLog
 log = structlog.get_logger()
 
 ANCHOR_LINGER_S = 60.0
-ANCHORS_PER_GROUP = 2
-"""Multiplies both limits on groups, because an anchor outlives the last member for a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +74,8 @@ class GatewayConfig:
     """The gateway's own topics, which no client may use."""
     private_transactional_ids: tuple[str, ...] = ()
     """The gateway's own transactional ids, which no client may use."""
+    take_rules: Callable[[HostingRules], None] = lambda _: None
+    """Learns the rules in force, whose limits and adoption may change from then on."""
     control_folder: Path | None = None
     """The state folder, locked: commands arrive at a socket in it. None: there are no commands."""
 
@@ -111,38 +111,8 @@ async def run_gateway(
             look = ClusterLook(cluster)
             coordinators = Coordinators(cluster)
             connections = CoordinatorConnections(cluster)
-            complain = _complainer()
-            per_address = config.max_groups_per_address or config.max_groups
-            per_principal = config.max_groups_per_principal or per_address
-            rules = HostingRules(
-                config=groups,
-                standing=StandingRules(
-                    gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
-                    longest_session_ms=groups.longest_session_ms,
-                    forward_patterns=config.forward_patterns,
-                    adoption=config.adoption,
-                ),
-                can_anchor=can_hold,
-                linger_ms=round(config.anchor_linger_s * 1000),
-                hosted=Room(
-                    "hosted",
-                    groups_max=config.max_groups,
-                    groups_per_address_max=per_address,
-                    groups_per_principal_max=per_principal,
-                    complain=complain,
-                ),
-                anchored=Room(
-                    "anchored",
-                    groups_max=ANCHORS_PER_GROUP * config.max_groups,
-                    groups_per_address_max=ANCHORS_PER_GROUP * per_address,
-                    groups_per_principal_max=ANCHORS_PER_GROUP * per_principal,
-                    complain=complain,
-                ),
-                pauses=Pauses(
-                    clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
-                ),
-            )
-            regexes = RegexPermissions(config.data_path.limits.permission_lifetime_s)
+            rules = _hosting_rules(config, groups, state_log, clock, can_hold=can_hold)
+            regexes = RegexPermissions(config.data_path.limits)
             resolver = RegexResolver(cluster, regexes.described)
             services = Services(
                 clock=clock,
@@ -218,6 +188,45 @@ async def run_gateway(
                 await hosted_groups.leave_all()
             connections.close()
             nursery.cancel_scope.cancel()
+
+
+def _hosting_rules(
+    config: GatewayConfig, groups: GroupConfig, state_log: StateLog, clock: Clock, *, can_hold: bool
+) -> HostingRules:
+    """What all groups share. `can_hold`: whether the cluster can hold anchors."""
+    complain = _complainer()
+    per_address = config.max_groups_per_address or config.max_groups
+    per_principal = config.max_groups_per_principal or per_address
+    rules = HostingRules(
+        config=groups,
+        standing=StandingRules(
+            gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
+            longest_session_ms=groups.longest_session_ms,
+            forward_patterns=config.forward_patterns,
+            adoption=config.adoption,
+        ),
+        can_anchor=can_hold,
+        linger_ms=round(config.anchor_linger_s * 1000),
+        hosted=Room(
+            "hosted",
+            groups_max=config.max_groups,
+            groups_per_address_max=per_address,
+            groups_per_principal_max=per_principal,
+            complain=complain,
+        ),
+        anchored=Room(
+            "anchored",
+            groups_max=ANCHORS_PER_GROUP * config.max_groups,
+            groups_per_address_max=ANCHORS_PER_GROUP * per_address,
+            groups_per_principal_max=ANCHORS_PER_GROUP * per_principal,
+            complain=complain,
+        ),
+        pauses=Pauses(
+            clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
+        ),
+    )
+    config.take_rules(rules)
+    return rules
 
 
 async def _check_client_access(cluster: Cluster, access: Access) -> None:

@@ -1,14 +1,16 @@
 """What SIGHUP does: certificates and some settings take effect, without a restart."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import structlog
 
 from gateway import logs
 from gateway.data_path.config import Limits
+from gateway.hosting.rules import HostingRules
 from gateway.open_files import connections_within
-from gateway.security import Security
+from gateway.security import Security, password_of
 from gateway.settings import Settings, SettingsError
 from gateway.transport.reloading import reload_certificates
 
@@ -16,11 +18,20 @@ log = structlog.get_logger()
 
 RELOADED = frozenset(
     {
+        "broker_timeout_ms",
         "drain_timeout_ms",
+        "groups_adopt",
+        "log_format",
         "log_level",
         "max_connections",
         "max_connections_per_address",
         "max_connections_per_principal",
+        "max_groups",
+        "max_groups_per_address",
+        "max_groups_per_principal",
+        "permission_lifetime_ms",
+        "upstream_sasl_password",
+        "upstream_sasl_password_file",
     }
 )
 """The settings that may change while the gateway runs."""
@@ -41,7 +52,12 @@ class Reloading:
         self._settings = settings
         self._read_again = read_again
         self._security = security
-        self._limits = limits
+        self.limits = limits
+        self._rules: HostingRules | None = None
+
+    def take_rules(self, rules: HostingRules) -> None:
+        """These rules are in force."""
+        self._rules = rules
 
     def reload(self) -> None:
         """Load changed certificates and settings. Logs which settings count from now on, and which
@@ -69,13 +85,27 @@ class Reloading:
 
     def _take(self, changed: Mapping[str, Any]) -> None:
         settings = self._settings = self._settings.model_copy(update=changed)
-        if "log_level" in changed:
+        if {"log_format", "log_level"} & changed.keys():
             logs.configure(settings.log_format, settings.log_level)
         limits = limits_of(settings)
-        self._limits.max_connections = limits.max_connections
-        self._limits.max_connections_per_address = limits.max_connections_per_address
-        self._limits.max_connections_per_principal = limits.max_connections_per_principal
-        self._limits.drain_timeout_s = limits.drain_timeout_s
+        for each in fields(limits):
+            setattr(self.limits, each.name, getattr(limits, each.name))
+        if (rules := self._rules) is not None:
+            rules.standing.adoption = settings.groups_adopt
+            rules.limit_groups(*group_limits_of(settings))
+        if (credentials := self._security.own.credentials) is not None:
+            password = password_of(settings)
+            credentials.password.value, credentials.password.path = password.value, password.path
+
+
+def group_limits_of(settings: Settings) -> tuple[int, int, int]:
+    """How many groups may be hosted, from one address, and by one principal."""
+    half = max(1, settings.max_groups // 2)
+    return (
+        settings.max_groups,
+        settings.max_groups_per_address or half,
+        settings.max_groups_per_principal or half,
+    )
 
 
 def limits_of(settings: Settings) -> Limits:

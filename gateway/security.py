@@ -77,11 +77,9 @@ def own_access(settings: Settings) -> Access:
 
 def _credentials(settings: Settings) -> Credentials:
     mechanism, username = settings.upstream_sasl_mechanism, settings.upstream_sasl_username
-    given = settings.upstream_sasl_password
     assert mechanism is not None
     assert username is not None
-    value = None if given is None else given.get_secret_value()
-    password = Secret(value, settings.upstream_sasl_password_file)
+    password = password_of(settings)
     tokens = None
     if (url := settings.upstream_sasl_token_url) is not None:
         tokens = BearerTokens(
@@ -93,6 +91,13 @@ def _credentials(settings: Settings) -> Credentials:
         )
         tokens.check_ca()
     return Credentials(mechanism=mechanism, username=username, password=password, tokens=tokens)
+
+
+def password_of(settings: Settings) -> Secret:
+    """The password of the gateway's own user, or the secret of its client."""
+    given = settings.upstream_sasl_password
+    value = None if given is None else given.get_secret_value()
+    return Secret(value, settings.upstream_sasl_password_file)
 
 
 def _client_access(settings: Settings, own: Access) -> Access:

@@ -18,7 +18,7 @@ from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
 from gateway.control.control_socket import NoControlSocket
 from gateway.data_path.broker_names import BrokerNames
-from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.config import DataPathConfig
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
@@ -27,7 +27,7 @@ from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.readable import escaped
-from gateway.reloading import Reloading, limits_of
+from gateway.reloading import Reloading, group_limits_of, limits_of
 from gateway.security import Security, security_of
 from gateway.settings import Settings
 from gateway.state_folder import StateFolderError, locked
@@ -52,10 +52,9 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
     """
     reason: Exception | None = None
     security = security_of(settings)
-    limits = limits_of(settings)
-    reloading = Reloading(settings, read_again, security=security, limits=limits)
+    reloading = Reloading(settings, read_again, security=security, limits=limits_of(settings))
     try:
-        trio.run(_run_until_signal, settings, security, limits, reloading)
+        trio.run(_run_until_signal, settings, security, reloading)
     except* (
         UpstreamError,
         ListenError,
@@ -73,14 +72,12 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
     return 0
 
 
-async def _run_until_signal(
-    settings: Settings, security: Security, limits: Limits, reloading: Reloading
-) -> None:
+async def _run_until_signal(settings: Settings, security: Security, reloading: Reloading) -> None:
     stop, started = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
-            await _run_settings(settings, security, limits, stop, task_status)
+            await _run_settings(settings, security, reloading, stop, task_status)
             nursery.cancel_scope.cancel()
 
         await nursery.start(
@@ -166,7 +163,7 @@ async def _events_topic(settings: Settings, access: Access) -> AsyncIterator[Eve
 async def _run_settings(
     settings: Settings,
     security: Security,
-    limits: Limits,
+    reloading: Reloading,
     stop: trio.Event,
     task_status: trio.TaskStatus[Address],
 ) -> None:
@@ -179,7 +176,7 @@ async def _run_settings(
         tls=security.listening,
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
-        limits=limits,
+        limits=reloading.limits,
     )
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
@@ -188,16 +185,15 @@ async def _run_settings(
             await _check_start(settings.upstream, security.own, data_path)
         await _check_permissions(settings, security.own, own_topics)
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
+        max_groups, per_address, per_principal = group_limits_of(settings)
         config = GatewayConfig(
             upstream=settings.upstream,
             access=security.own,
             data_path=data_path,
             groups=settings.group_config(),
-            max_groups=settings.max_groups,
-            max_groups_per_address=settings.max_groups_per_address
-            or max(1, settings.max_groups // 2),
-            max_groups_per_principal=settings.max_groups_per_principal
-            or max(1, settings.max_groups // 2),
+            max_groups=max_groups,
+            max_groups_per_address=per_address,
+            max_groups_per_principal=per_principal,
             forward_patterns=settings.groups_forward,
             adoption=settings.groups_adopt,
             shows_members=settings.describe_groups_consumer == "members",
@@ -205,6 +201,7 @@ async def _run_settings(
             private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),
             control_folder=settings.state_dir,
+            take_rules=reloading.take_rules,
         )
         state_log = await kept.enter_async_context(_state_log(settings, security.own))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))

@@ -6,9 +6,9 @@ from pathlib import Path
 from gateway.cluster.errors import UpstreamRefused
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Secret:
-    """A secret, or the file that has it. It appears in no representation."""
+    """A secret, or the file that has it. It appears in no representation, and may change."""
 
     value: str | None = field(default=None, repr=False)
     path: Path | None = None

@@ -18,7 +18,7 @@ from gateway.cluster.broker_connection import (
 )
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.broker_names import BrokerNames
-from gateway.data_path.config import BROKER_TIMEOUT_S
+from gateway.data_path.config import Limits
 from kafka_codecs.api_versions import ApiVersionsResponse
 
 log = structlog.get_logger()
@@ -52,10 +52,10 @@ class Brokers:
         nursery: trio.Nursery,
         *,
         access: Access = PLAIN_ACCESS,
-        timeout_s: float = BROKER_TIMEOUT_S,
+        limits: Limits | None = None,
     ) -> None:
-        """`nursery` runs the tasks that check on brokers. `access` is that of clients. `timeout_s`
-        limits the time to connect."""
+        """`nursery` runs the tasks that check on brokers. `access` is that of clients. The
+        time to connect is limited by `broker_timeout_s`."""
         self._live_brokers = live_brokers
         self._nursery = nursery
         self._addresses: dict[int, Address] = {}
@@ -64,7 +64,7 @@ class Brokers:
         self._suspected: dict[int, trio.Event] = {}  # the event is set after the check
         self._told_slow_s: dict[int, float] = {}
         self._access = access
-        self._timeout_s = timeout_s
+        self._limits = limits or Limits()
         self._turn = 0
 
     def learn(self, brokers: Mapping[int, Address]) -> None:
@@ -170,7 +170,9 @@ class Brokers:
         now_s = trio.current_time()
         if now_s - self._told_slow_s.get(node_id, -math.inf) >= TELL_SLOW_S:
             self._told_slow_s[node_id] = now_s
-            log.warning("broker_slow", node_id=node_id, broker_timeout_s=self._timeout_s)
+            log.warning(
+                "broker_slow", node_id=node_id, broker_timeout_s=self._limits.broker_timeout_s
+            )
 
     async def _until_back(self, node_id: int) -> None:
         structlog.contextvars.clear_contextvars()  # inherited from the first client's connection
@@ -183,7 +185,8 @@ class Brokers:
         log.info("broker_back", node_id=node_id)
 
     async def _open(self, address: Address, software: ClientSoftware) -> BrokerConnection:
-        with trio.move_on_after(self._timeout_s):
+        timeout_s = self._limits.broker_timeout_s
+        with trio.move_on_after(timeout_s):
             return await BrokerConnection.open(
                 *address,
                 access=self._access,
@@ -192,7 +195,7 @@ class Brokers:
                 software_version=software.version,
             )
         host, port = address
-        raise UpstreamError(f"{host}:{port} did not answer in {self._timeout_s} s")
+        raise UpstreamError(f"{host}:{port} did not answer in {timeout_s} s")
 
 
 @dataclass(frozen=True, slots=True)

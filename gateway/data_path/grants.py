@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
+from gateway.data_path.config import Limits
+
 OF_ONE_CLIENT_MAX = 1_000
 """Grants remembered for one authenticated connection. Beyond that the oldest is asked for again."""
 OF_THE_ANONYMOUS_MAX = 10_000
@@ -44,9 +46,9 @@ class Grants:
     """Remembers what the cluster allowed, never what it refused: a new permission counts at once,
     and a lost one after the lifetime of the grant."""
 
-    def __init__(self, lifetime_s: float, grants_max: int = OF_ONE_CLIENT_MAX) -> None:
-        """A grant is asked for again `lifetime_s` after the cluster gave it."""
-        self._lifetime_s = lifetime_s
+    def __init__(self, limits: Limits, grants_max: int = OF_ONE_CLIENT_MAX) -> None:
+        """A grant is asked for again `permission_lifetime_s` after the cluster gave it."""
+        self._limits = limits
         self._grants_max = grants_max
         self._given_s: dict[Grant, float] = {}
 
@@ -60,7 +62,7 @@ class Grants:
     def keep(self, grants: Iterable[Grant], now_s: float) -> None:
         """The cluster could not be asked: rely on these a little longer."""
         for grant in grants:
-            self._given_s[grant] = now_s - self._lifetime_s + ASK_AGAIN_S
+            self._given_s[grant] = now_s - self._limits.permission_lifetime_s + ASK_AGAIN_S
 
     def remove(self, grant: Grant) -> None:
         """The cluster has refused this."""
@@ -69,7 +71,7 @@ class Grants:
     def has(self, grant: Grant, now_s: float) -> bool:
         """Whether the cluster need not be asked about this."""
         given_s = self._given_s.get(grant)
-        return given_s is not None and now_s - given_s < self._lifetime_s
+        return given_s is not None and now_s - given_s < self._limits.permission_lifetime_s
 
     def had(self, grants: Iterable[Grant]) -> bool:
         """Whether the cluster allowed all of this when it was last asked, however long ago."""

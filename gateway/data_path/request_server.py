@@ -132,7 +132,7 @@ class RequestServer:
             self._authentication = Authentication(
                 upstream, place, timeout_s=limits.handshake_timeout_s
             )
-            self._grants = Grants(limits.permission_lifetime_s)
+            self._grants = Grants(limits)
 
     def is_overdue(self, now_s: float) -> bool:
         """Whether the client has not authenticated in time."""

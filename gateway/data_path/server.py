@@ -63,7 +63,7 @@ async def serve(
         recall_metadata=cluster.recall,
         private_names=private_names,
         clients_authenticate=config.clients_authenticate,
-        anonymous_grants=Grants(config.limits.permission_lifetime_s, OF_THE_ANONYMOUS_MAX),
+        anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX),
         facilities=facilities,
     )
     failure: ListenError | None = None
@@ -77,7 +77,7 @@ async def serve(
                         lambda: cluster.brokers,
                         accepting,
                         access=config.to_brokers,
-                        timeout_s=config.limits.broker_timeout_s,
+                        limits=config.limits,
                     ),
                     accept=clients.accept,
                     accepting=accepting,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import trio
 
+from gateway.data_path.config import Limits
+
 ASK_AGAIN_S = 10.0
 """The shortest time between two questions for one group while the cluster does not answer."""
 GROUPS_MAX = 10_000
@@ -29,9 +31,9 @@ class _Group:
 class RegexPermissions:
     """Serves all groups."""
 
-    def __init__(self, lifetime_s: float) -> None:
-        """The cluster is asked again `lifetime_s` after it has answered."""
-        self._lifetime_s = lifetime_s
+    def __init__(self, limits: Limits) -> None:
+        """The cluster is asked again `permission_lifetime_s` after it has answered."""
+        self._limits = limits
         self._groups: dict[str, _Group] = {}
 
     async def described(self, group_id: str, names: Collection[str]) -> frozenset[str]:
@@ -62,7 +64,8 @@ class RegexPermissions:
 
     def unknown(self, group_id: str, names: Collection[str]) -> frozenset[str]:
         """Those of the topics that the cluster has not been asked about lately."""
-        told, since_s = self._group(group_id).told, trio.current_time() - self._lifetime_s
+        since_s = trio.current_time() - self._limits.permission_lifetime_s
+        told = self._group(group_id).told
         return frozenset(name for name in names if name not in told or told[name][0] <= since_s)
 
     def note(self, group_id: str, asked: Collection[str], refused: Collection[str]) -> None:

@@ -27,21 +27,30 @@ class Room:
         """`kind`: what the groups are, for people. `groups_per_principal_max`: by default that of
         an address. `complain` learns who has reached a limit."""
         self._kind = kind
-        self._groups_max = groups_max
-        self._per_address_max = groups_per_address_max
-        self._per_principal_max = groups_per_principal_max or groups_per_address_max
+        self.limit(groups_max, groups_per_address_max, groups_per_principal_max)
         self._began: dict[str, Owner | None] = {}
         self._by_owner: Counter[Owner] = Counter()
         self._complain = complain
         self.on_refusal: Callable[[], None] = lambda: None
         """Called when a group finds no room."""
 
+    def limit(
+        self,
+        groups_max: int,
+        groups_per_address_max: int,
+        groups_per_principal_max: int | None = None,
+    ) -> None:
+        """From now on, these are the limits. Groups that exceed them stay."""
+        self.groups_max = groups_max
+        self._per_address_max = groups_per_address_max
+        self._per_principal_max = groups_per_principal_max or groups_per_address_max
+
     def check(self, owner: Owner | None) -> None:
         """Raises TooManyGroups if this owner may not begin another group. None stands for a group
         that the gateway begins itself."""
-        if len(self._began) >= self._groups_max:
+        if len(self._began) >= self.groups_max:
             self.on_refusal()
-            raise TooManyGroups(f"the limit of {self._groups_max} {self._kind} groups is reached")
+            raise TooManyGroups(f"the limit of {self.groups_max} {self._kind} groups is reached")
         if owner is None:
             return
         most = self._per_principal_max if owner.is_principal else self._per_address_max

@@ -9,6 +9,9 @@ from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.standing import StandingRules
 
+ANCHORS_PER_GROUP = 2
+"""Multiplies both limits on groups, because an anchor outlives the last member for a while."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostingRules:
@@ -29,3 +32,9 @@ class HostingRules:
     adopting: set[str] = field(default_factory=set)
     """The groups whose adoption is under way."""
     pauses: Pauses
+
+    def limit_groups(self, total: int, per_address: int, per_principal: int) -> None:
+        """From now on, this many groups may be hosted, in total and of one owner."""
+        self.hosted.limit(total, per_address, per_principal)
+        times = ANCHORS_PER_GROUP
+        self.anchored.limit(times * total, times * per_address, times * per_principal)

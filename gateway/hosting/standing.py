@@ -129,9 +129,9 @@ MOVING = Verdict(Mode.FORWARDED, "it changes its coordinator")
 answers in either mode."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StandingRules:
-    """What the standings of all groups depend on."""
+    """What the standings of all groups depend on. `adoption` may change while the gateway runs."""
 
     gateway: Gateway
     longest_session_ms: int

@@ -7,19 +7,22 @@ from structlog.testing import capture_logs
 
 from gateway import settings
 from gateway.data_path.config import Limits
+from gateway.hosting.room import TooManyGroups
 from gateway.reloading import Reloading, limits_of
-from gateway.security import Security
+from gateway.security import security_of
 from gateway.settings import Settings
+from tests.support.hosted_scene import hosting_rules
 
 
 class Reloaded:
     """What the sources of the settings say, the limits in force, and the latest line."""
 
-    def __init__(self, folder: Path) -> None:
-        self.flags = {"upstream": "k:1", "state_dir": f"{folder}"}
+    def __init__(self, folder: Path, **flags: str) -> None:
+        self.flags = {"upstream": "k:1", "state_dir": f"{folder}", **flags}
         self.limits: Limits = limits_of(self._read())
-        self._reloading = Reloading(
-            self._read(), self._read, security=Security(), limits=self.limits
+        self.security = security_of(self._read())
+        self.reloading = Reloading(
+            self._read(), self._read, security=self.security, limits=self.limits
         )
 
     def _read(self) -> Settings:
@@ -29,7 +32,7 @@ class Reloaded:
         """Change the settings, and reload. Returns the line."""
         self.flags |= changes
         with capture_logs() as lines:
-            self._reloading.reload()
+            self.reloading.reload()
         (line,) = lines
         return dict(line)
 
@@ -54,9 +57,9 @@ def test_a_change_that_needs_a_restart_is_named_until_then(on: Reloaded) -> None
     """Its value is not shown, and nothing changes."""
     before = limits_of(settings.load(on.flags))
     for _ in range(2):
-        line = on.again(max_groups="7", broker_timeout_ms="9")
+        line = on.again(group_max_size="7", anchor_linger_ms="9")
         assert line["changed"] is None
-        assert line["needs_restart"] == "broker_timeout_ms, max_groups"
+        assert line["needs_restart"] == "anchor_linger_ms, group_max_size"
     assert on.limits == before
 
 
@@ -66,3 +69,42 @@ def test_settings_that_cannot_be_read_change_nothing(on: Reloaded) -> None:
     assert line["event"] == "settings_not_read"
     assert str(line["reason"]).startswith("--upstream: k is not HOST:PORT")
     assert on.limits == limits_of(settings.load({"upstream": "k:1"}))
+
+
+def test_hosting_takes_new_limits_and_another_way_to_adopt(on: Reloaded) -> None:
+    """Groups that are hosted already stay."""
+    rules = hosting_rules()
+    on.reloading.take_rules(rules)
+    rules.hosted.take("a", None)
+    line = on.again(groups_adopt="never", max_groups="1", permission_lifetime_ms="7000")
+    assert line["changed"] == "groups_adopt, max_groups, permission_lifetime_ms"
+    assert rules.standing.adoption == "never"
+    assert on.limits.permission_lifetime_s == 7
+    with pytest.raises(TooManyGroups, match="limit of 1 hosted"):
+        rules.hosted.check(None)
+    rules.anchored.check(None)
+    on.again(max_groups="2")
+    rules.hosted.check(None)
+
+
+def test_new_connections_use_a_new_password(tmp_path: Path) -> None:
+    """Wherever it is, and the line does not show it."""
+    sasl = {
+        "upstream_security_protocol": "sasl_plaintext",
+        "upstream_sasl_mechanism": "PLAIN",
+        "upstream_sasl_username": "u",
+        "upstream_sasl_password": "first secret",
+    }
+    on = Reloaded(tmp_path, **sasl)
+    credentials = on.security.own.credentials
+    assert credentials is not None
+    line = on.again(upstream_sasl_password="second secret")
+    assert line["changed"] == "upstream_sasl_password"
+    assert "second" not in str(line)
+    assert credentials.password.read() == "second secret"
+    path = tmp_path / "password"
+    path.write_text("third secret\n")
+    del on.flags["upstream_sasl_password"]
+    line = on.again(upstream_sasl_password_file=f"{path}")
+    assert line["changed"] == "upstream_sasl_password, upstream_sasl_password_file"
+    assert credentials.password.read() == "third secret"

@@ -43,7 +43,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.complaints import Complaints
-from gateway.data_path.config import PERMISSION_LIFETIME_S
+from gateway.data_path.config import Limits
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
@@ -221,7 +221,7 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
         owner=Owner("127.0.0.1"),
         upstream=cast(Upstream, _SpeaksNothing()),
         node_id=1,
-        grants=Grants(PERMISSION_LIFETIME_S),
+        grants=Grants(Limits()),
     )
 
 

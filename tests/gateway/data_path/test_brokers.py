@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import brokers as module
 from gateway.data_path.brokers import BrokerRoute, Brokers, ClientSoftware
+from gateway.data_path.config import Limits
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.fake_broker import FakeBroker, running_fake_broker
@@ -30,7 +31,9 @@ async def test_a_hanging_broker_is_down_until_it_answers(
         await trio.sleep_forever()
 
     async with running_fake_broker(FakeBroker()) as broker:
-        brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=0.05)
+        brokers = Brokers(
+            lambda: {1: broker.address}, nursery, limits=Limits(broker_timeout_s=0.05)
+        )
         brokers.learn({1: broker.address})
         route = BrokerRoute(brokers, 1)
         (_, connection) = await route.connect(SOFTWARE)
@@ -105,7 +108,7 @@ async def test_no_request_waits_long_for_a_suspected_broker(
     hung: list[RequestHeader] = []
     async with running_fake_broker(FakeBroker()) as broker:
         broker.handlers[ApiKey.API_VERSIONS] = hang
-        brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=60)
+        brokers = Brokers(lambda: {1: broker.address}, nursery, limits=Limits(broker_timeout_s=60))
         brokers.learn({1: broker.address})
         route = BrokerRoute(brokers, 1)
         route.suspect(1)
@@ -131,7 +134,9 @@ async def test_a_suspected_broker_that_hangs_is_down(nursery: trio.Nursery) -> N
 
     async with running_fake_broker(FakeBroker()) as broker:
         broker.handlers[ApiKey.API_VERSIONS] = hang
-        brokers = Brokers(lambda: {1: broker.address}, nursery, timeout_s=0.05)
+        brokers = Brokers(
+            lambda: {1: broker.address}, nursery, limits=Limits(broker_timeout_s=0.05)
+        )
         brokers.learn({1: broker.address})
         route = BrokerRoute(brokers, 1)
         with capture_logs() as lines:

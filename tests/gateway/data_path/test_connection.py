@@ -10,7 +10,7 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from gateway.data_path.brokers import BrokerRoute, Brokers
-from gateway.data_path.config import PERMISSION_LIFETIME_S, Limits
+from gateway.data_path.config import Limits
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.grants import Grants
@@ -255,7 +255,7 @@ async def test_a_drain_may_come_after_a_connection_has_ended(nursery: trio.Nurse
             rewrite=echo,
             topic_names=on.gateway.cluster.names_of,
             recall_metadata=on.gateway.cluster.recall,
-            anonymous_grants=Grants(PERMISSION_LIFETIME_S),
+            anonymous_grants=Grants(Limits()),
         )
         brokers = Brokers(lambda: {1: on.broker.address}, nursery)
         connection = ClientConnection(

@@ -1,15 +1,17 @@
 """What is remembered of the cluster's permissions, and for how long."""
 
+from gateway.data_path.config import Limits
 from gateway.data_path.grants import ASK_AGAIN_S, Grant, Grants, Operation, Resource
 
 LIFETIME_S = 60.0
+LIMITS = Limits(permission_lifetime_s=LIFETIME_S)
 READ = Grant(Resource.GROUP, Operation.READ, "orders")
 OTHER = Grant(Resource.GROUP, Operation.READ, "payments")
 
 
 def test_a_grant_counts_for_its_lifetime() -> None:
     """From then on the cluster is asked again."""
-    grants = Grants(LIFETIME_S)
+    grants = Grants(LIMITS)
     assert not grants.has(READ, 0)
     grants.add(READ, 5)
     assert grants.has(READ, 5 + LIFETIME_S - 1)
@@ -19,7 +21,7 @@ def test_a_grant_counts_for_its_lifetime() -> None:
 
 def test_a_refusal_ends_a_grant() -> None:
     """Also for a member who would go on while the cluster cannot be asked."""
-    grants = Grants(LIFETIME_S)
+    grants = Grants(LIMITS)
     grants.add(READ, 0)
     grants.remove(READ)
     assert not grants.has(READ, 0)
@@ -28,7 +30,7 @@ def test_a_refusal_ends_a_grant() -> None:
 
 def test_an_old_grant_counts_a_little_longer_while_the_cluster_cannot_be_asked() -> None:
     """So that not each heartbeat waits for a broker that hangs."""
-    grants = Grants(LIFETIME_S)
+    grants = Grants(LIMITS)
     grants.add(READ, 0)
     late_s = 10 * LIFETIME_S
     assert not grants.has(READ, late_s)
@@ -41,7 +43,7 @@ def test_an_old_grant_counts_a_little_longer_while_the_cluster_cannot_be_asked()
 
 def test_the_oldest_grant_is_forgotten_first() -> None:
     """A client may name any number of groups."""
-    grants = Grants(LIFETIME_S, 2)
+    grants = Grants(LIMITS, 2)
     third = READ._replace(name="third")
     for grant in (READ, OTHER, READ, third):
         grants.add(grant, 0)

@@ -3,15 +3,17 @@
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from gateway.data_path.config import Limits
 from gateway.groups.regex_permissions import ASK_AGAIN_S, RegexPermissions
 
 LIFETIME_S = 60.0
+LIMITS = Limits(permission_lifetime_s=LIFETIME_S)
 G = "orders"
 
 
 async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nursery) -> None:
     """Other groups have their own members."""
-    permissions = RegexPermissions(LIFETIME_S)
+    permissions = RegexPermissions(LIMITS)
     got: list[frozenset[str]] = []
 
     async def resolve() -> None:
@@ -34,7 +36,7 @@ async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nurs
 
 async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> None:
     """Refusals too: the resolution is repeated anyway."""
-    permissions = RegexPermissions(LIFETIME_S)
+    permissions = RegexPermissions(LIMITS)
     permissions.note(G, {"foo", "bar"}, {"bar"})
     assert await permissions.described(G, {"foo", "bar"}) == {"foo"}
     await trio.sleep(LIFETIME_S)
@@ -45,7 +47,7 @@ async def test_one_heartbeat_at_a_time_asks(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     """A broker that does not answer delays no other heartbeat for a while."""
-    permissions = RegexPermissions(LIFETIME_S)
+    permissions = RegexPermissions(LIMITS)
     nursery.start_soon(permissions.described, G, {"foo"})
     await wait_all_tasks_blocked()
     assert permissions.wanted(G) == {"foo"}

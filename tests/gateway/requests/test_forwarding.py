@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.cluster.broker_connection import Versions
-from gateway.data_path.config import PERMISSION_LIFETIME_S
+from gateway.data_path.config import Limits
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.offer import NOTHING_OFFERED
@@ -48,7 +48,7 @@ def request(upstream: Upstream, version: int) -> GroupRequest:
         owner=Owner("127.0.0.1"),
         upstream=upstream,
         node_id=1,
-        grants=Grants(PERMISSION_LIFETIME_S),
+        grants=Grants(Limits()),
     )
 
 
