@@ -12,6 +12,7 @@ import trio
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.cluster import Cluster
+from gateway.cluster.connection_limits import connection_limits_below
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.librdkafka import client_config
@@ -127,11 +128,11 @@ async def _check_start(
         nursery.cancel_scope.cancel()
 
 
-async def _check_permissions(
-    settings: Settings, access: Access, own_topics: Collection[str]
+async def _check_cluster(
+    settings: Settings, access: Access, own_topics: Collection[str], max_connections: int
 ) -> None:
-    """Log what the cluster does not allow the gateway, and who else may write its topics. A broker
-    that does not tell ends no start."""
+    """Log what the cluster does not allow the gateway, how few connections its brokers accept, and
+    who else may write the gateway's topics. A broker that does not tell ends no start."""
     transactional_ids = _private_transactional_ids(settings)
     with suppress(UpstreamError):
         for host, port in settings.upstream:
@@ -142,6 +143,10 @@ async def _check_permissions(
                     found = await missing_permissions(connection, own_topics, transactional_ids)
                     for each in found:
                         log.warning("permission_missing", **asdict(each))
+                    for low in await connection_limits_below(max_connections, connection, access):
+                        log.warning(
+                            "connection_limit_low", **asdict(low), max_connections=max_connections
+                        )
                     break
         own = None if access.credentials is None else f"User:{access.credentials.username}"
         config = client_config(settings.upstream, "groupferry-start", access)
@@ -183,7 +188,8 @@ async def _run_settings(
         own_topics = _private_topics(settings)
         if own_topics:
             await _check_start(settings.upstream, security.own, data_path)
-        await _check_permissions(settings, security.own, own_topics)
+        max_connections = reloading.limits.max_connections
+        await _check_cluster(settings, security.own, own_topics, max_connections)
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
         max_groups, per_address, per_principal = group_limits_of(settings)
         config = GatewayConfig(

@@ -154,6 +154,11 @@ class BrokerConnection:
         """Hand over the connection. No answer has been read ahead."""
         return self._sock
 
+    @property
+    def local_host(self) -> str:
+        """Our own address, which the broker sees unless something in between translates it."""
+        return str(self._sock.getsockname()[0])
+
     def highest_version(self, key: ApiKey) -> int:
         """The highest version of an api that both sides know. Raises UpstreamError if none."""
         known = APIS[key].versions

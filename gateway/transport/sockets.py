@@ -54,6 +54,10 @@ class TlsSocket:
     def fileno(self) -> int:
         return self._sock.fileno()
 
+    def getsockname(self) -> Any:
+        """Our address, as of a socket."""
+        return self._sock.getsockname()
+
     def send(self, data: bytes | bytearray | memoryview) -> int:
         """Send at most one TLS record. Returns the number of bytes taken."""
         try:

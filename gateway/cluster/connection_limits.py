@@ -1,0 +1,78 @@
+"""Finds out at the start how many connections the brokers accept from the gateway's address, which
+all its clients share. Changes nothing."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from gateway.cluster.access import Access
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
+from kafka_codecs.describe_configs import (
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from kafka_codecs.metadata import MetadataRequest
+
+BROKERS_ASKED_MAX = 20
+"""Brokers of one cluster usually have the same configs."""
+
+_TOTAL, _PER_IP = "max.connections", "max.connections.per.ip"
+_OVERRIDES = "max.connections.per.ip.overrides"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimit:
+    """A config of a broker that limits the gateway's connections to it."""
+
+    node_id: int
+    config: str
+    limit: int
+
+
+async def connection_limits_below(
+    wanted: int, connection: BrokerConnection, access: Access
+) -> list[ConnectionLimit]:
+    """The limits of brokers that are below this number of connections. A broker that cannot be
+    asked, or does not tell without DESCRIBE_CONFIGS on the cluster, adds none. Raises
+    UpstreamError."""
+    found: list[ConnectionLimit] = []
+    brokers = (await connection.ask(MetadataRequest(topics=()))).brokers
+    for broker in islice(brokers, BROKERS_ASKED_MAX):
+        with suppress(UpstreamError):
+            address = (broker.host, broker.port)
+            async with await BrokerConnection.open(*address, access=access) as each:
+                limits = _limits(await _configs(each, broker.node_id), each.local_host)
+                found += (
+                    ConnectionLimit(node_id=broker.node_id, config=config, limit=limit)
+                    for config, limit in limits
+                    if limit < wanted
+                )
+    return found
+
+
+async def _configs(connection: BrokerConnection, node_id: int) -> Mapping[str, str | None]:
+    asked = DescribeConfigsResource(
+        resource_type=ConfigResourceType.BROKER,
+        resource_name=f"{node_id}",
+        configuration_keys=(_TOTAL, _PER_IP, _OVERRIDES),
+    )
+    answer: DescribeConfigsResponse = await connection.ask(
+        DescribeConfigsRequest(resources=(asked,))
+    )
+    return {config.name: config.value for result in answer.results for config in result.configs}
+
+
+def _limits(configs: Mapping[str, str | None], local_host: str) -> Iterator[tuple[str, int]]:
+    """An override for our address replaces the limit for all addresses."""
+    limits = {name: configs.get(name) or "" for name in (_TOTAL, _PER_IP)}
+    for override in (configs.get(_OVERRIDES) or "").split(","):
+        host, _, limit = override.strip().rpartition(":")
+        if host == local_host:
+            del limits[_PER_IP]
+            limits[_OVERRIDES] = limit
+            break
+    return ((name, int(limit)) for name, limit in limits.items() if limit.isdigit())
