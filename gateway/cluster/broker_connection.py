@@ -202,8 +202,8 @@ class BrokerConnection:
             if isinstance(self._sock, TlsSocket):
                 raise
             raise UpstreamRefused(
-                f"{self._address} closed the connection at the first request: most likely"
-                f" {TLS_WANTED}"
+                f"{self._address} closed the connection at the first request: if it is not about to"
+                f" end, {TLS_WANTED}"
             ) from None
         with self._closing_on_wire_error():
             self.spoken = decode(ApiVersionsResponse, body, version)
@@ -276,7 +276,8 @@ class BrokerConnection:
                 raise UpstreamError(
                     f"{self._address} did not answer {key.name} in {REQUEST_TIMEOUT_S} s"
                 ) from None
-            if isinstance(error, ssl.SSLError):
+            # A broker that dies ends TLS without saying so.
+            if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
                 raise UpstreamRefused(
                     f"{self._address} ended TLS at {key.name}: {_tls_reason(error)}"
                 ) from None

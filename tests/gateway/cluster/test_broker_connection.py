@@ -1,9 +1,11 @@
 """The gateway's own connection to a broker: versions, limits, and clear errors."""
 
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
@@ -15,6 +17,7 @@ from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
+from gateway.transport.sockets import TlsSocket
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from kafka_codecs.apis import ApiKey
@@ -24,8 +27,10 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.metadata import MetadataRequest
 from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from tests.support.authority import Authority
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, answer_bytes, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.tls_pair import tls_pair
 from tests.support.wire import Wire
 
 ASK = MetadataRequest(topics=())
@@ -266,3 +271,19 @@ async def test_a_silent_broker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
             with pytest.raises(UpstreamError, match=r"did not answer METADATA in 0\.05 s"):
                 await connection.ask(ASK)
             assert connection.closed
+
+
+async def test_a_broker_that_dies_in_the_middle_of_tls_has_closed_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TLS was fine, so the error says nothing about it, and a retry may help."""
+    authority = Authority.in_folder(tmp_path)
+
+    def send(_: object, __: object) -> int:
+        raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol")
+
+    async with tls_pair(authority, authority.trusting()) as (ours, _theirs):
+        monkeypatch.setattr(TlsSocket, "send", send)
+        connection = BrokerConnection(ours, "kafka:9093", "groupferry")
+        with pytest.raises(UpstreamClosed, match=r"^kafka:9093 closed the connection at METADATA$"):
+            await connection.ask(ASK, 4)
