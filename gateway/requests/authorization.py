@@ -40,6 +40,7 @@ from kafka_codecs.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseTopic,
 )
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.txn_offset_commit import (
@@ -217,10 +218,34 @@ async def _codes(
             return dict(zip(group_ids, codes, strict=True))
 
 
+async def topic_codes(request: GroupRequest, names: Collection[str]) -> Mapping[str, ErrorCode]:
+    """The topics that the client may not read, and those that do not exist, with the codes of a
+    broker. Raises UpstreamLost."""
+    if is_embedded(request.upstream.versions):
+        return {}
+    refusal, unknown = REFUSED[Resource.TOPIC], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    codes = {}
+    for topic in await _described(request, list(names)):
+        if topic.name is not None and not _is_allowed(topic, Operation.READ):
+            codes[topic.name] = refusal
+        elif topic.name is not None and topic.error_code == unknown:
+            codes[topic.name] = unknown
+    return codes
+
+
 async def _allowed_topics(
     request: GroupRequest, operation: Operation, names: Sequence[str]
 ) -> frozenset[str]:
-    allowed: set[str] = set()
+    topics = await _described(request, names)
+    return frozenset(
+        topic.name for topic in topics if topic.name is not None and _is_allowed(topic, operation)
+    )
+
+
+async def _described(
+    request: GroupRequest, names: Sequence[str]
+) -> Sequence[MetadataResponseTopic]:
+    topics: list[MetadataResponseTopic] = []
     for some in batches(names, TOPICS_TOGETHER_MAX):
         asked = MetadataRequest(
             topics=tuple(MetadataRequestTopic(name=name) for name in some),
@@ -228,14 +253,16 @@ async def _allowed_topics(
             include_topic_authorized_operations=True,
         )
         answer = cast(MetadataResponse, await request.upstream.ask(asked, METADATA_VERSION))
-        allowed |= {
-            topic.name
-            for topic in answer.topics
-            if topic.name is not None
-            and topic.error_code != REFUSED[Resource.TOPIC]
-            and _includes(topic.topic_authorized_operations, operation)
-        }
-    return frozenset(allowed)
+        topics += answer.topics
+    return topics
+
+
+def _is_allowed(topic: MetadataResponseTopic, operation: Operation) -> bool:
+    """Whether the bit field has the operation. A broker that omits it knows no permissions."""
+    operations = topic.topic_authorized_operations
+    return topic.error_code != REFUSED[Resource.TOPIC] and (
+        operations == AUTHORIZED_OPERATIONS_OMITTED or bool(operations >> operation & 1)
+    )
 
 
 async def _allowed_transactional_ids(
@@ -263,8 +290,3 @@ async def _allowed_transactional_ids(
     return frozenset(
         each for each, code in zip(transactional_ids, codes, strict=True) if code != refusal
     )
-
-
-def _includes(operations: int, operation: Operation) -> bool:
-    """Whether the bit field has the operation. A broker that omits it knows no permissions."""
-    return operations == AUTHORIZED_OPERATIONS_OMITTED or bool(operations >> operation & 1)

@@ -13,7 +13,7 @@ from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.replies import OffsetVerdict
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
-from gateway.data_path.errors import UpstreamAway
+from gateway.data_path.errors import UpstreamAway, UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import GroupFailed, Groups
@@ -38,6 +38,7 @@ from gateway.hosting.identity import (
 )
 from gateway.hosting.inputs import AWAY, LOST, Input, Probed, Stored
 from gateway.observers.offset_reporter import OffsetReporter
+from gateway.requests.authorization import topic_codes
 from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, highest_version, version_for
@@ -56,6 +57,9 @@ _FIRST_OF_AN_INSTANCE = {
     ApiKey.OFFSET_COMMIT: FIRST_COMMIT_VERSION,
     ApiKey.TXN_OFFSET_COMMIT: FIRST_TXN_COMMIT_VERSION,
 }
+
+_WAITS = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+"""Codes after which the client commits again soon."""
 
 
 @dataclass(slots=True)
@@ -178,8 +182,8 @@ class CommitApis:
             case _:
                 outcomes = cast(Mapping[Token, Outcome], answer)
                 return [
-                    self._response(
-                        sending.messages[token], version, outcome, sending.stored.get(token)
+                    await self._response(
+                        sending.request, sending.messages[token], outcome, sending.stored.get(token)
                     )
                     for token, outcome in outcomes.items()
                 ]
@@ -192,17 +196,24 @@ class CommitApis:
         why = "the group id is empty"
         return refused(message, request.header.api_version, Situation.EMPTY_GROUP_ID, why)
 
-    def _response(
-        self, message: CommitRequest, version: int, outcome: Outcome, stored: CommitResponse | None
+    async def _response(
+        self,
+        request: GroupRequest,
+        message: CommitRequest,
+        outcome: Outcome,
+        stored: CommitResponse | None,
     ) -> Struct | None:
         """The answer to the whole commit. Deleted topics get UNKNOWN_TOPIC_OR_PARTITION."""
+        version = request.header.api_version
         if outcome.refused is not None:
             return refused(message, version, outcome.refused.situation, outcome.refused.why)
         verdict = cast(OffsetVerdict, outcome.verdict)
         if not self._groups.may_answer and needs_lease(api_of(message), verdict.error):
             return refused(message, version, Situation.LOG_NOT_OURS, "")
-        if verdict.error:
+        if verdict.error in _WAITS:
             return refusal(message, version, verdict.error, verdict.why)
+        if verdict.error:
+            return await _refused_for_good(request, message, verdict)
         if outcome.is_away:
             return None
         if stored is not None and not verdict.gone:
@@ -210,6 +221,23 @@ class CommitApis:
         gone, _rest = split(message, verdict.gone)
         unknown = refusal(gone, version, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return unknown if stored is None else joined(stored, unknown)
+
+
+async def _refused_for_good(
+    request: GroupRequest, message: CommitRequest, verdict: OffsetVerdict
+) -> Struct:
+    """As a broker, which looks at the topics of a commit before it looks for the member."""
+    version = request.header.api_version
+    try:
+        codes = await topic_codes(request, {topic.name for topic in message.topics})
+    except UpstreamLost:
+        codes = {}
+    wrong, rest = split(message, frozenset(codes))
+    answer = refusal(rest, version, verdict.error, verdict.why)
+    for code in set(codes.values()):
+        some, _others = split(wrong, frozenset(name for name in codes if codes[name] == code))
+        answer = joined(refusal(some, version, code, ""), answer)
+    return answer
 
 
 class CommitOnItsWay:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -109,6 +110,7 @@ async def gateway_before(
 def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
     """Requests of a user who is in neither group, by name."""
     nobody: dict[str, object] = {"member_id": NOBODY, "generation_id": 1}
+    stranger: dict[str, Any] = {"member_id": NOBODY, "epoch": 1}
     some = OffsetDeleteRequestTopic(
         name=TOPIC, partitions=(OffsetDeleteRequestPartition(partition_index=0),)
     )
@@ -155,6 +157,20 @@ def script(classic: str, native: str) -> Mapping[str, tuple[Struct, int]]:
             0,
         ),
         "commit": (commit_of({TOPIC: {0: 7}}, group_id=f"{classic}-alone"), 8),
+        "commit of a stranger": (
+            commit_of({"no-such-topic": {0: 7}, TOPIC: {0: 7}}, group_id=classic, **stranger),
+            9,
+        ),
+        "native commit of a stranger": (
+            commit_of({"no-such-topic": {0: 7}, TOPIC: {0: 7}}, group_id=native, **stranger),
+            9,
+        ),
+        "transactional commit of a stranger": (
+            transactional_commit_of(
+                {"no-such-topic": {0: 7}}, group_id=classic, member_id=NOBODY, generation=1
+            ),
+            3,
+        ),
         "transactional commit": (transactional_commit_of({TOPIC: {0: 7}}, group_id=classic), 3),
         "fetch": (
             OffsetFetchRequest(
@@ -264,8 +280,15 @@ async def test_each_right_counts_as_at_the_broker(secure_kafka: SecureKafka) -> 
         for name, codes in answers.items()
         if codes != expected[user][name]
     }
-    # DEV D48: who may not describe a topic may not delete offsets of it.
-    assert differences == {("no-topic-describe", "delete offsets"): ([0, 86], [0, 29])}
+    # DEV D48: the cluster does not say whether somebody may read a topic without describing it.
+    assert differences == {
+        ("no-topic-describe", "delete offsets"): ([0, 86], [0, 29]),
+        ("no-topic-describe", "commit of a stranger"): ([3, 25], [29, 29]),
+        ("no-topic-describe", "native commit of a stranger"): ([3, 25], [29, 29]),
+        ("no-topic-describe", "transactional commit of a stranger"): ([3], [29]),
+    }
+    assert expected["everything"]["commit of a stranger"] == [3, 25]
+    assert expected["no-topic-read"]["transactional commit of a stranger"] == [29]
     assert expected["nothing"]["join"] == [ErrorCode.GROUP_AUTHORIZATION_FAILED]
     assert expected["everything"]["heartbeat"] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
