@@ -79,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
         _add_state,
         _add_events,
         _add_demo,
+        _add_verdict,
         _add_report,
         _add_simulate,
         _add_explore,
@@ -193,6 +194,19 @@ def _add_demo(commands: _Commands) -> None:
     )
     demo.add_argument(
         "--log-level", choices=get_args(logs.LogLevel), default="info", help="lowest level shown"
+    )
+
+
+def _add_verdict(commands: _Commands) -> None:
+    verdict = commands.add_parser(
+        "verdict",
+        help="judge the events of any number of gateways, without Spark",
+        description="Print the verdict of groupferry report, and exit with status 1 unless it is"
+        " safe. Needs neither Spark nor Java, but the events must fit into memory.",
+        allow_abbrev=False,
+    )
+    verdict.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="a file, folder or pattern with events"
     )
 
 

@@ -1,5 +1,5 @@
-"""The commands: `groupferry serve`, `adopt`, `state`, `events`, `demo`, `report`, `simulate`,
-`explore`, `--version`.
+"""The commands: `groupferry serve`, `adopt`, `state`, `events`, `demo`, `verdict`, `report`,
+`simulate`, `explore`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -38,6 +39,9 @@ from gateway.settings import Address
 from gateway.simulation.explorer.search import Bounds
 from gateway.simulation.explorer.worlds import WORLDS
 from gateway.state_log.log import StateLogError, StateLogUnusable
+
+if TYPE_CHECKING:
+    from gateway.pipeline.verdict import Verdict
 
 _FAILED = 1
 
@@ -189,6 +193,19 @@ def _events(options: argparse.Namespace) -> int:
     return _FAILED
 
 
+def _verdict(options: argparse.Namespace) -> int:
+    verdict = _judged(options.inputs)
+    sys.stdout.write("".join(f"{escaped(line)}\n" for line in verdict.lines))
+    return 0 if verdict.is_safe else _FAILED
+
+
+def _judged(inputs: Sequence[str]) -> "Verdict":
+    """The verdict on these events. Raises PipelineError."""
+    with loading():
+        from gateway.pipeline.quick_verdict import quick_verdict
+    return quick_verdict(inputs)
+
+
 def _report(options: argparse.Namespace) -> int:
     if why := _conflict(options):
         _print_error(why)
@@ -283,6 +300,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "state": _state,
     "events": _events,
     "demo": _demo,
+    "verdict": _verdict,
     "report": _report,
     "simulate": _simulate,
     "explore": _explore,

@@ -7,20 +7,20 @@ result.
 
 from collections.abc import Iterable, Mapping
 
-from pydantic import BaseModel
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType
 
 from gateway.pipeline.drawing import Drawing, draw
+from gateway.pipeline.fold import Key
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.folding import BUCKET, DIGEST, folded, parsed
 from gateway.pipeline.report.numbers.digest import Digest
-from gateway.pipeline.report.numbers.sections import Key
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.store import Store
 from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.row import BaseRow, columns
 
 DAY = "day"
 _TIMES = ("from_ms", "at_ms", "to_ms")
@@ -92,7 +92,7 @@ class Analysis:
         for name, row in ALL_ROWS.items():
             if counts.get(name):
                 of_table = rows.where(F.col(name).isNotNull()).select(BUCKET, f"{name}.*")
-                times = [F.col(time) for time in _TIMES if time in row.model_fields]
+                times = [F.col(time) for time in _TIMES if time in columns(row)]
                 parts = [BUCKET]
                 if times:
                     day = F.to_date(F.timestamp_millis(F.coalesce(*times)))
@@ -100,13 +100,13 @@ class Analysis:
                     parts.append(DAY)
                 (folder / name).write(of_table, *parts)
 
-    def _read(self, folder: Folder, row: type[BaseModel]) -> DataFrame:
-        columns = struct_of(row).add(BUCKET, IntegerType())
+    def _read(self, folder: Folder, row: type[BaseRow]) -> DataFrame:
+        schema = struct_of(row).add(BUCKET, IntegerType())
         if not folder.exists():  # the table has no row
-            return self._spark.createDataFrame([], columns)
-        if any(time in row.model_fields for time in _TIMES):
-            columns = columns.add(DAY, DateType())
-        return self._spark.read.schema(columns).parquet(folder.path)
+            return self._spark.createDataFrame([], schema)
+        if any(time in columns(row) for time in _TIMES):
+            schema = schema.add(DAY, DateType())
+        return self._spark.read.schema(schema).parquet(folder.path)
 
 
 _DIGESTS = f"{DIGEST} string, {BUCKET} int"

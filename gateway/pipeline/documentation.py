@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gateway.field_docs import field_table
 from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.row import json_schema
 
 PAGE = Path(__file__).parent.parent / "docs" / "report.md"
 MARK = "<!-- From here on generated: python -m gateway.pipeline.documentation -->\n"
@@ -21,7 +22,7 @@ def tables() -> str:
     for name, row in ALL_ROWS.items():
         module = inspect.getmodule(row)
         lines += ["", f"### `{name}`", "", inspect.getdoc(module) or "", ""]
-        lines += field_table(row.model_json_schema())
+        lines += field_table(json_schema(row))
     return "\n".join(lines) + "\n"
 
 

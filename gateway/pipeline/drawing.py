@@ -8,22 +8,23 @@ from operator import itemgetter
 from typing import TypeAlias
 
 import pyarrow as pa
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from gateway.pipeline.arrow import map_in_arrow
+from gateway.pipeline.fold import Key
 from gateway.pipeline.folding import BUCKET, bucket_of
 from gateway.pipeline.report.model import MemberName, OwnershipMap
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.report.numbers.limits import of_each
 from gateway.pipeline.report.numbers.maps import INTERVALS_MAX, names, ownership_map
-from gateway.pipeline.report.numbers.sections import Key
 from gateway.pipeline.report.window import Span
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.ownership import OwnershipRow
+from gateway.pipeline.tables.row import BaseRow
 from gateway.pipeline.tables.timeline import TimelineRow
 
 Drawing: TypeAlias = tuple[OwnershipMap, tuple[MemberName, ...]]
@@ -31,7 +32,7 @@ Drawing: TypeAlias = tuple[OwnershipMap, tuple[MemberName, ...]]
 _DRAWING: TypeAdapter[Drawing] = TypeAdapter(Drawing)
 _KEY = ("cluster_id", "group_id")
 _DRAWN = StructType([StructField(name, StringType()) for name in (*_KEY, "drawn")])
-_ROWS: Mapping[str, type[BaseModel]] = {
+_ROWS: Mapping[str, type[BaseRow]] = {
     "ownership": OwnershipRow,
     "timeline": TimelineRow,
 }

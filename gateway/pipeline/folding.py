@@ -8,12 +8,11 @@ memory at a time.
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias
 from zlib import crc32
 
 import pyarrow as pa
-from pydantic import BaseModel
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -26,14 +25,16 @@ from pyspark.sql.types import (
 )
 
 from gateway.events.gateway_events import GatewayStarted
+from gateway.loading import without_garbage_collection
 from gateway.pipeline.arrow import map_in_arrow
-from gateway.pipeline.fold import Tables, fold_group, fold_process
+from gateway.pipeline.fold import Key, Tables, fold_name, fold_process
 from gateway.pipeline.history import Numbered, clusters
 from gateway.pipeline.parsing import TEXT_MAX, Line, content_of, parse
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.tables.rejected import RejectedRow
+from gateway.pipeline.tables.row import BaseRow
 from gateway.pipeline.tables.sequences import Number, SequenceKey
 
 BUCKETS = 16
@@ -97,8 +98,9 @@ def bucket_of(name: str) -> int:
 
 def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
-    for rows in _chunks(each for row in _numbered(batches) for each in _rows_of(row)):
-        yield pa.RecordBatch.from_pylist(rows, schema)
+    with without_garbage_collection():
+        for rows in _chunks(each for row in _numbered(batches) for each in _rows_of(row)):
+            yield pa.RecordBatch.from_pylist(rows, schema)
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
@@ -163,19 +165,20 @@ def _rows_of(row: _Row) -> Iterator[_Row]:
 def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
     out = _Out()
     rows = (row for batch in batches for row in batch.to_pylist())
-    for bucket, of_bucket in groupby(rows, key=itemgetter(BUCKET)):
-        digest = Digest(top=top)
-        for key, tables in _tables(of_bucket):
-            digest.add(key, tables)
+    with without_garbage_collection():
+        for bucket, of_bucket in groupby(rows, key=itemgetter(BUCKET)):
+            digest = Digest(top=top)
+            for key, tables in _tables(of_bucket):
+                digest.add(key, tables)
+                for name in ALL_ROWS:
+                    yield from out.take(bucket, name, getattr(tables, name))
             for name in ALL_ROWS:
-                yield from out.take(bucket, name, getattr(tables, name))
-        for name in ALL_ROWS:
-            yield from out.flush(bucket, name)
-        digest.cut()
-        yield out.batch(bucket, DIGEST, [digest.model_dump_json()])
+                yield from out.flush(bucket, name)
+            digest.cut()
+            yield out.batch(bucket, DIGEST, [digest.model_dump_json()])
 
 
-def _tables(rows: Iterable[_Row]) -> Iterator[tuple[tuple[str, str] | None, Tables]]:
+def _tables(rows: Iterable[_Row]) -> Iterator[tuple[Key | None, Tables]]:
     """The tables of each group and process in a bucket; without a key if they are of no group."""
     cluster_of: Mapping[str, str] = {}
     for kind, of_kind in groupby(rows, key=itemgetter("kind")):
@@ -183,14 +186,7 @@ def _tables(rows: Iterable[_Row]) -> Iterator[tuple[tuple[str, str] | None, Tabl
             cluster_of = clusters(_starts(of_kind))
         elif kind == _OF_GROUP:
             for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
-                in_clusters: dict[str, list[Numbered]] = {}
-                for row in of_group:
-                    cluster_id = cluster_of.get(row["gateway_id"], "")
-                    line, _problem = parse(row["line"])
-                    assert line is not None  # or it would have no group
-                    in_clusters.setdefault(cluster_id, []).append(Numbered(line, row["content"]))
-                for cluster_id, lines in in_clusters.items():
-                    yield (cluster_id, group_id), fold_group(cluster_id, group_id, lines)
+                yield from fold_name(group_id, map(_numbered_line, of_group), cluster_of)
         elif kind == _OF_PROCESS:
             for at, of_process in groupby(of_kind, key=itemgetter("gateway_id", "process_id")):
                 key = SequenceKey(at[0], None, at[1], None)
@@ -202,6 +198,12 @@ def _tables(rows: Iterable[_Row]) -> Iterator[tuple[tuple[str, str] | None, Tabl
         else:
             for some in _chunks(of_kind):
                 yield None, Tables(rejected=list(map(_rejected, some)))
+
+
+def _numbered_line(row: _Row) -> Numbered:
+    line, _problem = parse(row["line"])
+    assert line is not None  # or it would have no group
+    return Numbered(line, row["content"])
 
 
 def _starts(rows: Iterable[_Row]) -> Iterator[tuple[Line, GatewayStarted]]:
@@ -226,9 +228,9 @@ class _Out:
 
     def __init__(self) -> None:
         self._schema = to_arrow_schema(FOLDED)
-        self._rows: dict[str, list[BaseModel]] = {name: [] for name in ALL_ROWS}
+        self._rows: dict[str, list[BaseRow]] = {name: [] for name in ALL_ROWS}
 
-    def take(self, bucket: int, name: str, rows: list[BaseModel]) -> Iterator[pa.RecordBatch]:
+    def take(self, bucket: int, name: str, rows: list[BaseRow]) -> Iterator[pa.RecordBatch]:
         """Add rows to a table."""
         waiting = self._rows[name]
         waiting += rows
@@ -242,11 +244,9 @@ class _Out:
             yield self._message(bucket, name, self._rows[name])
             self._rows[name] = []
 
-    def _message(self, bucket: int, name: str, rows: list[BaseModel]) -> pa.RecordBatch:
+    def _message(self, bucket: int, name: str, rows: list[BaseRow]) -> pa.RecordBatch:
         kind = self._schema.field(name).type
-        columns = [
-            pa.array([_plain(getattr(row, each.name)) for row in rows], each.type) for each in kind
-        ]
+        columns = [pa.array(_values(rows, each), each.type) for each in kind]
         return self.batch(bucket, name, pa.StructArray.from_arrays(columns, fields=list(kind)))
 
     def batch(self, bucket: int, name: str, column: Any) -> pa.RecordBatch:
@@ -263,9 +263,12 @@ class _Out:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _plain(value: Any) -> Any:
-    """A mapping as Arrow takes it."""
-    return list(value.items()) if isinstance(value, Mapping) else value
+def _values(rows: Iterable[BaseRow], column: pa.Field) -> list[Any]:
+    """A column of these rows, as Arrow takes it."""
+    values = list(map(attrgetter(column.name), rows))
+    if pa.types.is_map(column.type):
+        return [None if value is None else list(value.items()) for value in values]
+    return values
 
 
 def _chunks(rows: Iterable[_Row]) -> Iterator[list[_Row]]:

@@ -7,7 +7,6 @@ runs in Spark's Python processes.
 """
 
 import contextlib
-import glob
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
+
+from gateway.pipeline.local_files import files, uri_of
 
 BATCH_BYTES_MAX = 64 << 20
 LINE_BYTES_MAX = 16 << 20
@@ -106,23 +107,6 @@ class Reader(DataSourceStreamReader):
                 yield from _rows(path, begin, end)
 
 
-def files(inputs: Sequence[str]) -> list[str]:
-    """The current files. Like Spark, this ignores names that begin with `.` or `_`."""
-    found: set[str] = set()
-    for each in inputs:
-        for path in map(os.path.abspath, glob.glob(each) or [each]):  # noqa: PTH207  (absolute)
-            if Path(path).is_file():
-                found.add(path)
-            for folder, below, names in os.walk(path):
-                below[:] = filter(_is_shown, below)
-                found.update(f"{folder}/{name}" for name in names if _is_shown(name))
-    return sorted(found)
-
-
-def _is_shown(name: str) -> bool:
-    return not name.startswith((".", "_"))
-
-
 def whole_lines(path: str, begin: int, room: int, piece: int) -> int:
     """How many bytes from `begin` on are complete lines, at most `room`. An incomplete line of at
     least `piece` bytes counts as complete as far as it goes."""
@@ -141,7 +125,7 @@ def whole_lines(path: str, begin: int, room: int, piece: int) -> int:
 
 def _rows(path: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
     """The lines between two offsets of a file."""
-    uri = Path(path).as_uri().replace("file://", "file:", 1)  # as Spark writes it
+    uri = uri_of(path)
     rows: list[dict[str, Any]] = []
     with Path(path).open("rb") as file:
         file.seek(begin)

@@ -5,15 +5,19 @@ are read twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 from typing import NamedTuple
 
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.parsing import Line
+
+CLOCKS_DIFFER_MS_MAX = 60_000
+"""How far the clocks of two gateways may differ. Unless epochs force their order, events of two
+logs that are closer together may have happened in either order."""
 
 
 class Moment(NamedTuple):
@@ -22,6 +26,8 @@ class Moment(NamedTuple):
     position: int
     at_ms: int | None
     """Null before the first event."""
+    log: str | None = None
+    """The log of its event, which is a gateway's; null if no single event determines it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Told:
     @property
     def moment(self) -> Moment:
         """Its place and time."""
-        return Moment(self.position, self.at_ms)
+        return Moment(self.position, self.at_ms, self.gateway_id)
 
     def not_before(self, at_ms: int) -> int:
         """A time in the event, but not before a moment at which the clock was behind."""
@@ -62,6 +68,16 @@ class History:
     cluster_id: str
     group_id: str
     told: Sequence[Told]
+    forced: AbstractSet[frozenset[str]] = frozenset()
+    """Pairs of logs whose order is known from their epochs."""
+
+    def is_open(self, one: Moment, other: Moment) -> bool:
+        """Whether the order of two moments is unknown."""
+        if None in (one.log, other.log, one.at_ms, other.at_ms) or one.log == other.log:
+            return False
+        apart_ms = abs((one.at_ms or 0) - (other.at_ms or 0))
+        logs = frozenset(filter(None, (one.log, other.log)))
+        return apart_ms <= CLOCKS_DIFFER_MS_MAX and logs not in self.forced
 
     def of(self, *kinds: type[GatewayEvent]) -> list[Told]:
         """The events of these kinds, in their order."""
@@ -82,12 +98,13 @@ def history(cluster_id: str, group_id: str, lines: Iterable[Numbered]) -> Histor
     hole: they do not change the meaning of others, and no table asks for them."""
     readable = [each for each in lines if each.line.fields is not None or not each.line.is_known]
     readable.sort(key=_in_sequence)
-    once = [
-        placed
+    logs = [
+        list(_of_gateway(some))
         for _, some in groupby(readable, key=lambda each: each.line.gateway_id)
-        for placed in _of_gateway(some)
     ]
-    once.sort(key=attrgetter("order"))
+    forced = _in_forced_order(logs) if len(logs) > 1 else frozenset()
+    once = [placed for log in logs for placed in log]
+    once.sort(key=_Placed.order)
     told: list[Told] = []
     hole: Moment | None = None
     before_ms: int | None = None
@@ -108,7 +125,7 @@ def history(cluster_id: str, group_id: str, lines: Iterable[Numbered]) -> Histor
                     behind_ms=each.behind_ms,
                 )
             )
-    return History(cluster_id, group_id, told)
+    return History(cluster_id, group_id, told, forced)
 
 
 def clusters(started: Iterable[tuple[Line, GatewayStarted]]) -> Mapping[str, str]:
@@ -117,15 +134,20 @@ def clusters(started: Iterable[tuple[Line, GatewayStarted]]) -> Mapping[str, str
     return {line.gateway_id: event.cluster_id or "" for line, event in in_order}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Placed:
     line: Line
     told_ms: int
     """The latest time that the gateway had told by then."""
     behind_ms: int | None
     is_after_hole: bool
-    order: tuple[object, ...]
-    """The order of the events of all gateways."""
+    among_equals: tuple[object, ...]
+    rank: int = 0
+    """The order of logs that epochs have moved to the same time."""
+
+    def order(self) -> tuple[object, ...]:
+        """The order of the events of all gateways."""
+        return self.told_ms, self.rank, self.line.gateway_id, _place(self.line), *self.among_equals
 
 
 def _place(line: Line) -> int:
@@ -172,6 +194,42 @@ def _of_gateway(lines: Iterable[Numbered]) -> Iterator[_Placed]:
             told_ms=told_ms,
             behind_ms=behind_ms,
             is_after_hole=expected > place_before,
-            order=(told_ms, line.gateway_id, place, *_among_equals(each)),
+            among_equals=_among_equals(each),
         )
         place_before = place
+
+
+def _in_forced_order(logs: Sequence[Sequence[_Placed]]) -> AbstractSet[frozenset[str]]:
+    """Move each log behind those that end with a lower epoch of the group than it begins with, if
+    only clocks that differ contradict that. Returns the pairs whose order this determines."""
+    spans = [(*_epochs(log), log) for log in logs]
+    known = [(low, high, log) for low, high, log in spans if low is not None and high is not None]
+    known.sort(key=lambda each: each[:2])
+    forced: set[frozenset[str]] = set()
+    for place, (low, high, log) in enumerate(known):
+        for _low, high_before, before in known[:place]:
+            ended_ms = before[-1].told_ms
+            is_later = high_before <= low and high_before < high
+            if is_later and ended_ms - log[0].told_ms <= CLOCKS_DIFFER_MS_MAX:
+                forced.add(frozenset((before[0].line.gateway_id, log[0].line.gateway_id)))
+                for each in log:
+                    if each.told_ms >= ended_ms:
+                        break
+                    each.told_ms = each.behind_ms = ended_ms
+                    each.rank = place
+    return forced
+
+
+def _epochs(log: Iterable[_Placed]) -> tuple[int | None, int | None]:
+    """The lowest and the highest epoch or generation of the group in a log."""
+    found = [
+        epoch
+        for each in log
+        if each.line.fields is not None
+        for name in _EPOCHS
+        if (epoch := getattr(each.line.fields, name, None)) is not None and epoch > 0
+    ]
+    return min(found, default=None), max(found, default=None)
+
+
+_EPOCHS = ("group_epoch", "assignment_epoch", "generation", "member_epoch")

@@ -59,6 +59,10 @@ _LOOKED_UP_ONCE = (
 
 _END_S_MAX = 20
 
+_JVM_ENDED = (
+    "Spark's JVM ended, probably for lack of memory: --conf spark.driver.memory=SIZE gives it more"
+)
+
 
 @contextmanager
 def open_session(
@@ -184,8 +188,11 @@ def as_pipeline_errors() -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         if _follows_interrupt(error):
             raise KeyboardInterrupt from None
-        text = str(error)
-        told = PipelineError(f"Spark: {_summary(error)}")
+        try:
+            text, summary = str(error), _summary(error)
+        except (OSError, Py4JError):  # only the JVM knows the text, and it has ended
+            raise PipelineError(_JVM_ENDED) from None
+        told = PipelineError(f"Spark: {summary}")
         told.add_note(text)
         raise told from None
 

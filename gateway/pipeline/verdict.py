@@ -1,26 +1,30 @@
-"""Judges whether everything was safe. Faults are a partition with two owners, an offset that went
-back and a lost commit, and events that are missing, contradictory or unreadable, because then the
-answer is unknown. It is also unknown without any group.
+"""Judges whether everything was safe. Faults are a partition with two owners, a commit that
+went back or was lost, and a claim without a grant. Others are events that are missing,
+contradictory or unreadable, because then the answer is unknown. It is also unknown without any
+group. Starts that may have skipped records are listed, but are no fault: the answer to a commit may
+have been lost.
+
+Where they mean the same, the names are Jepsen's: lost, skipped, non-monotonic.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pydantic import BaseModel
-
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.report.numbers.evidence import Gravest
 from gateway.pipeline.report.wording import beginning
 from gateway.pipeline.tables.contradictions import ContradictionRow
-from gateway.pipeline.tables.lost_commits import LostCommitRow
+from gateway.pipeline.tables.differences import DifferenceRow
 from gateway.pipeline.tables.offsets import OffsetRow
 from gateway.pipeline.tables.ownership import OwnershipRow
 from gateway.pipeline.tables.rejected import RejectedRow
+from gateway.pipeline.tables.row import BaseRow
 from gateway.pipeline.tables.sequences import SequenceRow
+from gateway.pipeline.tables.wrong_starts import WrongStartRow
 from gateway.readable import moment, shown
 
-R = TypeVar("R", bound=BaseModel)
+R = TypeVar("R", bound=BaseRow)
 
 EVIDENCE_MAX = 20
 """Faults of one kind that are printed. The tables have all of them."""
@@ -33,6 +37,8 @@ class Fault:
     name: str
     count: int
     evidence: tuple[str, ...]
+    is_certain: bool = True
+    """Whether it makes the verdict unsafe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +54,9 @@ class Verdict:
     @property
     def is_safe(self) -> bool:
         """Whether there are groups, and no faults."""
-        return self.has_groups and not any(fault.count for fault in self.faults)
+        return self.has_groups and not any(
+            fault.count and fault.is_certain for fault in self.faults
+        )
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -58,7 +66,7 @@ class Verdict:
         if not self.has_groups:
             told.append("nothing to judge: the events mention no group")
         if self.rejected:
-            told.append(f"{self.rejected} lines could not be read: tables/rejected")
+            told.append(f"{self.rejected} lines could not be read")
         return tuple(told)
 
 
@@ -70,8 +78,11 @@ def judge(digest: Digest) -> Verdict:
         rejected=found.rejected_lines.count,
         faults=(
             _fault("partitions owned twice", found.overlaps, _owned_twice),
-            _fault("offsets gone back", found.regressions, _gone_back),
-            _fault("commits lost", found.lost_commits, _lost),
+            _fault("partitions perhaps owned twice", found.unsure, _perhaps_owned_twice),
+            _fault("non-monotonic commits", found.non_monotonic, _gone_back),
+            _fault("lost commits", found.lost_commits, _wrong_start),
+            _fault("starts that may skip records", found.skips, _wrong_start, is_certain=False),
+            _fault("claims without a grant", found.differences, _not_granted),
             _fault("gaps in sequences", found.missing_events, _missing),
             _fault("events with two versions", found.contradictions, _contradicted),
             _fault(
@@ -86,15 +97,24 @@ def judge(digest: Digest) -> Verdict:
     )
 
 
-def _fault(name: str, found: Gravest[R], tell: Callable[[R], str]) -> Fault:
+def _fault(
+    name: str, found: Gravest[R], tell: Callable[[R], str], *, is_certain: bool = True
+) -> Fault:
     evidence = tuple(map(tell, found.rows[:EVIDENCE_MAX]))
-    return Fault(name=name, count=found.count, evidence=evidence)
+    return Fault(name=name, count=found.count, evidence=evidence, is_certain=is_certain)
 
 
 def _owned_twice(row: OwnershipRow) -> str:
     until = "now" if row.to_ms is None else moment(row.to_ms)
     owners = f"{shown(row.member_id)} and {shown(row.other_member_id)}"
     return f"{_partition(row)} had {owners} as {row.basis}, {beginning(row.from_ms)} to {until}"
+
+
+def _perhaps_owned_twice(row: OwnershipRow) -> str:
+    owners = f"{shown(row.other_member_id)} and {shown(row.member_id)}"
+    when = f"{beginning(row.from_ms)} to {beginning(row.to_ms)}"
+    why = "by the clocks of two gateways, and no epoch tells their order"
+    return f"{_partition(row)} passed between {owners}, {when} {why}"
 
 
 def _gone_back(row: OffsetRow) -> str:
@@ -106,11 +126,18 @@ def _gone_back(row: OffsetRow) -> str:
     return f"{_partition(row)} at {row.lowest} {how} by {who} ({said}), {when}, {_line(row)}"
 
 
-def _lost(row: LostCommitRow) -> str:
+def _wrong_start(row: WrongStartRow) -> str:
     told = "there is none" if row.told is None else row.told
     stored = f"{row.stored} was committed {moment(row.stored_ms)}"
     asked = f"its owner {shown(row.owner_id)} was told {told}, {moment(row.at_ms)}"
     return f"{_partition(row)}: {stored}, {asked}, {_line(row)}"
+
+
+def _not_granted(row: DifferenceRow) -> str:
+    granted = "nobody" if row.granted_to is None else shown(row.granted_to)
+    how = "committed for it" if row.said_by == "commit" else "stated it"
+    claimed = f"{shown(row.member_id)} {how}, {moment(row.at_ms)}"
+    return f"{_partition(row)} was granted to {granted}, {claimed}"
 
 
 def _missing(row: SequenceRow) -> str:
@@ -136,13 +163,13 @@ def _not_read(row: RejectedRow) -> str:
     return f"group {shown(row.group_id)}: {place}: {row.problem}"
 
 
-def _line(row: OffsetRow | LostCommitRow) -> str:
+def _line(row: OffsetRow | WrongStartRow) -> str:
     """The event that is the evidence."""
     whose = "its sequence" if row.process_id is None else f"process {shown(row.process_id)}"
     return f"event {row.sequence} of {whose} at gateway {shown(row.gateway_id)}"
 
 
-def _partition(row: OwnershipRow | OffsetRow | LostCommitRow) -> str:
+def _partition(row: OwnershipRow | OffsetRow | WrongStartRow | DifferenceRow) -> str:
     return f"group {shown(row.group_id)}: {shown(row.topic)}-{row.partition}"
 
 

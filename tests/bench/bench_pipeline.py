@@ -4,11 +4,14 @@
 
 writes the events of a day, as that many groups that are rolled to the new protocol would tell them,
 and runs `groupferry report` on each amount: events per second, the memory of all its processes at
-the peak, and how many times as long it takes as the amount before.
+the peak, and how many times as long it takes as the amount before. Beside it stands what one core
+does without Spark: it folds the same lines into the same tables, and as a reference only decodes
+their JSON. CPU seconds say more than wall time on a busy machine.
 """
 
 import argparse
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+
+from pydantic_core import from_json
 
 from coordinator.interface.records import EpochCause, RemovalCause
 from gateway.events.event import GatewayEvent
@@ -38,6 +43,8 @@ from gateway.events.member_events import (
     Protocol,
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.loading import without_garbage_collection
+from gateway.pipeline.fold import SourceLine, fold_lines
 from tests.support.scribe import START_MS, Scribe
 
 GATEWAYS = 4
@@ -45,6 +52,8 @@ MEMBERS = 3
 PARTITIONS = 12
 DAY_S = 24 * 60 * 60
 SAMPLE_S = 0.5
+FOLDED_MAX = 100_000
+"""Lines that are folded in this process."""
 
 _GROUP, _GATEWAY, _PROCESS = "GROUP-ID", "GATEWAY-ID", "PROCESS-ID"
 """The fields that each group replaces."""
@@ -250,17 +259,41 @@ def _memory(pid: int) -> tuple[str, int]:
     return "", 0
 
 
-def measure(folder: Path, output: Path) -> tuple[float, int]:
-    """Seconds and peak memory in bytes of one report."""
+def in_this_process(folder: Path) -> tuple[float, float]:
+    """CPU seconds that decoding the lines takes, and folding them. At most FOLDED_MAX lines."""
+    lines = [
+        SourceLine(path.name, f"line {number}", text)
+        for path in sorted(folder.iterdir())
+        for number, text in enumerate(path.read_text().splitlines()[: FOLDED_MAX // GATEWAYS], 1)
+    ]
+    with without_garbage_collection():
+        began = time.process_time()
+        for line in lines:
+            from_json(line.text)
+        decoded = time.process_time()
+        for _tables in fold_lines(lines):
+            pass
+        folded = time.process_time()
+    return (decoded - began) / len(lines), (folded - decoded) / len(lines)
+
+
+def measure(folder: Path, output: Path) -> tuple[float, float, int]:
+    """Seconds, CPU seconds and peak memory in bytes of one report."""
     command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
-    began = time.monotonic()
+    began, used = time.monotonic(), _cpu_s()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         peak = Peak(process.pid)
         status = process.wait()
         peak.stop()
     if status != 0:
         sys.exit(f"groupferry report ended with {status}")
-    return time.monotonic() - began, peak.bytes
+    return time.monotonic() - began, _cpu_s() - used, peak.bytes
+
+
+def _cpu_s() -> float:
+    """CPU seconds of all ended children, with theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -275,10 +308,13 @@ def main() -> None:
             folder.mkdir()
             events = write_events(folder, options.groups, wanted)
             size = sum(path.stat().st_size for path in folder.iterdir())
-            taken_s, peak = measure(folder, Path(name) / "out")
+            decode_s, fold_s = in_this_process(folder)
+            taken_s, cpu_s, peak = measure(folder, Path(name) / "out")
         print(
             f"{events:>12,} events of {options.groups:,} groups ({size / 1e9:.2f} GB): "
-            f"{taken_s:7.1f} s, {events / taken_s:>9,.0f} events/s, {peak / 1e6:,.0f} MB"
+            f"{taken_s:7.1f} s, {cpu_s:7.1f} CPU s, {events / taken_s:>9,.0f} events/s,"
+            f" {peak / 1e6:,.0f} MB; one core without Spark: folds {1 / fold_s:,.0f} events/s,"
+            f" decodes {1 / decode_s:,.0f}"
         )
         if before is not None:
             print(f"{events / before[0]:.1f} times the events, {taken_s / before[1]:.1f} the time")

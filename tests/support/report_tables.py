@@ -1,12 +1,11 @@
 """The input tables of a report. Each row sets only the columns that matter to its test."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
-
-from pydantic import BaseModel
+from typing import Any, get_args, get_type_hints
 
 from gateway.pipeline.fold import Tables
 from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.row import BaseRow, columns
 
 Row = Mapping[str, Any]
 
@@ -22,10 +21,11 @@ def table(name: str, rows: Sequence[Row]) -> list[Any]:
     return [_made(ALL_ROWS[name], row) for row in rows]
 
 
-def _made(model: type[BaseModel], row: Row) -> BaseModel:
-    fields = model.model_fields
+def _made(model: type[BaseRow], row: Row) -> BaseRow:
+    hints = get_type_hints(model)
+    fields = {name: hints[name] for name in columns(model)}
     usual = {"cluster_id": "", "group_id": "g", "topic": "t", "partition": 0, "basis": "granted"}
-    blank = {name: _blank(field.annotation) for name, field in fields.items()}
+    blank = {name: _blank(kind) for name, kind in fields.items()}
     values = {**blank, **usual, **_counted(row), **row}
     return model(**{name: values[name] for name in fields})
 

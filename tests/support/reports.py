@@ -217,7 +217,7 @@ def hostile_report() -> Report:
     return calm.model_copy(
         update={
             "totals": calm.totals.model_copy(
-                update={"overlaps": 1, "missing_events": 3, "regressions": 2, "rejected_lines": 1}
+                update={"overlaps": 1, "missing_events": 3, "non_monotonic": 2, "rejected_lines": 1}
             ),
             "groups": (group,),
             "clients": (
@@ -226,7 +226,7 @@ def hostile_report() -> Report:
             ),
             "evidence": {
                 "overlaps": evidence("ownership", row),
-                "regressions": evidence("offsets", row, row),
+                "non_monotonic": evidence("offsets", row, row),
                 "missing_events": evidence("sequences", row),
                 "rejected_lines": evidence(
                     "rejected_lines", {"problem": HOSTILE, "text": HOSTILE}, left_out=7

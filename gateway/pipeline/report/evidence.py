@@ -11,11 +11,13 @@ from gateway.readable import moment
 TITLES: Mapping[str, str] = MappingProxyType(
     {
         "overlaps": "Partitions owned twice",
-        "regressions": "Committed offsets that went back",
+        "unsure": "Partitions perhaps owned twice",
+        "non_monotonic": "Committed offsets that went back",
         "lost_commits": "Commits that were lost",
+        "skips": "Starts that may have skipped records",
+        "differences": "Members that claimed partitions not granted to them",
         "missing_events": "Missing events",
         "contradictions": "Events with two versions",
-        "differences": "Members that claimed partitions not granted to them",
         "moves_back": "Seeks and resets",
         "migrations": "Migrations",
         "rebalances": "Rebalances",
@@ -26,8 +28,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
 """Titles by key, in the order of the page."""
 
 _ABOUT_SAFETY = (
-    *("overlaps", "regressions", "lost_commits"),
-    *("missing_events", "contradictions", "differences"),
+    *("overlaps", "unsure", "non_monotonic", "lost_commits", "skips", "differences"),
+    *("missing_events", "contradictions"),
 )
 _MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms"})
 _BEGINNING = "from_ms"

@@ -40,10 +40,14 @@ class Totals(_Part):
     """Partitions that had an owner at any time."""
     overlaps: int = 0
     """Times that a partition had two owners."""
-    regressions: int = 0
+    unsure: int = 0
+    """Times that a partition may have had two owners: clocks of two gateways differ."""
+    non_monotonic: int = 0
     """Times that a committed offset went back without its owner's intent."""
     lost_commits: int = 0
     """Times that an owner was told less than what had been committed."""
+    skips: int = 0
+    """Times that a new owner was told more than what had been committed."""
     differences: int = 0
     """Times that a member claimed a partition that it was not granted."""
     missing_events: int = 0
@@ -94,7 +98,8 @@ class Migration(_Part):
 
 
 class MigrationStep(_Part):
-    """A part of a migration: from one member's change of protocol to the next."""
+    """A part of a migration: a member leaves, another one arrives with the other protocol, and the
+    group settles."""
 
     migration: int
     """The number of the migration within its group, from 1."""
@@ -102,7 +107,7 @@ class MigrationStep(_Part):
     """The number of the step, from 1."""
     from_ms: int
     to_ms: int
-    """The start of the next step; for the last one, when the group had come to rest."""
+    """When the next step's member leaves; for the last step, when the group had come to rest."""
     classic_members: int
     """Members after the step."""
     consumer_members: int
@@ -159,7 +164,7 @@ class GroupStory(_Part):
     cluster_id: str
     group_id: str
     findings: int
-    """Overlaps, regressions, lost commits, differences, missing events and contradictions."""
+    """Everything in which the events disagree with a safe group, or with each other."""
     partitions: int
     """Partitions that had an owner at any time."""
     unowned_partition_s: float

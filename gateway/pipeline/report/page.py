@@ -109,7 +109,7 @@ def _mark(check: Check) -> Markup:
 def _figures(totals: Totals) -> Markup:
     figures = (
         (number(totals.overlaps), "times owned twice"),
-        (number(totals.regressions), "offsets that went back"),
+        (number(totals.non_monotonic), "offsets that went back"),
         (number(totals.lost_commits), "commits lost"),
         (number(totals.unowned_partition_s), "partition-seconds without owner"),
         (

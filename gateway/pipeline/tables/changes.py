@@ -39,6 +39,7 @@ CONSUMER: Literal["consumer"] = "consumer"
 NATIVE = CONSUMER
 
 
+@dataclass(slots=True, kw_only=True)
 class ChangeRow(Row):
     """An event, or a fact that no event tells: `gateway_restarted` after the last event of a
     process, and for each change that it forgot; `member_seen` for members that were there from the

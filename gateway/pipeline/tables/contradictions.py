@@ -4,17 +4,16 @@ A repeated line is identical to the byte. Unreadable lines are in `rejected`.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
-from pydantic import BaseModel, ConfigDict
-
+from gateway.pipeline.tables.row import BaseRow
 from gateway.pipeline.tables.sequences import Number, SequenceKey
 
 
-class ContradictionRow(BaseModel):
+@dataclass(slots=True, kw_only=True)
+class ContradictionRow(BaseRow):
     """One number. The tables use the one of its lines with the earliest time."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cluster_id: str
     """The cluster's own id, empty if no gateway has named it."""

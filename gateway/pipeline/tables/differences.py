@@ -2,21 +2,25 @@
 overlap.
 
 A member may claim a partition for a while after losing it, because it learns of the loss later. Its
-claim is therefore compared with the latest grant of the partition, released or not.
+claim is therefore compared with the latest grant of the partition, released or not. A commit may
+also be on its way while another member gets the partition, for a second at most.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from gateway.events.group_events import GroupCreated
 from gateway.pipeline.history import History
 from gateway.pipeline.tables.granted import TopicPartition
+from gateway.pipeline.tables.offset_history import IN_FLIGHT_MS_MAX
 from gateway.pipeline.tables.ownership import OwnershipRow
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.stated import Claims
 
 
+@dataclass(slots=True, kw_only=True)
 class DifferenceRow(Row):
     """One claim of a member without a grant."""
 
@@ -51,6 +55,12 @@ def differences(
                 # Events of one millisecond may have happened in either order.
                 granted_now = [grant[2] for grant in of_partition[before:behind]]
                 if claim.member_id in (granted_to, *granted_now):
+                    continue
+                sent_ms = at_ms - IN_FLIGHT_MS_MAX
+                if claim.is_commit and any(
+                    ended_ms >= sent_ms and owner_id == claim.member_id
+                    for _begun_ms, ended_ms, owner_id in of_partition[:before]
+                ):
                     continue
                 if granted_to is not None or is_whole:
                     found.append(

@@ -153,6 +153,8 @@ def _intervals(turns: Sequence[_Turn]) -> Iterator[Interval]:
             to_position=ended.position if ended else ENDLESS,
             to_ms=ended.at_ms if ended else None,
             leaves_gap=ended not in (turn.gone, turn.lost_next),
+            begun=begun,
+            ended=ended,
         )
 
 

@@ -3,14 +3,16 @@
 Intervals have positions besides their times, because events of one millisecond still have an order.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from gateway.pipeline.history import Moment
 
 ENDLESS = (1 << 63) - 1
 """The `to_position` of an interval without an end."""
 
-Kind: TypeAlias = Literal["owner", "gap", "overlap"]
+Kind: TypeAlias = Literal["owner", "gap", "overlap", "unsure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,9 @@ class Interval:
     to_ms: int | None
     leaves_gap: bool
     """Whether no member owns the partition from the end to the next interval."""
+    begun: Moment | None = None
+    ended: Moment | None = None
+    """The events of the beginning and the end, if there are any."""
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -49,24 +54,37 @@ class Span:
     to_ms: int | None
 
 
-def side_by_side(intervals: Iterable[Interval]) -> Iterator[Span]:
+def side_by_side(
+    intervals: Iterable[Interval], is_open: Callable[[Moment, Moment], bool]
+) -> Iterator[Span]:
     """The intervals of one partition as owners, with an overlap where an interval begins before an
     earlier one of another owner has ended, and a gap from the end of all earlier intervals to the
-    next one. If the last interval leaves a gap, the gap after it never ends."""
+    next one. If the last interval leaves a gap, the gap after it never ends. `is_open` tells
+    whether two events may have happened in either order: then it is unsure whether two members
+    owned the partition at once."""
     in_order: Sequence[Interval] = sorted(intervals, key=lambda each: each.order)
     reached: Interval | None = None
     for each in in_order:
         yield Span("owner", each.member_id, None, each.from_ms, each.to_ms)
         if reached is not None:
-            yield from _between(reached, each)
+            is_unsure = (
+                reached.member_id != each.member_id
+                and reached.ended is not None
+                and each.begun is not None
+                and is_open(reached.ended, each.begun)
+            )
+            if is_unsure:
+                both_ms = sorted(filter(None, (each.from_ms, reached.to_ms)))
+                yield Span("unsure", each.member_id, reached.member_id, both_ms[0], both_ms[-1])
+            yield from _between(reached, each, is_unsure=is_unsure)
         reached = each if reached is None else max(reached, each, key=lambda one: one.reach)
     if reached is not None and reached.to_position < ENDLESS and reached.leaves_gap:
         yield Span("gap", None, None, reached.to_ms, None)
 
 
-def _between(reached: Interval, each: Interval) -> Iterator[Span]:
+def _between(reached: Interval, each: Interval, *, is_unsure: bool) -> Iterator[Span]:
     if reached.to_position > each.from_position:
-        if reached.member_id != each.member_id:
+        if reached.member_id != each.member_id and not is_unsure:
             from_ms = reached.from_ms if each.from_ms is None else each.from_ms
             ends_ms = [end for end in (each.to_ms, reached.to_ms) if end is not None]
             both = (each.member_id, reached.member_id)

@@ -34,6 +34,7 @@ _MIXED = "mixed"
 _AT_REST = ("Stable", "Empty")
 
 
+@dataclass(slots=True, kw_only=True)
 class MigrationRow(Row):
     """One migration."""
 
@@ -70,7 +71,8 @@ class MigrationRow(Row):
 
 
 class Arrival(NamedTuple):
-    """A member arrived with a protocol: a new member, or a known one that switched."""
+    """A member arrived with a protocol: a new member, or a known one that switched. The same for a
+    departure."""
 
     at_ms: int
     protocol: Protocol | None
@@ -83,6 +85,16 @@ def arrivals(changes: Iterable[ChangeRow]) -> list[Arrival]:
         for change in changes
         if change.is_present
         and (not change.was_present or change.protocol not in (change.protocol_before, None))
+    ]
+
+
+def departures(changes: Iterable[ChangeRow]) -> list[Arrival]:
+    """All departures in their order, with the protocol that the member spoke."""
+    return [
+        Arrival(change.at_ms, change.protocol_before)
+        for change in changes
+        if change.was_present
+        and (not change.is_present or change.protocol not in (change.protocol_before, None))
     ]
 
 

@@ -10,17 +10,19 @@ then, if another member has it after the hole. A hole alone therefore makes no o
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from gateway.pipeline.history import History
 from gateway.pipeline.tables.changes import ChangeRow
 from gateway.pipeline.tables.granted import TopicPartition, granted
-from gateway.pipeline.tables.intervals import Span, side_by_side
+from gateway.pipeline.tables.intervals import Kind, Span, side_by_side
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.stated import Claims, stated
 
 
+@dataclass(slots=True, kw_only=True)
 class OwnershipRow(Row):
     """One interval of one partition."""
 
@@ -29,9 +31,10 @@ class OwnershipRow(Row):
     basis: Literal["granted", "stated"]
     """`granted`: what the engine granted and took back. `stated`: what a member claimed to own, or
     committed for; this ends with its last claim, not when it gave the partition up."""
-    kind: Literal["owner", "gap", "overlap"]
-    """`overlap`: two members owned it. `gap`: no member owned it after one had; only for
-    `granted`."""
+    kind: Kind
+    """`overlap`: two members owned it. `unsure`: perhaps two; the events are in the logs of two
+    gateways, whose clocks may differ by a minute, and no epoch tells which came first. `gap`: no
+    member owned it after one had; only for `granted`."""
     member_id: str | None
     """The owner; in an overlap the second one; null in a gap."""
     other_member_id: str | None
@@ -68,12 +71,12 @@ def ownership(history: History, changes: Sequence[ChangeRow], claims: Claims) ->
     by_engine = [
         row(partition, "granted", span)
         for partition, intervals in granted(history).items()
-        for span in side_by_side(intervals)
+        for span in side_by_side(intervals, history.is_open)
     ]
     by_members = [
         row(partition, "stated", span)
         for partition, some in claims.items()
-        for span in side_by_side(stated(some))
+        for span in side_by_side(stated(some), history.is_open)
         if span.kind != "gap"
     ]
     return by_engine + by_members

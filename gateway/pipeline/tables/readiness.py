@@ -34,6 +34,7 @@ _ABOUT_CONVERSIONS = (
 )
 
 
+@dataclass(slots=True, kw_only=True)
 class ReadinessRow(Row):
     """The members of one group that run the same client."""
 

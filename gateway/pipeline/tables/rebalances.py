@@ -30,6 +30,7 @@ from gateway.pipeline.tables.rounds import Step, steps
 from gateway.pipeline.tables.row import Row
 
 
+@dataclass(slots=True, kw_only=True)
 class RebalanceRow(Row):
     """One rebalance."""
 

@@ -1,14 +1,14 @@
 """Lines that are no event, or none that this version of groupferry knows."""
 
-from pydantic import BaseModel, ConfigDict
+from dataclasses import dataclass
 
 from gateway.pipeline.parsing import TEXT_MAX, Line
+from gateway.pipeline.tables.row import BaseRow
 
 
-class RejectedRow(BaseModel):
+@dataclass(slots=True, kw_only=True)
+class RejectedRow(BaseRow):
     """One line."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     file: str
     """The file; for a topic `kafka:TOPIC/PARTITION`."""

@@ -4,20 +4,19 @@ Only the envelope is read, so an event that this version does not know is not a 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from gateway.pipeline.history import Numbered
+from gateway.pipeline.tables.row import BaseRow
 
 
-class SequenceRow(BaseModel):
+@dataclass(slots=True, kw_only=True)
+class SequenceRow(BaseRow):
     """Numbers without a line. Numbers before the first line of a sequence, or after the last, are
     not missed, unless it is a group's sequence and an event beside it shows that the sequence had
     begun earlier, or had gone further."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     cluster_id: str
     """The cluster's own id, empty if no gateway has named it."""

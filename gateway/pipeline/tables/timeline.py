@@ -7,6 +7,7 @@ because its end is not known.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from gateway.pipeline.history import History
@@ -16,6 +17,7 @@ from gateway.pipeline.tables.neighbors import with_next
 from gateway.pipeline.tables.row import Row
 
 
+@dataclass(slots=True, kw_only=True)
 class TimelineRow(Row):
     """The time that a group or a member was in one state."""
 

@@ -7,12 +7,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupConverted, GroupCreated, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.parsing import TEXT_MAX
+from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.report.numbers.whole import report
+from gateway.pipeline.report.page import page
+from tests.support.folds import folds
 from tests.support.group_events import UP, joins
 from tests.support.scribe import START_MS, Scribe
 
@@ -83,40 +86,47 @@ def hostile(scribe: Scribe) -> None:
     scribe.tell(4, TopicsGone(topics=("", "t", "t")))
 
 
-@pytest.mark.timeout(600)
-def test_no_input_stops_a_run(spark: SparkSession, tmp_path: Path) -> None:
-    """Each invalid line is counted, with its place, in files of any name."""
-    from gateway.pipeline.analysis import Analysis  # needs PySpark
-    from gateway.pipeline.folders import Folder
-    from gateway.pipeline.lines import read_lines
-    from gateway.pipeline.parsing import TEXT_MAX
-    from gateway.pipeline.report.numbers.whole import report
-    from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
-
-    events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))
-    events.mkdir()
+def test_no_line_stops_a_fold() -> None:
+    """Each invalid line is counted. Strange names and numbers reach the page, but not as a
+    script."""
     lines: list[str] = []
     for group_id in ("", HOSTILE, f"{NAME}a{NAME}", f"{NAME}b{NAME}"):
         scribe = Scribe(group_id=group_id, process_id=f"of {group_id}")
         hostile(scribe)
         lines += scribe.lines
-    good = len(lines)
-    (events / ODD_NAME).write_text("\n".join([*lines, *BAD]))
+    digest = Digest(top=10)
+    for key, tables in folds(*lines, *BAD):
+        digest.add(key, tables)
+    digest.cut()
+    made = report(Digest.model_validate_json(digest.model_dump_json()), {})
+    assert made.totals.rejected_lines == len(BAD)
+    assert made.totals.groups == 4
+    assert len({group.group_id for group in made.groups}) == 4
+    told = re.findall(r'"(?:[^"\\]|\\.)*"', made.model_dump_json())
+    assert max(map(len, told)) < 2 * TEXT_MAX, "of names, and of what was rejected"
+    assert made.totals.missing_events > LAST
+    assert "<script" not in page(made)
+
+
+def test_no_input_stops_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Each invalid line is listed with its place, in files of any name; strange names and numbers
+    fit into the tables."""
+    from gateway.pipeline.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.folders import Folder
+    from gateway.pipeline.lines import read_lines
+
+    events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))
+    events.mkdir()
+    scribe = Scribe(group_id=HOSTILE)
+    hostile(scribe)
+    good = len(scribe.lines)
+    (events / ODD_NAME).write_text("\n".join([*scribe.lines, *BAD]))
     (events / "one too many").write_text("garbage\n")
     analysis = Analysis(spark, output, top=10)
     digest = analysis.make(read_lines(spark, [str(events)]))
-    made = report(digest, analysis.drawn(digest))
-    write_report(made, output)
     places = {f"line {good + n}" for n in range(1, len(BAD) + 1)}
     rejected = analysis.tables()["rejected"].collect()
     assert {row.place for row in rejected} == {*places, "line 1"}
-    assert made.totals.rejected_lines == len(BAD) + 1
-    assert made.totals.groups == 4
-    assert len({group.group_id for group in made.groups}) == 4
-    told = re.findall(r'"(?:[^"\\]|\\.)*"', (tmp_path / "out" / NUMBERS).read_text())
-    assert max(map(len, told)) < 2 * TEXT_MAX, "of names, and of what was rejected"
-    protocols = {member.protocol for group in made.groups for member in group.members}
-    assert protocols == {"classic"}, "of a member with a long name, too"
-    assert made.totals.missing_events > LAST
-    page = (tmp_path / "out" / PAGE).read_text()
-    assert "<script" not in page
+    made = report(digest, analysis.drawn(digest))
+    (group,) = made.groups
+    assert {member.protocol for member in group.members} == {"classic"}, "with a long name, too"

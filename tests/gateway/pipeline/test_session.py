@@ -220,3 +220,18 @@ def test_an_error_of_a_task_has_no_stack_trace(tmp_path: Path) -> None:
     assert last.startswith("Spark: ")
     assert str(file) in last
     assert last.endswith(": not a gzip file")
+
+
+def test_the_end_of_the_jvm_is_one_line() -> None:
+    """Only the JVM has the text of its exceptions, and it may run out of memory."""
+    need_spark()
+    from py4j.protocol import Py4JError
+
+    from gateway.pipeline.session import as_pipeline_errors
+
+    class Lost(Py4JError):  # type: ignore[misc]  # has no types
+        def __str__(self) -> str:
+            raise ConnectionRefusedError
+
+    with pytest.raises(PipelineError, match="lack of memory"), as_pipeline_errors():
+        raise Lost

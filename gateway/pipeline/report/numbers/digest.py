@@ -7,25 +7,25 @@ from heapq import nsmallest
 
 from pydantic import BaseModel
 
-from gateway.pipeline.fold import Tables
+from gateway.pipeline.fold import Key, Tables
 from gateway.pipeline.report.model import StepCost
 from gateway.pipeline.report.numbers.clients import KEPT_MAX, VersionSum
 from gateway.pipeline.report.numbers.evidence import KINDS, Gravest
 from gateway.pipeline.report.numbers.figures import Figures, figures
-from gateway.pipeline.report.numbers.sections import Key, Section, section
+from gateway.pipeline.report.numbers.sections import Section, section
 from gateway.pipeline.report.numbers.shares import shares
 from gateway.pipeline.report.numbers.steps import Step, steps
 from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.tables.contradictions import ContradictionRow
 from gateway.pipeline.tables.differences import DifferenceRow
-from gateway.pipeline.tables.lost_commits import LostCommitRow
-from gateway.pipeline.tables.migrations import MigrationRow, arrivals
+from gateway.pipeline.tables.migrations import MigrationRow
 from gateway.pipeline.tables.offsets import OffsetRow
 from gateway.pipeline.tables.ownership import OwnershipRow
 from gateway.pipeline.tables.readiness import ReadinessRow
 from gateway.pipeline.tables.rebalances import RebalanceRow
 from gateway.pipeline.tables.rejected import RejectedRow
 from gateway.pipeline.tables.sequences import SequenceRow
+from gateway.pipeline.tables.wrong_starts import WrongStartRow
 
 COSTS_MAX = 24
 """Steps that are summed over all groups: the first ones of each migration."""
@@ -43,8 +43,10 @@ class Findings(BaseModel):
     """The gravest rows of each kind of evidence."""
 
     overlaps: Gravest[OwnershipRow] = Gravest()
-    regressions: Gravest[OffsetRow] = Gravest()
-    lost_commits: Gravest[LostCommitRow] = Gravest()
+    unsure: Gravest[OwnershipRow] = Gravest()
+    non_monotonic: Gravest[OffsetRow] = Gravest()
+    lost_commits: Gravest[WrongStartRow] = Gravest()
+    skips: Gravest[WrongStartRow] = Gravest()
     missing_events: Gravest[SequenceRow] = Gravest()
     contradictions: Gravest[ContradictionRow] = Gravest()
     differences: Gravest[DifferenceRow] = Gravest()
@@ -77,7 +79,7 @@ class Digest(BaseModel):
         self.rows.update({name: len(getattr(tables, name)) for name in ALL_ROWS})
         self._add_findings(tables)
         counted = shares(tables.timeline)
-        taken = steps(arrivals(tables.changes), tables.migrations, tables.ownership, counted)
+        taken = steps(tables.changes, tables.migrations, tables.ownership, counted)
         its_figures = figures(tables, counted, taken)
         self.figures.merge(its_figures)
         self._add_versions(tables.readiness)
@@ -164,7 +166,7 @@ class Digest(BaseModel):
 
 def _is_told(tables: Tables) -> bool:
     """Whether anything is known of the group."""
-    return any((tables.timeline, tables.ownership, tables.offsets, tables.lost_commits)) or any(
+    return any((tables.timeline, tables.ownership, tables.offsets, tables.wrong_starts)) or any(
         (tables.sequences, tables.contradictions, tables.differences)
     )
 

@@ -3,7 +3,6 @@
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -11,8 +10,9 @@ from pydantic import BaseModel
 from gateway.pipeline.report.model import Cell, Column, Evidence
 from gateway.pipeline.report.numbers.limits import short
 from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.row import BaseRow, columns, json_schema
 
-R = TypeVar("R", bound=BaseModel)
+R = TypeVar("R", bound=BaseRow)
 
 ROWS_MAX = 200
 TEXT_MAX = 1_000
@@ -31,8 +31,10 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "overlaps": Kind("ownership", ("from_ms",), lambda row: row.kind == "overlap"),
-    "regressions": Kind("offsets", ("from_ms",), lambda row: row.finding == "regression"),
-    "lost_commits": Kind("lost_commits", ("at_ms",)),
+    "unsure": Kind("ownership", ("from_ms",), lambda row: row.kind == "unsure"),
+    "non_monotonic": Kind("offsets", ("from_ms",), lambda row: row.finding == "non_monotonic"),
+    "lost_commits": Kind("wrong_starts", ("at_ms",), lambda row: row.finding == "lost"),
+    "skips": Kind("wrong_starts", ("at_ms",), lambda row: row.finding == "skipped"),
     "missing_events": Kind("sequences", ("from_ms",)),
     "contradictions": Kind("contradictions", ("at_ms",)),
     "differences": Kind("differences", ("at_ms",)),
@@ -67,7 +69,7 @@ class Gravest(BaseModel, Generic[R]):
 
     def cut(self, kind: Kind) -> None:
         """Keep the gravest rows, in their order."""
-        for name in reversed((*kind.order, *type(self.rows[0]).model_fields) if self.rows else ()):
+        for name in reversed((*kind.order, *columns(type(self.rows[0]))) if self.rows else ()):
             column = name.removeprefix("-")
             self.rows.sort(key=lambda row: _key(getattr(row, column)), reverse=column != name)
         del self.rows[ROWS_MAX:]
@@ -92,22 +94,20 @@ def evidence(kind: Kind, found: Gravest[Any]) -> Evidence:
     return Evidence(
         table=kind.table,
         columns=tuple(
-            Column(name=name, meaning=" ".join((column.description or "").split()))
-            for name, column in row.model_fields.items()
+            Column(name=name, meaning=" ".join(column.get("description", "").split()))
+            for name, column in json_schema(row)["properties"].items()
         ),
         rows=tuple(
-            {name: cell(name, getattr(each, name)) for name in row.model_fields}
-            for each in found.rows
+            {name: cell(name, getattr(each, name)) for name in columns(row)} for each in found.rows
         ),
         left_out=found.count - len(found.rows),
     )
 
 
-@cache
-def _texts(row: type[BaseModel]) -> frozenset[str]:
+def _texts(row: type[BaseRow]) -> frozenset[str]:
     """The columns with names and other texts."""
     return frozenset(
         name
-        for name, column in row.model_fields.items()
-        if column.annotation is str or str in typing.get_args(column.annotation)
+        for name, kind in typing.get_type_hints(row).items()
+        if kind is str or str in typing.get_args(kind)
     )

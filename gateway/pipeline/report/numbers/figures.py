@@ -10,7 +10,7 @@ from gateway.pipeline.report.numbers.shares import Spell
 from gateway.pipeline.report.numbers.steps import Step, is_gap, unowned_ms
 
 FINDINGS = (
-    *("overlaps", "regressions", "lost_commits"),
+    *("overlaps", "unsure", "non_monotonic", "lost_commits"),
     *("differences", "missing_events", "contradictions"),
 )
 
@@ -46,12 +46,15 @@ def figures(tables: Tables, shares: Sequence[Spell], steps: Sequence[Step]) -> F
     gaps = [row for row in tables.ownership if is_gap(row)]
     owners = [row for row in tables.ownership if row.kind == "owner" and row.basis == "granted"]
     findings = Counter(row.finding for row in tables.offsets)
+    starts = Counter(row.finding for row in tables.wrong_starts)
     sums: Counter[str] = Counter(
         overlaps=sum(row.kind == "overlap" for row in tables.ownership),
-        regressions=findings["regression"],
+        unsure=sum(row.kind == "unsure" for row in tables.ownership),
+        non_monotonic=findings["non_monotonic"],
         seeks=findings["seek"],
         resets=findings["reset"],
-        lost_commits=len(tables.lost_commits),
+        lost_commits=starts["lost"],
+        skips=starts["skipped"],
         differences=len(tables.differences),
         missing_events=sum(row.missing_to - row.missing_from + 1 for row in tables.sequences),
         contradictions=len(tables.contradictions),

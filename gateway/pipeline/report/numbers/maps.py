@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from gateway.pipeline.report.model import Interval, MemberName, OwnershipMap, PartitionStory
 from gateway.pipeline.report.numbers.limits import short, short_or_none
 from gateway.pipeline.report.window import Span
-from gateway.pipeline.tables.intervals import Kind
 from gateway.pipeline.tables.ownership import OwnershipRow
 from gateway.pipeline.tables.timeline import TimelineRow
 
@@ -22,7 +21,7 @@ class _Drawn(NamedTuple):
     topic: str
     partition: int
     from_ms: int
-    kind: Kind
+    kind: Literal["owner", "gap", "overlap"]
     member_id: str | None
     other_member_id: str | None
     to_ms: int
@@ -91,7 +90,7 @@ def ownership_map(
 
 def _cut_off(row: OwnershipRow, shown: Span) -> _Drawn | None:
     """The part in the time shown."""
-    if row.basis != "granted" and row.kind != "overlap":
+    if row.kind == "unsure" or (row.basis != "granted" and row.kind != "overlap"):
         return None
     from_ms = shown[0] if row.from_ms is None else max(row.from_ms, shown[0])
     to_ms = shown[1] if row.to_ms is None else min(row.to_ms, shown[1])

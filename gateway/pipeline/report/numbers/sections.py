@@ -1,11 +1,10 @@
 """The contents of a group's section, apart from its map."""
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
 
 from pydantic import BaseModel
 
-from gateway.pipeline.fold import Tables
+from gateway.pipeline.fold import Key, Tables
 from gateway.pipeline.report.model import (
     GroupStory,
     MemberName,
@@ -25,9 +24,6 @@ FINDING_TIMES_MAX = 20
 SHARES_MAX = 150
 STEPS_MAX = 60
 """Limits per group, lower if there are very many groups: see `of_each`."""
-
-Key: TypeAlias = tuple[str, str]
-"""Cluster id and group id."""
 
 
 class Section(BaseModel):
@@ -105,9 +101,9 @@ def _finding_times(tables: Tables) -> Iterator[int]:
             at_ms = row.to_ms if row.from_ms is None else row.from_ms
             if at_ms is not None:
                 yield at_ms
-    yield from (row.from_ms for row in tables.offsets if row.finding == "regression")
+    yield from (row.from_ms for row in tables.offsets if row.finding == "non_monotonic")
     yield from (row.from_ms for row in tables.sequences)
-    for found in (tables.lost_commits, tables.differences, tables.contradictions):
+    for found in (tables.wrong_starts, tables.differences, tables.contradictions):
         yield from (row.at_ms for row in found)
 
 

@@ -1,4 +1,6 @@
-"""The steps of migrations: from one member's arrival at the new protocol to the next.
+"""The steps of migrations: in each, members of the old protocol leave, and one of the new protocol
+arrives. A step lasts until the next member of the old protocol leaves, so that it holds all gaps of
+one replacement.
 
 Unowned time is the length of each ended gap, less the time that its group had no members. A gap
 that has not ended may be a topic that no member wants any more, so it is counted but not timed.
@@ -6,12 +8,14 @@ that has not ended may be a topic that no member wants any more, so it is counte
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from operator import attrgetter
 
 from pydantic import BaseModel
 
 from gateway.pipeline.report.numbers.shares import Spell
-from gateway.pipeline.tables.migrations import Arrival, MigrationRow, target_of
+from gateway.pipeline.tables.changes import ChangeRow
+from gateway.pipeline.tables.migrations import MigrationRow, arrivals, departures, target_of
 from gateway.pipeline.tables.ownership import OwnershipRow
 
 
@@ -26,7 +30,7 @@ class Step(BaseModel):
     to_ms: int | None
     """Null if it has not ended."""
     cost_from_ms: int
-    """The first step also has the cost from the start of the migration to its arrival."""
+    """When the member left that the arriving one replaces."""
     classic_members: int = 0
     """Members after the step."""
     consumer_members: int = 0
@@ -47,14 +51,14 @@ def unowned_ms(gap: OwnershipRow) -> int:
 
 
 def steps(
-    arrivals: Sequence[Arrival],
+    changes: Sequence[ChangeRow],
     migrations: Iterable[MigrationRow],
     ownership: Iterable[OwnershipRow],
     shares: Sequence[Spell],
 ) -> list[Step]:
     """The steps of a group's migrations, in their order."""
     in_order = sorted(migrations, key=attrgetter("from_ms"))
-    found = list(_steps(arrivals, in_order))
+    found = list(_steps(changes, in_order))
     if not found:
         return []
     begun_ms = [spell.from_ms for spell in shares]
@@ -70,27 +74,34 @@ def steps(
     return found
 
 
-def _steps(arrivals: Sequence[Arrival], migrations: Sequence[MigrationRow]) -> Iterator[Step]:
+def _steps(changes: Sequence[ChangeRow], migrations: Sequence[MigrationRow]) -> Iterator[Step]:
+    arrived = arrivals(changes) if migrations else []
+    left = departures(changes) if migrations else []
     starts_ms = [migration.cost_from_ms for migration in migrations[1:]]
     for number, migration in enumerate(migrations, 1):
         next_ms = starts_ms[number - 1] if number <= len(starts_ms) else None
         times = sorted(
             {
                 arrival.at_ms
-                for arrival in arrivals
+                for arrival in arrived
                 if arrival.protocol == target_of(migration.direction)
                 and migration.cost_from_ms <= arrival.at_ms
                 and (next_ms is None or arrival.at_ms < next_ms)
                 and (migration.cost_to_ms is None or arrival.at_ms <= migration.cost_to_ms)
             }
         )
+        left_ms = [each.at_ms for each in left if each.protocol != target_of(migration.direction)]
+        begins = [migration.cost_from_ms]
+        for before_ms, at_ms in pairwise(times):
+            first = bisect_right(left_ms, before_ms)
+            begins.append(min([at_ms, *left_ms[first : first + 1]]))
         for place, at_ms in enumerate(times):
             yield Step(
                 migration=number,
                 number=place + 1,
                 from_ms=at_ms,
-                to_ms=times[place + 1] if place + 1 < len(times) else migration.cost_to_ms,
-                cost_from_ms=at_ms if place else migration.cost_from_ms,
+                to_ms=begins[place + 1] if place + 1 < len(times) else migration.cost_to_ms,
+                cost_from_ms=begins[place],
             )
 
 

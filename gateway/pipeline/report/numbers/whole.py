@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
+from gateway.pipeline.fold import Key
 from gateway.pipeline.report.model import MemberName, OwnershipMap, Report, Totals
 from gateway.pipeline.report.numbers.clients import clients
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.report.numbers.evidence import KINDS, evidence
-from gateway.pipeline.report.numbers.sections import Key, story
+from gateway.pipeline.report.numbers.sections import story
 
 Drawn = Mapping[Key, tuple[OwnershipMap, tuple[MemberName, ...]]]
 """The ownership maps, with the names of their members."""

@@ -23,11 +23,13 @@ def test_a_good_verdict_explains_its_checks() -> None:
     ("field", "level", "start"),
     [
         ("overlaps", "bad", "Not safe: a partition was owned by two members at once (once)."),
-        ("regressions", "bad", "Not safe: a committed offset went back (once)."),
+        ("unsure", "bad", "Not proven safe: it is unsure whether a partition had two owners"),
+        ("non_monotonic", "bad", "Not safe: a committed offset went back (once)."),
         ("lost_commits", "bad", "Not safe: a commit was lost: an owner was told less (once)."),
         ("missing_events", "bad", "Not proven safe: 1 event is missing"),
         ("contradictions", "bad", "Not proven safe: 1 event has two versions"),
-        ("differences", "warning", "As far as the events show, no partition had two owners"),
+        ("differences", "bad", "Not safe: a member claimed a partition that it was not granted"),
+        ("skips", "warning", "As far as the events show, no partition had two owners"),
         ("rejected_lines", "warning", "As far as the events show, no partition had two owners"),
     ],
 )
@@ -53,7 +55,7 @@ def test_an_unreadable_event_is_more_than_garbage() -> None:
 
 def test_all_findings_are_in_the_headline() -> None:
     """The reader need not read on to learn of the second one."""
-    totals = CALM.model_copy(update={"overlaps": 3, "regressions": 2, "missing_events": 1_000})
+    totals = CALM.model_copy(update={"overlaps": 3, "non_monotonic": 2, "missing_events": 1_000})
     assert headline(totals).answer == (
         "Not safe: a partition was owned by two members at once (3 times);"
         " a committed offset went back (2 times);"

@@ -11,9 +11,10 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsStated,
 )
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.tables.differences import DifferenceRow
 from tests.support.folds import folded
-from tests.support.scribe import Scribe, lines_of, seconds
+from tests.support.scribe import START_MS, Scribe, lines_of, seconds
 
 CREATED = GroupCreated(kind="consumer")
 
@@ -67,14 +68,44 @@ def unknown(scribe: Scribe) -> None:
     scribe.beside(2, says("a", 0, 1))
 
 
+def commits(at_s: float, member_id: str) -> GatewayEvent:
+    at_ms = START_MS + round(at_s * 1000)
+    stored = CommittedOffsets(partition=0, commits=1, first=7, lowest=7, last=7)
+    return OffsetsCommitted(
+        member_id=member_id,
+        is_transactional=False,
+        from_ms=at_ms,
+        to_ms=at_ms,
+        offsets={"t": (stored,)},
+    )
+
+
+def a_stray_commit(scribe: Scribe) -> None:
+    """A former owner and a member that never had the partition commit for it."""
+    scribe.tell(1, CREATED, gets("a", 0), gives("a", 0), gets("b", 0))
+    scribe.beside(3, commits(3, "a"), commits(3, "c"))
+
+
+def a_commit_on_its_way(scribe: Scribe) -> None:
+    """The owner had sent it before it gave the partition up."""
+    scribe.tell(1, CREATED, gets("a", 0))
+    scribe.tell(2, gives("a", 0), gets("b", 0))
+    scribe.beside(2.9, commits(2.9, "a"))
+
+
 EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
     as_it_should_be: [],
     anothers: [(0, "a", "b", "statement", 2)],
     at_once: [],
     nobodys: [(1, "a", None, "statement", 2)],
     unknown: [],
+    a_stray_commit: [(0, "a", "b", "commit", 3), (0, "c", "b", "commit", 3)],
+    a_commit_on_its_way: [],
 }
-TELLERS = (as_it_should_be, anothers, at_once, nobodys, unknown)
+TELLERS = (
+    *(as_it_should_be, anothers, at_once, nobodys, unknown),
+    *(a_stray_commit, a_commit_on_its_way),
+)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from typing import Any
 from gateway.pipeline.report.numbers.digest import COSTS_MAX, Digest
 from gateway.pipeline.report.numbers.shares import shares
 from gateway.pipeline.report.numbers.steps import Step, steps, unowned_ms
-from gateway.pipeline.tables.migrations import arrivals
 from tests.support.report_tables import Row, arrival, gap, member, table, tables
 
 UP, DOWN = "classic->consumer", "consumer->classic"
@@ -15,8 +14,7 @@ UP, DOWN = "classic->consumer", "consumer->classic"
 def steps_of(**rows: Sequence[Row]) -> list[Step]:
     """The steps of these tables."""
     made = tables(**rows)
-    arrived = arrivals(made.changes)
-    return steps(arrived, made.migrations, made.ownership, shares(made.timeline))
+    return steps(made.changes, made.migrations, made.ownership, shares(made.timeline))
 
 
 def shown(steps: Sequence[Step]) -> list[tuple[Any, ...]]:

@@ -67,11 +67,11 @@ def made() -> Report:
         timeline=TIMELINE,
         ownership=OWNERSHIP,
         offsets=[
-            *of("bad", {"finding": "regression", "from_ms": 50 * S, "to_ms": 51 * S}),
+            *of("bad", {"finding": "non_monotonic", "from_ms": 50 * S, "to_ms": 51 * S}),
             *of("bad", {"finding": "seek", "from_ms": 52 * S, "to_ms": 200 * S}),
             *of("calm", {"finding": None, "from_ms": 1 * S, "to_ms": 2 * S}),
         ],
-        lost_commits=of("bad", {"at_ms": 55 * S}),
+        wrong_starts=of("bad", {"at_ms": 55 * S, "finding": "lost"}),
         sequences=[
             *of("bad", {"missing_from": 3, "missing_to": 5, "from_ms": 60 * S}),
             {
@@ -151,8 +151,10 @@ def test_totals_include_all_groups(made: Report) -> None:
         "migrations_complete": 1,
         "partitions": 3,
         "overlaps": 2,
-        "regressions": 1,
+        "non_monotonic": 1,
+        "unsure": 0,
         "lost_commits": 1,
+        "skips": 0,
         "differences": 0,
         "missing_events": 4,
         "contradictions": 2,
@@ -231,10 +233,10 @@ def test_steps_and_client_versions_include_all_groups(made: Report) -> None:
 
 def test_evidence_has_rows_with_explained_columns(made: Report) -> None:
     """There is evidence of each kind."""
-    regressions = made.evidence["regressions"]
-    (row,) = regressions.rows
-    assert (row["group_id"], row["finding"], row["from_ms"]) == ("bad", "regression", 50 * S)
-    assert (regressions.columns[0].name, regressions.columns[0].meaning) == (
+    non_monotonic = made.evidence["non_monotonic"]
+    (row,) = non_monotonic.rows
+    assert (row["group_id"], row["finding"], row["from_ms"]) == ("bad", "non_monotonic", 50 * S)
+    assert (non_monotonic.columns[0].name, non_monotonic.columns[0].meaning) == (
         "cluster_id",
         "The cluster's own id, empty if no gateway has named it.",
     )

@@ -1,0 +1,60 @@
+"""`groupferry verdict`: its output, its exit status, and its limit."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway import commands
+from gateway.pipeline import quick_verdict
+from tests.support.planted_faults import plant
+
+
+def test_planted_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines that are no events are counted; they do not stop the run."""
+    plant(tmp_path / "events")
+    assert commands.run(["verdict", f"{tmp_path / 'events'}"]) == 1
+    said = capsys.readouterr().out
+    for words in (
+        "1 partitions owned twice",
+        "1 non-monotonic commits",
+        '1 lost commits:\n  group "told 40": t-0: 100 was committed',
+        "1 gaps in sequences",
+        "1 events with two versions",
+        "1 events that could not be read:\n  group unreadable: ",
+        "partitions_assigned of schema version 2 is not known",
+        "lines could not be read\n",
+    ):
+        assert words in said
+
+
+def test_sound_events_are_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside files without a group."""
+    plant(tmp_path / "events")
+    (tmp_path / "events" / "planted").unlink()
+    assert commands.run(["verdict", f"{tmp_path / 'events'}"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("nothing", "no file in"), ("events.gz", "is compressed: use groupferry report")],
+)
+def test_an_impossible_input_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, why: str
+) -> None:
+    (tmp_path / "events.gz").touch()
+    assert commands.run(["verdict", f"{tmp_path / name}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert why in line
+
+
+def test_too_much_for_memory_is_left_to_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sizes of the files decide, before anything is read."""
+    monkeypatch.setattr(quick_verdict, "BYTES_MAX", 2 << 20)
+    with (tmp_path / "events").open("wb") as file:
+        file.truncate(3 << 20)
+    assert commands.run(["verdict", f"{tmp_path}"]) == 1
+    assert capsys.readouterr().err.endswith(
+        "3 MiB of events are more than 2 MiB: use groupferry report\n"
+    )
