@@ -9,7 +9,10 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +28,7 @@ from gateway.demo import summary
 from gateway.demo.borrowed_cluster import borrowed, random_prefix
 from gateway.demo.gateway import run_demo_gateway
 from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
-from gateway.demo.outcome import Options
+from gateway.demo.outcome import Options, Outcome
 from gateway.demo.run import Interrupted
 from gateway.demo.run import run as run_demo
 from gateway.demo.upstream import OpenUpstream
@@ -122,8 +125,11 @@ def _demo(options: argparse.Namespace) -> int:
         rate=options.rate,
     )
     try:
-        run_gateway = partial(run_demo_gateway, security=security, state_dir=folder)
-        outcome = trio.run(run_demo, wanted, run_gateway, open_upstream)
+        with _folder_of_demo(folder) as used:
+            run_gateway = partial(run_demo_gateway, security=security, state_dir=used)
+            outcome = trio.run(run_demo, wanted, run_gateway, open_upstream)
+            if outcome.totals is not None:
+                outcome = _with_verdict(outcome, used / FOLDER_NAME)
     except Interrupted as interruption:
         _print_error(f"demo ended by {interruption}")
         return interruption.exit_status
@@ -137,6 +143,22 @@ def _demo(options: argparse.Namespace) -> int:
         _print_error(f"demo failed: {outcome.reason}")
         return _FAILED
     return 0
+
+
+@contextmanager
+def _folder_of_demo(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        yield kept
+    else:
+        with tempfile.TemporaryDirectory(prefix="groupferry-demo-") as name:
+            yield Path(name)
+
+
+def _with_verdict(outcome: Outcome, events: Path) -> Outcome:
+    """The outcome with the verdict on its events, which a successful run needs to be safe."""
+    verdict = _judged([f"{events}"])
+    reason = None if verdict.is_safe else "the verdict on its events is not safe"
+    return replace(outcome, verdict=verdict.lines, reason=outcome.reason or reason)
 
 
 def _why_unusable(folder: Path) -> str | None:

@@ -15,8 +15,6 @@ from gateway.gateway import GatewayConfig, run_gateway
 from gateway.security import UNPROTECTED, Security
 from gateway.settings import addresses
 from gateway.state_folder import locked
-from gateway.state_log.log import StateLog
-from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
 
 MAX_GROUPS = 16
@@ -27,22 +25,19 @@ async def run_demo_gateway(
     group_config: GroupConfig,
     listener: Listener,
     *,
+    state_dir: Path,
     security: Security = UNPROTECTED,
-    state_dir: Path | None = None,
     task_status: trio.TaskStatus[str],
 ) -> None:
     """Run the demo's gateway until cancelled, on ports that the system chooses. `state_dir` is its
-    state folder; without one it stores nothing. Its listeners are without TLS.
+    state folder. Its listeners are without TLS.
 
     Raises what `run_gateway` does, StateFolderError, and StateLogUnusable.
     """
     async with AsyncExitStack() as kept, trio.open_nursery() as nursery:
-        state_log: StateLog = MemoryLog()
-        files: LineFiles | None = None
-        if state_dir is not None:
-            kept.enter_context(locked(state_dir))
-            state_log = await kept.enter_async_context(open_sqlite_log(state_dir))
-            files = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
+        kept.enter_context(locked(state_dir))
+        state_log = await kept.enter_async_context(open_sqlite_log(state_dir))
+        files = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
         config = GatewayConfig(
             upstream=addresses(upstream),
             access=security.own,

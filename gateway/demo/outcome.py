@@ -69,6 +69,8 @@ class Outcome:
     conversions: Mapping[Direction, Conversion]
     totals: Totals | None
     reason: str | None
+    verdict: tuple[str, ...] = ()
+    """The verdict on the gateway's events, as `groupferry verdict` prints it."""
 
 
 def totals(

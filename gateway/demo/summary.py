@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gateway.demo.outcome import Outcome, Totals
+from gateway.readable import escaped
 
 _PLAIN_WIDTH = 110
 
@@ -25,6 +26,10 @@ def show(outcome: Outcome) -> None:
         console.print(_steps(outcome))
     if outcome.totals is not None:
         console.print(_figures(outcome, outcome.totals))
+    if outcome.verdict:
+        console.print("The verdict on its events")
+    for line in outcome.verdict:
+        console.print(f"  {escaped(line)}", markup=False, soft_wrap=True)
 
 
 def _steps(outcome: Outcome) -> Table:

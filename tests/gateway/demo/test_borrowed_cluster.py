@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from operator import not_
+from pathlib import Path
 
 import pytest
 import trio
@@ -71,12 +72,12 @@ async def roll(kafka: KafkaCluster, prefix: str, run_gateway: RunGateway) -> Out
 
 
 @pytest.mark.kafka
-async def test_consumers_roll_there_and_back(kafka: KafkaCluster) -> None:
+async def test_consumers_roll_there_and_back(kafka: KafkaCluster, tmp_path: Path) -> None:
     """The demo's guarantees hold: no record is lost, no partition has two owners, the group
     converts live in both directions, and the offsets come directly from the cluster. Afterwards the
     cluster is as before."""
     prefix = fresh_group("rolled")
-    outcome = await roll(kafka, prefix, run_demo_gateway)
+    outcome = await roll(kafka, prefix, partial(run_demo_gateway, state_dir=tmp_path))
     assert outcome.reason is None
     assert set(outcome.conversions.values()) == {"live"}
     assert outcome.totals is not None

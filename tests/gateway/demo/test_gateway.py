@@ -1,5 +1,8 @@
 """The gateway of the demo."""
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 import trio
 
@@ -10,12 +13,17 @@ from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
 
 
-async def test_the_demos_gateway_reports_a_listener_and_ends_when_cancelled() -> None:
+async def test_the_demos_gateway_reports_a_listener_and_ends_when_cancelled(
+    tmp_path: Path,
+) -> None:
     """The system chooses its ports."""
     events: list[GatewayEvent] = []
     async with running_mock_cluster(3) as upstream, trio.open_nursery() as nursery:
         bootstrap: str = await nursery.start(
-            run_demo_gateway, upstream.bootstrap_servers, GroupConfig(), events.append
+            partial(run_demo_gateway, state_dir=tmp_path),
+            upstream.bootstrap_servers,
+            GroupConfig(),
+            events.append,
         )
         host, _, port = bootstrap.rpartition(":")
         async with group_client((host, int(port)), "g") as client:

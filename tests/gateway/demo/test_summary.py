@@ -37,6 +37,7 @@ GOOD = Outcome(
     conversions={"classic->consumer": "live", "consumer->classic": "live"},
     totals=TOTALS,
     reason=None,
+    verdict=("no partitions owned twice", "no [lost] commits"),
 )
 BROKEN = Outcome(
     options=Options(), steps=(), conversions={}, totals=None, reason="the producer died"
@@ -58,6 +59,7 @@ def test_the_text_has_every_step_and_figure(capsys: pytest.CaptureFixture[str]) 
     assert "committed, read from the upstream 1000 of 1000, 2 partitions" in lines
     assert "conversion classic->consumer live" in lines
     assert "conversion consumer->classic live" in lines
+    assert {"The verdict on its events", *GOOD.verdict} <= lines
 
 
 def test_an_aborted_run_shows_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
