@@ -239,7 +239,10 @@ def _report(options: argparse.Namespace) -> int:
         from gateway.pipeline.topic import EventsTopic
 
     name, upstream = options.events_topic, options.upstream
-    topic = EventsTopic(name=name, upstream=upstream) if name else None
+    topic = None
+    if name:
+        access = _security_for(upstream).own
+        topic = EventsTopic(name=name, upstream=upstream, access=access)
     sources = Sources(inputs=options.inputs, topic=topic)
     output, top, master = options.output, options.top, options.master
     on_spark = dict(options.conf or ())

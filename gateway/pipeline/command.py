@@ -33,7 +33,9 @@ def run(
     """Make the report. Returns whether the verdict is safe. Raises PipelineError."""
     sources.require_without(output)
     sources.require()
-    with open_session("groupferry report", master=master, settings=settings) as spark:
+    with open_session(
+        "groupferry report", master=master, settings=settings, secrets=sources.secrets()
+    ) as spark:
         send_to_machines(spark.sparkContext)
         folder = Folder(spark, output)
         with claimed(spark, folder, follows=False):
@@ -67,7 +69,9 @@ def run_follow(
     """Follow the sources until a signal arrives. Returns its number. Raises PipelineError."""
     sources.require_without(output)
     sources.require()
-    with open_session("groupferry report", master=master, settings=settings) as spark:
+    with open_session(
+        "groupferry report", master=master, settings=settings, secrets=sources.secrets()
+    ) as spark:
         send_to_machines(spark.sparkContext)
         folder = Folder(spark, output)
         lines = sources.growing_lines(spark)

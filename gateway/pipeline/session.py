@@ -66,20 +66,29 @@ _JVM_ENDED = (
 
 @contextmanager
 def open_session(
-    app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+    app_name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Start a JVM and a session in it. Both end with the block, whatever happens.
 
-    `settings` are Spark's own, by name. The session runs locally on all processors unless `master`
-    or Spark's configuration says otherwise. Under spark-submit it uses the JVM that runs this
-    program. Call it in the main thread, one session at a time. Raises PipelineError if the session
-    cannot start, and in place of Spark's exceptions inside the block.
+    `settings` are Spark's own, by name, and `secrets` variables of the JVM's environment. The
+    session runs locally on all processors unless `master` or Spark's configuration says otherwise.
+    Under spark-submit it uses the JVM that runs this program. Call it in the main thread, one
+    session at a time. Raises PipelineError if the session cannot start, and in place of Spark's
+    exceptions inside the block.
     """
     given = dict(settings or {})
     if master is not None:
         given["spark.master"] = master
     voice = Voice()
-    with java_home() as home, _jvm(home, app_name, given, voice) as gateway, as_pipeline_errors():
+    with (
+        java_home() as home,
+        _jvm(home, app_name, given, secrets or {}, voice) as gateway,
+        as_pipeline_errors(),
+    ):
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
         session = _start(gateway, given)
@@ -97,7 +106,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def _environment(java_home: Path) -> Iterator[None]:
+def _environment(java_home: Path, secrets: Mapping[str, str]) -> Iterator[None]:
     """Set the variables that Spark's scripts read; the user's own values come first."""
     before = dict(os.environ)
     os.environ["JAVA_HOME"] = str(java_home)
@@ -105,6 +114,7 @@ def _environment(java_home: Path) -> Iterator[None]:
     folders = (os.environ.get("SPARK_DIST_CLASSPATH"), str(Path(__file__).parent))
     os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(filter(None, folders))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.update(secrets)
     try:
         yield
     finally:
@@ -114,9 +124,13 @@ def _environment(java_home: Path) -> Iterator[None]:
 
 @contextmanager
 def _jvm(
-    java_home: Path, app_name: str, given: Mapping[str, str], voice: Voice
+    java_home: Path,
+    app_name: str,
+    given: Mapping[str, str],
+    secrets: Mapping[str, str],
+    voice: Voice,
 ) -> Iterator[JavaGateway]:
-    with _environment(java_home):
+    with _environment(java_home, secrets):
         gateway = _launch(app_name, given, voice)
     try:
         yield gateway

@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -27,6 +27,10 @@ class Sources:
         """Check without Spark that the sources exist. Raises PipelineError."""
         if self.topic:
             require_topic(self.topic)
+
+    def secrets(self) -> Mapping[str, str]:
+        """What the JVM needs in its environment. Raises PipelineError."""
+        return self.topic.secrets() if self.topic else {}
 
     def require_without(self, output: str) -> None:
         """Check that no source includes the output folder: tables must not be read as events.

@@ -4,9 +4,10 @@ Spark needs extra jars for that source: those of `kafka_source.xml`.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -16,8 +17,11 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from gateway.cluster.access import PLAIN_ACCESS, Access
+from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.librdkafka import client_config
 from gateway.pipeline.errors import PipelineError
+from gateway.pipeline.topic_access import secret_variables, source_options
 from gateway.settings import Address
 
 CLIENT_ID = "groupferry-report"
@@ -33,6 +37,7 @@ class EventsTopic:
 
     name: str
     upstream: Sequence[Address]
+    access: Access = PLAIN_ACCESS
 
     def __str__(self) -> str:
         return f"topic {self.name} at {self.bootstrap_servers}"
@@ -42,20 +47,30 @@ class EventsTopic:
         """The upstream as Kafka clients take it."""
         return ",".join(map(str, self.upstream))
 
+    def secrets(self) -> Mapping[str, str]:
+        """What the JVM needs in its environment to read the topic. Raises PipelineError."""
+        try:
+            return secret_variables(self.access)
+        except UpstreamRefused as error:
+            raise PipelineError(str(error)) from None
+
 
 def require_topic(topic: EventsTopic) -> None:
     """Check that the topic exists, which would take Spark minutes. Raises PipelineError."""
-    admin = AdminClient(dict(client_config(topic.upstream, CLIENT_ID)))
     try:
+        admin = AdminClient(dict(client_config(topic.upstream, CLIENT_ID, topic.access)))
         known = admin.list_topics(timeout=CLUSTER_TIMEOUT_S).topics
     except KafkaException as error:
         raise PipelineError(f"{topic}: {error.args[0].str()}") from None
+    except UpstreamRefused as error:
+        raise PipelineError(str(error)) from None
     if topic.name not in known:
         raise PipelineError(f"{topic}: there is no such topic")
 
 
 def topic_lines(spark: SparkSession, topic: EventsTopic) -> DataFrame:
     """`file`, `place`, `block` (null) and `line` of all current records. Raises PipelineError."""
+    _require_secrets(spark, topic)
     return _lines(spark.read, topic)
 
 
@@ -63,7 +78,21 @@ def growing_topic_lines(
     spark: SparkSession, topic: EventsTopic, batch_records_max: int = BATCH_RECORDS_MAX
 ) -> DataFrame:
     """The same as a stream, from the first record on. Raises PipelineError."""
+    _require_secrets(spark, topic)
     return _lines(spark.readStream.option("maxOffsetsPerTrigger", batch_records_max), topic)
+
+
+def _require_secrets(spark: SparkSession, topic: EventsTopic) -> None:
+    """Spark would end with a parser's error. Raises PipelineError."""
+    if not topic.access.credentials:
+        return
+    jvm: Any = spark.sparkContext._jvm
+    is_known = all(jvm.System.getenv(name) for name in topic.secrets())
+    if not is_known or not str(spark.sparkContext.master).startswith("local"):
+        raise PipelineError(
+            f"{topic} needs SASL: read it in local mode and without spark-submit, so that no"
+            " secret leaves this machine"
+        )
 
 
 def _lines(reader: DataFrameReader | DataStreamReader, topic: EventsTopic) -> DataFrame:
@@ -71,6 +100,7 @@ def _lines(reader: DataFrameReader | DataStreamReader, topic: EventsTopic) -> Da
         records = (
             reader.format("kafka")
             .option("kafka.bootstrap.servers", topic.bootstrap_servers)
+            .options(**source_options(topic.access))
             .option("subscribe", topic.name)
             .option("startingOffsets", "earliest")
             # Records that were deleted before they are read show up as gaps in the sequences.

@@ -106,6 +106,13 @@ class SecureKafka:
         while not admin.describe_acls(_filter(last)).result(TIMEOUT_S):
             pass
 
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, and wait until the broker shows it no more."""
+        admin = self.admin()
+        admin.delete_topics([name])[name].result(TIMEOUT_S)
+        while name in admin.list_topics(timeout=TIMEOUT_S).topics:
+            pass
+
     def _allow(self) -> None:
         """Alice may use the topic and any group, the gateway what its documentation says, and bob
         nothing."""
