@@ -76,6 +76,9 @@ def parser() -> argparse.ArgumentParser:
     for add in (
         _add_serve,
         _add_adopt,
+        _add_groups,
+        _add_describe,
+        _add_watch,
         _add_state,
         _add_events,
         _add_demo,
@@ -114,6 +117,44 @@ def _add_adopt(commands: _Commands) -> None:
         "--dry-run", action="store_true", help="only say whether the group can be adopted now"
     )
     _add_state_dir(adopt)
+
+
+def _add_groups(commands: _Commands) -> None:
+    groups = commands.add_parser(
+        "groups",
+        help="list the groups of a running gateway, and what each waits for",
+        description="List the groups that a running gateway knows: who answers for each, how far"
+        " it is with the new protocol, and what it waits for.",
+        allow_abbrev=False,
+    )
+    _add_state_dir(groups)
+    groups.add_argument("--json", action="store_true", help="print a JSON line per group")
+
+
+def _add_describe(commands: _Commands) -> None:
+    describe = commands.add_parser(
+        "describe",
+        help="show one group of a running gateway with its members",
+        description="Show how one group stands: its members with protocol, phase, client software"
+        " and partitions, and what the group waits for.",
+        allow_abbrev=False,
+    )
+    describe.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    _add_state_dir(describe)
+    describe.add_argument("--json", action="store_true", help="print one JSON line")
+
+
+def _add_watch(commands: _Commands) -> None:
+    watch = commands.add_parser(
+        "watch",
+        help="watch a group, or all of them, until Ctrl-C",
+        description="Show a group live: its members over time, and the latest events. Without"
+        " GROUP, show the list of groups. Without a terminal, print a line at each change.",
+        allow_abbrev=False,
+    )
+    watch.add_argument("group", type=_group_id, metavar="GROUP", nargs="?", help="its group id")
+    _add_state_dir(watch)
+    watch.add_argument("--json", action="store_true", help="print a JSON line at each change")
 
 
 def _add_state(commands: _Commands) -> None:

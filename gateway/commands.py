@@ -1,5 +1,5 @@
-"""The commands: `groupferry serve`, `adopt`, `state`, `events`, `demo`, `verdict`, `report`,
-`simulate`, `explore`, `--version`.
+"""The commands: `groupferry serve`, `adopt`, `groups`, `describe`, `watch`,
+`state`, `events`, `demo`, `verdict`, `report`, `simulate`, `explore`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gateway import explore, logs, serve, settings, show_events, show_state, simulate
+from gateway import explore, logs, serve, settings, show_board, show_events, show_state, simulate
 from gateway.arguments import SEED_MAX, WRONG_CALL, parser
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
@@ -93,6 +93,29 @@ def _adopt(options: argparse.Namespace) -> int:
     else:
         told = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"
     sys.stdout.write(f"{escaped(told)}\n")
+    return 0
+
+
+def _groups(options: argparse.Namespace) -> int:
+    return _ask_gateway(options, partial(show_board.groups, as_json=options.json))
+
+
+def _describe(options: argparse.Namespace) -> int:
+    ask = partial(show_board.describe, group_id=options.group, as_json=options.json)
+    return _ask_gateway(options, ask)
+
+
+def _watch(options: argparse.Namespace) -> int:
+    ask = partial(show_board.watch, group_id=options.group, as_json=options.json)
+    return _ask_gateway(options, ask)
+
+
+def _ask_gateway(options: argparse.Namespace, ask: Callable[[Path], Awaitable[None]]) -> int:
+    try:
+        trio.run(ask, settings.state_folder(options.state_dir))
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        _print_error(str(error))
+        return _FAILED
     return 0
 
 
@@ -322,6 +345,9 @@ def _print_error(line: str) -> None:
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "adopt": _adopt,
+    "groups": _groups,
+    "describe": _describe,
+    "watch": _watch,
     "state": _state,
     "events": _events,
     "demo": _demo,

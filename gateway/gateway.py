@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 
 import structlog
 import trio
@@ -17,10 +16,9 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.coordinator_connections import CoordinatorConnections
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamRefused
-from gateway.control import handlers
-from gateway.control.server import serve_commands
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
+from gateway.data_path.places import Places
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
@@ -41,6 +39,7 @@ from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.observers.offset_reporter import OffsetReporter
+from gateway.operators import NO_OPERATORS, Operators, OperatorsConfig
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.group_service import GroupService
 from gateway.requests.regex_questions import RegexQuestions
@@ -76,8 +75,7 @@ class GatewayConfig:
     """The gateway's own transactional ids, which no client may use."""
     take_rules: Callable[[HostingRules], None] = lambda _: None
     """Learns the rules in force, whose limits and adoption may change from then on."""
-    control_folder: Path | None = None
-    """The state folder, locked: commands arrive at a socket in it. None: there are no commands."""
+    operators: OperatorsConfig = NO_OPERATORS
 
 
 async def run_gateway(
@@ -128,6 +126,18 @@ async def run_gateway(
                 nursery=nursery,
             )
             hosted_groups = Groups(rules, services)
+            places = Places(config.data_path.limits)
+            operators = Operators(
+                config.operators,
+                hosted_groups,
+                rules,
+                cluster=cluster,
+                clock=clock,
+                journal=journal,
+                limits=config.data_path.limits,
+                places=places,
+                stop=stop,
+            )
             service = GroupService(
                 hosted_groups,
                 coordinators,
@@ -156,19 +166,12 @@ async def run_gateway(
                         service,
                         cluster,
                         stop=stop,
+                        places=places,
                         private_names=private_names,
                         tell=journal.tell,
                     )
                 )
-                if config.control_folder is not None:
-                    await serving.start(
-                        partial(
-                            serve_commands,
-                            config.control_folder,
-                            partial(handlers.adopt, hosted_groups),
-                            stop=stop,
-                        )
-                    )
+                await operators.serve_commands(address, serving)
                 journal.tell(
                     GatewayStarted(
                         version=version("groupferry"),

@@ -27,6 +27,7 @@ from gateway.events.events_topic import EventsTopic, EventsTopicError, open_even
 from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
+from gateway.operators import OperatorsConfig
 from gateway.readable import escaped
 from gateway.reloading import Reloading, group_limits_of, limits_of
 from gateway.security import Security, security_of
@@ -206,7 +207,7 @@ async def _run_settings(
             anchor_linger_s=settings.anchor_linger_ms / 1000,
             private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),
-            control_folder=settings.state_dir,
+            operators=OperatorsConfig(control_folder=settings.state_dir),
             take_rules=reloading.take_rules,
         )
         state_log = await kept.enter_async_context(_state_log(settings, security.own))

@@ -158,7 +158,12 @@ class Cluster:
         if not self._is_away(TRY_AGAIN_S):
             with contextlib.suppress(UpstreamError), trio.move_on_after(TRY_AGAIN_S):
                 await self.refresh()
-        return without_leaders(self._latest, request) if self._is_away(math.inf) else None
+        return without_leaders(self._latest, request) if self.is_away else None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether no broker answered the latest request that any of them can answer."""
+        return self._unanswered_s is not None
 
     def _is_away(self, asked_within_s: float) -> bool:
         """Whether no broker answered the last request, which was not long ago."""

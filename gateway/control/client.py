@@ -2,31 +2,63 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import trio
 from pydantic import ValidationError
 
+from gateway.board.views import View
 from gateway.control.control_socket import connect
+from gateway.control.handlers import COMMAND_S
 from gateway.control.lines import BadLine, receive_line
 from gateway.control.messages import (
     ANSWER_BYTES_MAX,
     ANSWERS,
     Adoption,
+    Answer,
     Command,
     CommandRefused,
+    Order,
+    Question,
     Refusal,
+    Shown,
 )
-from gateway.control.server import COMMAND_S, RECEIVE_S, SEND_S
+from gateway.control.server import RECEIVE_S, SEND_S
 
 ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
 """How long a gateway that works may take."""
 
 
-async def give(folder: Path, command: Command) -> Adoption:
+_V = TypeVar("_V", bound=View)
+
+
+async def give(folder: Path, command: Order) -> Adoption:
     """Give a command to the gateway of a state folder, and return its outcome.
 
     Raises CommandRefused, NoControlSocket.
     """
+    answer = await _ask(folder, command)
+    if not isinstance(answer, Adoption):
+        raise _other_version(folder)
+    return answer
+
+
+async def look(folder: Path, question: Question, view: type[_V]) -> _V:
+    """Ask the gateway of a state folder. Raises CommandRefused, NoControlSocket."""
+    answer = await _ask(folder, question)
+    try:
+        if isinstance(answer, Shown):
+            return view.model_validate(answer.view)
+    except ValidationError:
+        pass
+    raise _other_version(folder)
+
+
+def _other_version(folder: Path) -> CommandRefused:
+    return CommandRefused(f"the gateway in {folder} runs another version; use the same one")
+
+
+async def _ask(folder: Path, command: Command) -> Answer:
     try:
         with trio.fail_after(ANSWER_S):
             async with await connect(folder) as stream:
@@ -42,9 +74,7 @@ async def give(folder: Path, command: Command) -> Adoption:
             " of the group"
         ) from None
     except ValidationError:
-        raise CommandRefused(
-            f"the gateway in {folder} runs another version; use the same one"
-        ) from None
+        raise _other_version(folder) from None
     if isinstance(answer, Refusal):
         raise CommandRefused(answer.why)
     return answer

@@ -1,19 +1,131 @@
-"""What each command does, apart from how it arrives."""
+"""What each command does, however it arrives: at the control socket or by HTTP.
+
+Whoever changes something is named in an event, together with what became of it.
+"""
 
 from collections.abc import Sequence
 
-from gateway.control.messages import REASON_CHARS_MAX, REASONS_MAX, Adopt, Adoption
+import structlog
+import trio
+
+from gateway.board.board import Board, NoSuchGroup
+from gateway.board.views import View
+from gateway.control.messages import (
+    REASON_CHARS_MAX,
+    REASONS_MAX,
+    Adopt,
+    Adoption,
+    Answer,
+    Command,
+    CommandRefused,
+    DescribeGateway,
+    DescribeGroup,
+    LatestEvents,
+    ListGroups,
+    NotKnown,
+    Order,
+    Question,
+    Refusal,
+    Shown,
+)
+from gateway.events.event import Tell
+from gateway.events.gateway_events import CommandGiven
 from gateway.groups.groups import Groups
+from gateway.state_log.log import StateLogError
+
+COMMAND_S = 60.0
+"""How long a client waits for the end of its command."""
+_OPEN_END = f"it is not over after {COMMAND_S:g} s; groupferry events tells how it ends"
+REASONS_TOLD_MAX = 10
+"""Reasons in the event; the giver of the command gets all of them."""
+
+log = structlog.get_logger()
 
 
-async def adopt(groups: Groups, command: Adopt) -> Adoption:
-    """Adopt a group, or say why it cannot be adopted."""
-    outcome = await groups.adopt(command.group_id, dry_run=command.dry_run)
-    return Adoption(
-        group_id=command.group_id,
-        is_adopted=outcome.is_adopted,
-        reasons=_bounded(outcome.reasons),
-        held_ms=outcome.held_ms,
+class Handlers:
+    """Carries out commands."""
+
+    def __init__(self, groups: Groups, board: Board, tell: Tell) -> None:
+        self._groups = groups
+        self._board = board
+        self._tell = tell
+
+    async def answer(self, command: Command, given_by: str) -> Answer:
+        """The answer to a command. A refusal or a bug is an answer, too."""
+        try:
+            with trio.fail_after(COMMAND_S):
+                if isinstance(command, Question):
+                    view = await self.show(command)
+                    return Shown(view=view.model_dump(mode="json"))
+                return await self._obey(command, given_by)
+        except CommandRefused as refused:
+            return Refusal(why=str(refused))
+        except trio.TooSlowError:
+            return Refusal(why=_OPEN_END)
+        except Exception:  # the boundary: a bug in a command ends no gateway
+            log.exception("command_failed", **command.model_dump(), given_by=given_by)
+            return Refusal(why="the gateway failed to carry it out; its log says why")
+
+    async def show(self, question: Question) -> View:
+        """What was asked for. Raises CommandRefused."""
+        try:
+            match question:
+                case ListGroups(after=after):
+                    return await self._board.groups(after)
+                case DescribeGroup(group_id=group_id):
+                    return await self._board.group(group_id)
+                case LatestEvents(group_id=of_group):
+                    return self._board.latest_events(of_group)
+                case DescribeGateway():
+                    return self._board.gateway()
+        except NoSuchGroup:
+            raise NotKnown("the gateway does not know this group") from None
+        except StateLogError as error:
+            raise CommandRefused(f"the state log cannot be read: {error}") from None
+
+    async def _obey(self, order: Order, given_by: str) -> Answer:
+        answer: Answer = Refusal(why="the gateway is shutting down")
+        try:
+            match order:
+                case Adopt():
+                    answer = await self._adopt(order)
+        except CommandRefused as refused:
+            answer = Refusal(why=str(refused))
+        except trio.Cancelled:
+            answer = Refusal(why="nobody waited for its end")
+            raise
+        except Exception:
+            answer = Refusal(why="the gateway failed to carry it out")
+            raise
+        finally:
+            self._tell(_audit(order, given_by, answer), order.group_id)
+        return answer
+
+    async def _adopt(self, command: Adopt) -> Adoption:
+        """Adopt a group, or say why it cannot be adopted."""
+        outcome = await self._groups.adopt(command.group_id, dry_run=command.dry_run)
+        return Adoption(
+            group_id=command.group_id,
+            is_adopted=outcome.is_adopted,
+            reasons=_bounded(outcome.reasons),
+            held_ms=outcome.held_ms,
+        )
+
+
+def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
+    reasons: Sequence[str] = ()
+    match answer:
+        case Adoption():
+            reasons = answer.reasons
+        case Refusal(why=why):
+            reasons = (why,)
+        case Shown():
+            pass
+    return CommandGiven(
+        command=order.command,
+        is_trial=order.dry_run,
+        given_by=given_by,
+        reasons=tuple(reasons[:REASONS_TOLD_MAX]),
     )
 
 

@@ -1,6 +1,7 @@
 """Commands to a running gateway and their answers. Each is one line of JSON at the socket."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -12,16 +13,20 @@ REASONS_MAX = 200
 """Reasons in an answer. A large group may have one for each member."""
 REASON_CHARS_MAX = 500
 """The length of a reason. Clients choose the ids in it, up to 32 KiB each."""
-ANSWER_BYTES_MAX = COMMAND_BYTES_MAX + 6 * (REASONS_MAX + 1) * (REASON_CHARS_MAX + 2)
-"""A line with an answer."""
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+"""A line with an answer. A group may have 2,000 members with 100,000 partitions."""
 
 
 class CommandRefused(Exception):
     """The command had no effect; the message says why and what to do, in one line."""
 
 
+class NotKnown(CommandRefused):
+    """The gateway does not know the group."""
+
+
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Adopt(_Message):
@@ -31,6 +36,33 @@ class Adopt(_Message):
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
     dry_run: bool = False
     """Only say whether the group can be adopted."""
+
+
+class ListGroups(_Message):
+    """Say how the groups stand, those after a group id."""
+
+    command: Literal["groups"] = "groups"
+    after: Annotated[str, Field(max_length=GROUP_ID_BYTES_MAX)] = ""
+
+
+class DescribeGroup(_Message):
+    """Say how a group and its members stand."""
+
+    command: Literal["describe"] = "describe"
+    group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
+
+
+class LatestEvents(_Message):
+    """Say what happened lately: to a group, or to the gateway and all groups."""
+
+    command: Literal["events"] = "events"
+    group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)] | None = None
+
+
+class DescribeGateway(_Message):
+    """Say how the gateway stands."""
+
+    command: Literal["gateway"] = "gateway"
 
 
 class Adoption(_Message):
@@ -46,6 +78,14 @@ class Adoption(_Message):
     """For how long calls of the group were held; None if they were not."""
 
 
+class Shown(_Message):
+    """What was asked for."""
+
+    kind: Literal["shown"] = "shown"
+    view: Mapping[str, Any]
+    """A view of the board, in `gateway/board/views.py`."""
+
+
 class Refusal(_Message):
     """The command had no effect."""
 
@@ -53,8 +93,16 @@ class Refusal(_Message):
     why: str
 
 
-Command = Adopt
-Answer = Adoption | Refusal
+Question = ListGroups | DescribeGroup | LatestEvents | DescribeGateway
+"""Changes nothing."""
+Order = Adopt
+"""Changes something."""
+Command = Question | Order
+Answer = Adoption | Shown | Refusal
 
-COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
+ORDERS: Mapping[str, type[Order]] = {
+    each.model_fields["command"].default: each for each in (Adopt,)
+}
+"""The orders by name."""
+COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])
 ANSWERS: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminator="kind")])

@@ -44,6 +44,7 @@ async def serve(
     cluster: Cluster,
     *,
     stop: trio.Event,
+    places: Places | None = None,
     private_names: PrivateNames = NOTHING_PRIVATE,
     tell: Tell = write_to_log,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
@@ -52,7 +53,7 @@ async def serve(
 
     Reports the bootstrap address once every known broker has its listener. The cluster must be
     running already. Raises ListenError if a port is not available at the start. Cancellation closes
-    all connections at once.
+    all connections at once. `places` counts the connections for others to see.
     """
     facilities = Facilities()
     context = ConnectionContext(
@@ -68,7 +69,7 @@ async def serve(
     )
     failure: ListenError | None = None
     async with looking_after(facilities), trio.open_nursery() as connections:
-        clients = _Clients(context, config.tls, connections)
+        clients = _Clients(context, config.tls, connections, places or Places(config.limits))
         async with accepting_quietly() as accepting:
             try:
                 listeners = Listeners(
@@ -140,13 +141,17 @@ class _Clients:
     """The client connections of all listeners."""
 
     def __init__(
-        self, context: ConnectionContext, tls: TlsContext | None, tasks: trio.Nursery
+        self,
+        context: ConnectionContext,
+        tls: TlsContext | None,
+        tasks: trio.Nursery,
+        places: Places,
     ) -> None:
         """Each client has a task in `tasks`."""
         self._surroundings = context
         self._tls = tls
         self._tasks = tasks
-        self._places = Places(context.limits)
+        self._places = places
         self._is_draining = False
         self._connections: set[ClientConnection] = set()
         self._ids = itertools.count(1)

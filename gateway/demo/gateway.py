@@ -8,7 +8,7 @@ import trio
 
 from coordinator.interface.config import GroupConfig
 from gateway.data_path.config import DataPathConfig
-from gateway.events.event import Listener
+from gateway.events.envelope import Listener
 from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway

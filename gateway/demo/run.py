@@ -39,7 +39,7 @@ from gateway.demo.outcome import (
 from gateway.demo.roll import Roll, RollStep
 from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
-from gateway.events.event import GatewayEvent, Listener
+from gateway.events.envelope import Envelope, Listener
 from gateway.events.group_events import Direction, GroupConverted
 from gateway.state_folder import StateFolderError
 from gateway.state_log.log import StateLogError, StateLogUnusable
@@ -202,9 +202,9 @@ class Demo:
         if not child.asked_to_end:
             raise DemoError(f"the producer died ({child.fate()})")
 
-    def _hear_gateway(self, event: GatewayEvent) -> None:
-        if isinstance(event, GroupConverted) and event.is_live:
-            self._converted_live.add(event.direction)
+    def _hear_gateway(self, told: Envelope) -> None:
+        if isinstance(told.fields, GroupConverted) and told.fields.is_live:
+            self._converted_live.add(told.fields.direction)
 
     def _hear_producer(self, line: str) -> None:
         report = reports.decode(line)

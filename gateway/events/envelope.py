@@ -7,6 +7,7 @@ their group (`process_id` is null), which continues across restarts until the gr
 their process.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Self
 
@@ -51,3 +52,6 @@ class Envelope(BaseModel):
     def line(self) -> str:
         """The envelope as JSON, without a line end."""
         return self.model_dump_json()
+
+
+Listener = Callable[[Envelope], None]

@@ -4,7 +4,7 @@ The log line, the JSON line and the documentation are all made from the model.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -43,9 +43,6 @@ class Told(NamedTuple):
 
     events: Sequence[GatewayEvent]
     at_ms: int
-
-
-Listener = Callable[[GatewayEvent], None]
 
 
 class Tell(Protocol):

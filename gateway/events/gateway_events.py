@@ -49,3 +49,18 @@ class UpstreamBack(GatewayEvent):
 
     brokers: tuple[int, ...]
     """Node ids of the cluster's brokers."""
+
+
+class CommandGiven(GatewayEvent):
+    """An operator's command has been carried out, or refused. Commands that change nothing are not
+    told."""
+
+    command: str
+    """Its name, such as `adopt`."""
+    is_trial: bool
+    """Whether it was only to say what would become of it."""
+    given_by: str
+    """Who gave it, and where."""
+    reasons: tuple[str, ...]
+    """Why it had no effect: the first few reasons. Empty if it was carried out, or if a trial found
+    nothing in its way."""

@@ -1,5 +1,5 @@
 """Numbers every event and passes it on: as a JSON line to the files and the topic, as a log line,
-and to the listener.
+and to the listeners.
 
 The state log stores a group's sequence with the events of its last batch. After a SIGKILL only the
 lines of that batch can be missing, and the next process writes them again. A deleted group loses
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from gateway.events.catalog import read_line
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent, Listener, Told
+from gateway.events.envelope import Envelope, Listener
+from gateway.events.event import GatewayEvent, Told
 from gateway.events.events_topic import EventsTopic
 from gateway.events.line_files import LineFiles
 from gateway.events.log_lines import write_to_log
@@ -59,17 +59,21 @@ class Journal:
         recall: Callable[[str], LastEvents | None] = lambda _group_id: None,
     ) -> None:
         """`recall` reads a group's last events from the state log. It may raise StateLogError."""
-        self._gateway_id = gateway_id
+        self.gateway_id = gateway_id
         self._recall = recall
         self._process_id = uuid4().hex
         self._files = sinks.files
         self._topic = sinks.topic
-        self._listener = sinks.listener
+        self._listeners = [] if sinks.listener is None else [sinks.listener]
         self._now_ms = now_ms
         self._sequence = 0
         self._groups: dict[str, _Place] = {}
         """The last written event of each group."""
         self._last_began_ms = 0
+
+    def listen(self, listener: Listener) -> None:
+        """Pass each event on to this listener, too. It must be quick, and must not raise."""
+        self._listeners.append(listener)
 
     def tell(self, event: GatewayEvent, group_id: str | None = None) -> None:
         """Report one event, about a group or about the gateway."""
@@ -131,7 +135,7 @@ class Journal:
         return Envelope(
             event=event.name,
             schema_version=event.schema_version,
-            gateway_id=self._gateway_id,
+            gateway_id=self.gateway_id,
             group_id=group_id,
             process_id=process_id,
             sequence=sequence,
@@ -151,8 +155,8 @@ class Journal:
                 self._groups[envelope.group_id] = _place(envelope)
         for envelope in envelopes:
             write_to_log(envelope.fields, envelope.group_id)
-            if self._listener is not None:
-                self._listener(envelope.fields)
+            for listener in self._listeners:
+                listener(envelope)
 
     def take_up(self, group_id: str) -> None:
         """Continue a group's sequence from the state log, and report what is missing of its last

@@ -9,6 +9,7 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.load import (
     has_adoption,
     has_group,
@@ -21,6 +22,7 @@ from coordinator.interface.events import LeaveGroupReceived, Leaver
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
+from gateway.groups.glance import Glance
 from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
 from gateway.hosting.adoptable import why_not_found
 from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
@@ -41,7 +43,7 @@ from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Standing, Verdict
-from gateway.hosting.states import Mode
+from gateway.hosting.states import AnchorPhase, Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.describe_groups import DescribedGroup
 
@@ -95,6 +97,7 @@ class Groups:
         self._unresumed: set[str] = set()
         """The groups of the log that may have members, and have not been loaded."""
         self._resumed = self._left_out = 0
+        self._has_begun = False
         self._is_ending = False
         self._look_for_room_ms = 0
         rules.hosted.on_refusal = self._make_room
@@ -119,6 +122,7 @@ class Groups:
                 break
             except StateLogError as error:
                 await self._delay_resuming(error)
+        self._has_begun = True
         task_status.started()
         for group_id in tuple(self._unresumed):
             await trio.lowlevel.checkpoint()  # the log may have thousands of groups
@@ -396,6 +400,60 @@ class Groups:
         return () if driver is None else why_not_released(driver.group.engine.core.state)
 
     # -- views -----------------------------------------------------------------------------------
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether every group of the log that may have members has been loaded."""
+        return self._has_begun and not self._unresumed
+
+    def glance(self, group_id: str) -> Glance:
+        """What is known of a group, known or not, without asking cluster or log."""
+        driver = self._drivers.get(group_id)
+        standing = self._standings.get(group_id) if driver is None else driver.group.standing
+        if standing is None:
+            standing = Standing(group_id, self._rules.standing)
+        verdict = standing.verdict
+        if self.is_live(group_id):
+            verdict = HERE
+        elif standing.is_left and verdict.mode is Mode.UNKNOWN:
+            verdict = Verdict(Mode.FORWARDED, standing.why_left)
+        is_loaded = driver is not None and driver.group.engine.is_loaded
+        needs_anchor = driver is not None and self._rules.can_anchor and driver.group.is_live
+        anchor = AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase
+        is_held = not needs_anchor or anchor in (AnchorPhase.STABLE, AnchorPhase.RENEWING)
+        release = None if driver is None else driver.group.release.stage
+        return Glance(
+            group_id=group_id,
+            verdict=verdict,
+            state=driver.group.engine.core.state if driver is not None and is_loaded else None,
+            topics=driver.group.engine.topics if driver is not None else Topics(),
+            anchor=anchor,
+            anchor_why="" if driver is None or is_held else driver.group.anchor.why,
+            is_adopting=self.is_moving(group_id) and release is None,
+            adoption=None if driver is None else driver.group.adoption.stage,
+            release=release,
+            watched=self._rules.watched.group(group_id),
+        )
+
+    def state_of(self, group_id: str) -> str:
+        """The state of a group in memory, in Kafka's words; "Empty" for any other."""
+        driver = self._drivers.get(group_id)
+        match None if driver is None else driver.group.engine.core.state.group:
+            case ClassicGroup() as group:
+                return group.phase
+            case ConsumerGroup() as group:
+                return group.state
+            case None:
+                return "Empty"
+
+    def ids_here(self) -> Collection[str]:
+        """The groups in memory, and the forwarded ones."""
+        relayed = (each for each, standing in self._standings.items() if standing.is_forwarded)
+        return {*self._drivers, *relayed}
+
+    async def all_ids(self) -> Collection[str]:
+        """All groups that the gateway knows: hosted and forwarded ones. Raises StateLogError."""
+        return {*await self.group_ids(), *self.ids_here()}
 
     def topic_names(self) -> Set[str]:
         """The topics that hosted groups have recently referred to."""

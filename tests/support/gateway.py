@@ -18,6 +18,7 @@ from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
 from gateway.hosting.states import Adoption
+from gateway.operators import NO_OPERATORS, OperatorsConfig
 from gateway.security import UNPROTECTED, Security
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
@@ -86,6 +87,7 @@ async def whole_gateway(
     state_log: StateLog | None = None,
     security: Security = UNPROTECTED,
     permission_lifetime_s: float = PERMISSION_LIFETIME_S,
+    operators: OperatorsConfig = NO_OPERATORS,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
     events: list[GatewayEvent] = []
@@ -113,9 +115,12 @@ async def whole_gateway(
             adoption=adoption,
             shows_members=shows_members,
             anchor_linger_s=anchor_linger_s,
+            operators=operators,
         )
         sinks = Sinks(
-            listener=lambda event: events.append(event) if _is_of_an_engine(event) else None
+            listener=lambda told: (
+                events.append(told.fields) if _is_of_an_engine(told.fields) else None
+            )
         )
         await run_gateway(
             config, state_log or MemoryLog(), sinks, stop=stop, task_status=task_status

@@ -47,6 +47,7 @@ from gateway.data_path.config import Limits
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
+from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.journal import Journal, Sinks
 from gateway.groups.aside import Aside
@@ -310,8 +311,8 @@ class HostedGroups:
         self.look, self.offsets = self.table._services.look, self.table._services.offsets
         nursery.start_soon(self.table.watch_pauses)
 
-    def _hear(self, event: GatewayEvent) -> None:
-        self.events.append(event)
+    def _hear(self, told: Envelope) -> None:
+        self.events.append(told.fields)
         self._heard.set()
         self._heard = trio.Event()
 

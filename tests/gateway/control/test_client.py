@@ -8,21 +8,33 @@ from pathlib import Path
 import pytest
 import trio
 
+from gateway.board.views import Events
 from gateway.control import client
-from gateway.control.client import give
+from gateway.control.client import give, look
 from gateway.control.control_socket import listening
-from gateway.control.messages import Adopt, Adoption, CommandRefused, Refusal
+from gateway.control.messages import (
+    COMMANDS,
+    Adopt,
+    Adoption,
+    Command,
+    CommandRefused,
+    LatestEvents,
+    Refusal,
+    Shown,
+)
 
 COMMAND = Adopt(group_id="g", dry_run=True)
 DONE = Adoption(group_id="g", is_adopted=False, reasons=("b is outside",))
 
 
 @asynccontextmanager
-async def answering(folder: Path, line: bytes | None) -> AsyncIterator[None]:
+async def answering(
+    folder: Path, line: bytes | None, command: Command = COMMAND
+) -> AsyncIterator[None]:
     """A gateway that answers everything with this line; None: not at all."""
 
     async def answer(stream: trio.SocketStream) -> None:
-        assert Adopt.model_validate_json(await stream.receive_some()) == COMMAND
+        assert COMMANDS.validate_json(await stream.receive_some()) == command
         if line is None:
             await trio.sleep_forever()
         else:
@@ -59,3 +71,15 @@ async def test_anything_else_is_one_line(
     async with answering(tmp_path, line):
         with pytest.raises(CommandRefused, match=why):
             await give(tmp_path, COMMAND)
+
+
+async def test_an_answer_to_a_question_is_a_view(tmp_path: Path) -> None:
+    """One that it is not, is of another version."""
+    view = Events(stream_id="s", last=0, events=())
+    question = LatestEvents(group_id="g")
+    told = Shown(view=view.model_dump(mode="json")).model_dump_json().encode() + b"\n"
+    async with answering(tmp_path, told, question):
+        assert await look(tmp_path, question, Events) == view
+    async with answering(tmp_path, b'{"kind":"shown","view":{"x":1}}\n', question):
+        with pytest.raises(CommandRefused, match="another version"):
+            await look(tmp_path, question, Events)

@@ -1,45 +1,161 @@
-"""What a command does with the groups of the gateway."""
+"""What a command does with the groups of the gateway, and who is told of it."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
-from gateway.control import handlers
-from gateway.control.messages import ANSWER_BYTES_MAX, REASONS_MAX, Adopt, Adoption
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from gateway.board.board import Board, NoSuchGroup
+from gateway.board.views import View
+from gateway.control.handlers import Handlers
+from gateway.control.messages import (
+    ANSWER_BYTES_MAX,
+    COMMANDS,
+    REASONS_MAX,
+    Adopt,
+    Adoption,
+    Answer,
+    CommandRefused,
+    DescribeGroup,
+    Refusal,
+    Shown,
+)
+from gateway.events.event import GatewayEvent
 from gateway.groups.groups import Groups
 from gateway.hosting.adoption_steps import AdoptionOutcome
+from gateway.state_log.log import StateLogError
 
 
 class FakeGroups:
     """Adopts nothing, for these reasons."""
 
-    def __init__(self, *reasons: str) -> None:
+    def __init__(self, *reasons: str, failure: Exception | None = None) -> None:
         self.reasons = reasons
+        self.failure = failure
         self.dry_runs: list[bool] = []
 
     async def adopt(self, group_id: str, *, dry_run: bool = False) -> AdoptionOutcome:
         """The outcome."""
+        if self.failure is not None:
+            raise self.failure
+        if group_id == "endless":
+            await trio.sleep_forever()
         self.dry_runs.append(dry_run)
         return AdoptionOutcome(
             group_id=group_id, is_adopted=not self.reasons, reasons=self.reasons, held_ms=120
         )
 
 
-async def adopt(groups: FakeGroups, *, dry_run: bool = False) -> Adoption:
-    """The answer for a group with a long id."""
-    command = Adopt(group_id="\x01" * 32_767, dry_run=dry_run)
-    return await handlers.adopt(cast("Groups", groups), command)
+class FakeBoard:
+    """Knows no group."""
+
+    async def group(self, group_id: str) -> View:
+        """Nothing."""
+        if group_id == "unreadable":
+            raise StateLogError("the disk is gone")
+        raise NoSuchGroup
+
+
+class Desk:
+    """Handlers, and the events that they tell."""
+
+    def __init__(self, groups: FakeGroups) -> None:
+        self.told: list[tuple[GatewayEvent, str | None]] = []
+        self.handlers = Handlers(
+            cast("Groups", groups),
+            cast("Board", FakeBoard()),
+            lambda event, group_id=None: self.told.append((event, group_id)),
+        )
+
+    async def adopt(self, group_id: str = "\x01" * 32_767, *, dry_run: bool = False) -> Answer:
+        """The answer to a command."""
+        return await self.handlers.answer(Adopt(group_id=group_id, dry_run=dry_run), "me")
+
+    @property
+    def audits(self) -> Sequence[dict[str, Any]]:
+        """The fields of the events."""
+        return [event.fields for event, _ in self.told]
 
 
 async def test_the_outcome_is_that_of_the_groups() -> None:
     """So is the wish."""
     groups = FakeGroups()
-    told = await adopt(groups, dry_run=True)
+    told = await Desk(groups).adopt(dry_run=True)
+    assert isinstance(told, Adoption)
     assert (told.is_adopted, told.reasons, told.held_ms) == (True, (), 120)
     assert groups.dry_runs == [True]
 
 
 async def test_the_reasons_are_bounded() -> None:
-    """Clients choose the ids in them. The answer fits into its line."""
-    told = await adopt(FakeGroups(*["\x01" * 70_000] * (REASONS_MAX + 5)))
+    """Clients choose the ids in them. The answer fits into its line; the event has ten."""
+    desk = Desk(FakeGroups(*["\x01" * 70_000] * (REASONS_MAX + 5)))
+    told = await desk.adopt()
+    assert isinstance(told, Adoption)
     assert len(told.reasons) == REASONS_MAX + 1
     assert told.reasons[-1] == "5 more reasons"
     assert len(told.model_dump_json()) < ANSWER_BYTES_MAX
+    assert len(desk.audits[0]["reasons"]) == 10
+
+
+async def test_an_event_names_who_gave_a_command() -> None:
+    """It belongs to the group."""
+    desk = Desk(FakeGroups("b is outside"))
+    await desk.adopt("g", dry_run=True)
+    assert [group_id for _, group_id in desk.told] == ["g"]
+    (audit,) = desk.audits
+    assert audit == {
+        "command": "adopt",
+        "is_trial": True,
+        "given_by": "me",
+        "reasons": ["b is outside"],
+    }
+
+
+async def test_a_refused_command_says_why() -> None:
+    """In the words of its handler."""
+    desk = Desk(FakeGroups(failure=CommandRefused("groups_adopt is never")))
+    assert await desk.adopt("g") == Refusal(why="groups_adopt is never")
+    assert desk.audits[0]["reasons"] == ["groups_adopt is never"]
+
+
+async def test_a_bug_in_a_command_ends_no_gateway() -> None:
+    """The log has it, the client gets one line, and the event is told."""
+    desk = Desk(FakeGroups(failure=ZeroDivisionError()))
+    with capture_logs() as lines:
+        told = await desk.adopt("g")
+    assert isinstance(told, Refusal)
+    assert "its log says why" in told.why
+    assert [line["event"] for line in lines] == ["command_failed"]
+    assert len(desk.audits) == 1
+
+
+async def test_a_command_without_an_end_is_answered(autojump_clock: MockClock) -> None:
+    """The client learns where to look."""
+    desk = Desk(FakeGroups())
+    told = await desk.adopt("endless")
+    assert isinstance(told, Refusal)
+    assert "groupferry events" in told.why
+    assert len(desk.audits) == 1
+
+
+@pytest.mark.parametrize(
+    ("group_id", "why"),
+    [("gone", "does not know this group"), ("unreadable", "cannot be read: the disk is gone")],
+)
+async def test_a_question_that_has_no_answer_is_refused(group_id: str, why: str) -> None:
+    """Nothing was changed, so there is no event."""
+    desk = Desk(FakeGroups())
+    told = await desk.handlers.answer(DescribeGroup(group_id=group_id), "me")
+    assert isinstance(told, Refusal)
+    assert why in told.why
+    assert desk.told == []
+
+
+@pytest.mark.parametrize("line", [b'{"command":"groups"}', b'{"command":"gateway"}'])
+def test_a_question_is_told_from_an_order_by_its_name(line: bytes) -> None:
+    """An answer to it has no other kind than shown."""
+    assert not isinstance(COMMANDS.validate_json(line), Adopt)
+    assert Shown(view={}).kind == "shown"

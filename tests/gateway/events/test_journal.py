@@ -75,7 +75,7 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     assert last is not None
     heard: list[GatewayEvent] = []
-    sinks = Sinks(files=LineFiles(tmp_path), listener=heard.append)
+    sinks = Sinks(files=LineFiles(tmp_path), listener=lambda told: heard.append(told.fields))
     journal = Journal("log", sinks, recall={"a": last}.get)
     with capture_logs() as lines:
         journal.take_up("a")
@@ -93,7 +93,7 @@ def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path) -> None:
     """This process has announced nothing of it, or only a part."""
     heard: list[GatewayEvent] = []
     in_log: dict[str, LastEvents | None] = {}
-    sinks = Sinks(files=LineFiles(tmp_path), listener=heard.append)
+    sinks = Sinks(files=LineFiles(tmp_path), listener=lambda told: heard.append(told.fields))
     journal = Journal("log", sinks, recall=in_log.get)
     in_log["a"] = last_events(journal.stamp_batch([Told((bumped(1),), 5)], "a"))
     journal.take_up("a")

@@ -151,7 +151,7 @@ async def test_a_failing_listener_ends_nothing(autojump_clock: MockClock) -> Non
     """The records are already in the log, and the group is reloaded with them."""
     async with hosted_groups() as groups:
         groups.events = _Hostile()
-        groups.journal._listener = groups.events.append  # noqa: SLF001, RUF100
+        groups.journal.listen(lambda told: groups.events.append(told.fields))
         with capture_logs():
             reply = await groups.native("n")
         assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,178 @@
+"""Answers what operators ask: from the groups themselves, and from the events since the start."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import trio
+
+from coordinator.handlers.views import summarize
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.replies import GroupView
+from gateway.board.reading import group_line, group_page, members_by_phase
+from gateway.board.recent_events import RecentEvents
+from gateway.board.tallies import Tallies
+from gateway.board.views import (
+    EventLine,
+    Events,
+    GatewayLine,
+    GroupLine,
+    GroupPage,
+    Groups,
+    MemberLine,
+    Readiness,
+)
+from gateway.cluster.cluster import Cluster
+from gateway.data_path.places import Places
+from gateway.events.envelope import Envelope
+from gateway.groups.clock import Clock
+from gateway.groups.glance import Glance
+from gateway.groups.groups import Groups as HostedGroups
+from gateway.hosting.states import Mode
+
+GROUPS_MAX = 500
+"""Groups in one answer."""
+EVENTS_MAX = 200
+"""Events in one answer."""
+MEMBERS_TOGETHER = 50
+"""Members that are read before others have their turn."""
+
+
+class NoSuchGroup(Exception):
+    """The gateway does not know the group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What does not change while the gateway runs."""
+
+    gateway_id: str
+    bootstrap: str
+    connections_max: Callable[[], int]
+
+
+class Board:
+    """The view for all who watch: terminal, page, API and metrics. `take` sees every event."""
+
+    def __init__(
+        self,
+        groups: HostedGroups,
+        *,
+        cluster: Cluster,
+        clock: Clock,
+        config: GroupConfig,
+        stop: trio.Event,
+        places: Places,
+    ) -> None:
+        self.events = RecentEvents()
+        self.tallies = Tallies(groups.state_of)
+        self._groups = groups
+        self._cluster = cluster
+        self._clock = clock
+        self._config = config
+        self._stop = stop
+        self._places = places
+        self._started_ms = clock.now_ms()
+        self.about = About(gateway_id="", bootstrap="", connections_max=lambda: 0)
+        """Set once the gateway listens."""
+
+    def take(self, told: Envelope) -> None:
+        """See an event. Never raises."""
+        self.events.take(told)
+        self.tallies.take(told)
+
+    # -- groups ----------------------------------------------------------------------------------
+
+    async def groups(self, after: str = "", groups_max: int = GROUPS_MAX) -> Groups:
+        """The groups whose ids come after this one. Raises StateLogError."""
+        rest = sorted(each for each in await self._groups.all_ids() if each > after)
+        some = rest[: min(groups_max, GROUPS_MAX)]
+        lines = []
+        for group_id in some:
+            await trio.lowlevel.checkpoint()
+            lines.append(await self.line(group_id))
+        return Groups(groups=tuple(lines), next_after=some[-1] if len(rest) > len(some) else None)
+
+    async def line(self, group_id: str) -> GroupLine:
+        """One group, as in the list. Raises StateLogError."""
+        glance = self._groups.glance(group_id)
+        tally = self.tallies.of(group_id, self._clock.now_ms())
+        return group_line(glance, await self._summary(glance), tally)
+
+    async def group(self, group_id: str) -> GroupPage:
+        """One group with its members. Raises NoSuchGroup, StateLogError."""
+        glance = self._groups.glance(group_id)
+        summary = await self._summary(glance)
+        tally = self.tallies.of(group_id, self._clock.now_ms())
+        is_known = summary is not None or glance.watched is not None or glance.is_adopting
+        if not is_known and glance.verdict.mode in (Mode.UNKNOWN, Mode.HOSTED):
+            raise NoSuchGroup
+        page, members = group_page(glance, summary, tally)
+        lines: list[MemberLine] = []
+        for member in members:
+            if len(lines) % MEMBERS_TOGETHER == 0:
+                await trio.lowlevel.checkpoint()
+            lines.append(member.line())
+        return page.model_copy(update={"member_list": tuple(lines)})
+
+    async def in_memory(self) -> AsyncIterator[tuple[GroupLine, Counter[tuple[str, str]]]]:
+        """The groups that are in memory or forwarded, each with its members by protocol and phase.
+        The log is not read."""
+        for group_id in self._groups.ids_here():
+            await trio.lowlevel.checkpoint()
+            glance = self._groups.glance(group_id)
+            summary = None
+            if glance.state is not None and glance.state.group is not None:
+                summary = summarize(glance.state, config=self._config)
+            tally = self.tallies.of(group_id, self._clock.now_ms())
+            yield group_line(glance, summary, tally), members_by_phase(glance)
+
+    async def _summary(self, glance: Glance) -> GroupView | None:
+        """The state, from memory or from the log. Raises StateLogError."""
+        if glance.state is not None:
+            if glance.state.group is None:
+                return None
+            return summarize(glance.state, config=self._config)
+        if glance.verdict.mode is Mode.FORWARDED:
+            return None
+        return await self._groups.summary(glance.group_id)
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def latest_events(self, group_id: str | None, events_max: int = EVENTS_MAX) -> Events:
+        """The latest events of a group, or of the gateway and all groups."""
+        found = self.events.latest(group_id, events_max=min(events_max, EVENTS_MAX))
+        return Events(
+            stream_id=self.events.stream_id,
+            last=self.events.last,
+            events=tuple(EventLine(position=each.position, line=each.line) for each in found),
+        )
+
+    # -- the gateway -----------------------------------------------------------------------------
+
+    def readiness(self) -> Readiness:
+        """Whether the gateway can serve clients, and why not."""
+        reasons = {
+            "the groups of the state log are still being loaded": not self._groups.is_resumed,
+            "another gateway may own the state log": not self._groups.may_answer,
+            "no broker of the cluster answers": self._cluster.is_away,
+            "the gateway is shutting down": self._stop.is_set(),
+        }
+        found = tuple(reason for reason, is_true in reasons.items() if is_true)
+        return Readiness(is_ready=not found, reasons=found)
+
+    def gateway(self) -> GatewayLine:
+        """The gateway as a whole."""
+        return GatewayLine(
+            version=version("groupferry"),
+            gateway_id=self.about.gateway_id,
+            cluster_id=self._cluster.cluster_id,
+            bootstrap=self.about.bootstrap,
+            brokers=tuple(sorted(self._cluster.brokers)),
+            readiness=self.readiness(),
+            connections=self._places.count,
+            max_connections=self.about.connections_max(),
+            started_ms=self._started_ms,
+            now_ms=self._clock.now_ms(),
+        )

@@ -1,0 +1,394 @@
+"""Turns what serves a group into what the board says of it: pure functions of a glance."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import read_stored_assignment
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import Assignment, ClassicGroupMember, Member, MemberState
+from coordinator.interface.replies import GroupView
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
+from gateway.board.tallies import Tally
+from gateway.board.views import GroupLine, GroupPage, MemberLine, Partitions
+from gateway.groups.glance import Glance
+from gateway.hosting.forwarded import WatchedMember
+from gateway.hosting.states import Mode
+
+MEMBERS_MAX = 2_000
+"""Members listed of one group."""
+NAMED_MAX = 3
+"""Members named in a line; the others are only counted."""
+CHARS_MAX = 200
+"""Of a name that a client chose."""
+NO_TOPICS = Topics()
+
+_PHASES = {
+    MemberPhase.STABLE: "Stable",
+    MemberPhase.PREPARE_REBALANCE: "ToldToRejoin",
+    MemberPhase.COMPLETING_REBALANCE: "Syncing",
+}
+
+
+def group_line(glance: Glance, summary: GroupView | None, tally: Tally | None) -> GroupLine:
+    """A group in the list. `summary` has what is only in the log."""
+    return GroupLine(**_fields_of_line(glance, summary, tally))
+
+
+@dataclass(frozen=True, slots=True)
+class TakenMember:
+    """A member at one moment. What takes time is left to `line`, so that a large group need not be
+    read at once, and still is as it was at that moment."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    software: str | None
+    protocol: Literal["classic", "consumer"]
+    phase: str
+    epoch: int = 0
+    held: Callable[[], frozenset[Partition]] = frozenset
+    target: frozenset[Partition] | None = None
+    """None of a member of a classic group: its leader assigns what it holds."""
+    topics: Topics = NO_TOPICS
+
+    def line(self) -> MemberLine:
+        """The member as the board shows it."""
+        held = self.held()
+        target = held if self.target is None else self.target
+        return MemberLine(
+            member_id=short(self.member_id),
+            instance_id=None if self.instance_id is None else short(self.instance_id),
+            client_id=short(self.client_id),
+            client_host=self.client_host,
+            software=self.software,
+            protocol=self.protocol,
+            phase=self.phase,
+            member_epoch=self.epoch,
+            owned=self.topics.names(held),
+            to_give_up=self.topics.names(held - target),
+            to_get=self.topics.names(target - held),
+        )
+
+
+def group_page(
+    glance: Glance, summary: GroupView | None, tally: Tally | None
+) -> tuple[GroupPage, list[TakenMember]]:
+    """A group without its members, and the members that it shows."""
+    taken = sorted(_members(glance, tally), key=lambda each: (each.client_id, each.member_id))
+    page = GroupPage(
+        **_fields_of_line(glance, summary, tally),
+        mode_reason=short(glance.verdict.why),
+        anchor=glance.anchor,
+        adoption=glance.adoption,
+        assignor="" if summary is None else summary.assignor or summary.protocol,
+        last_refusal=None if tally is None or tally.refusal is None else short(tally.refusal),
+        member_list=(),
+        members_left_out=max(0, len(taken) - MEMBERS_MAX),
+    )
+    return page, taken[:MEMBERS_MAX]
+
+
+def short(text: str) -> str:
+    """A text that clients have a part in, cut to a bearable length."""
+    return text if len(text) <= CHARS_MAX else f"{text[: CHARS_MAX - 1]}…"
+
+
+def _fields_of_line(
+    glance: Glance, summary: GroupView | None, tally: Tally | None
+) -> dict[str, Any]:
+    members, native = _counts(glance)
+    mode = _mode(glance, has_state=summary is not None and summary.group_type is not None)
+    blocker = _blocker(glance, mode)
+    watched = glance.watched if mode == "forwarded" else None
+    kind = None if summary is None else summary.group_type
+    if watched is not None:
+        kind = "classic"
+    return {
+        "group_id": glance.group_id,
+        "mode": mode,
+        "type": kind,
+        "state": "" if summary is None or kind is None or watched else summary.state,
+        "group_epoch": 0 if summary is None else summary.group_epoch,
+        "assignment_epoch": 0 if summary is None else summary.assignment_epoch,
+        "members": members,
+        "native_members": native,
+        "stands": _stands(glance, mode, members, native),
+        "blocker": blocker,
+        "unowned_partitions": 0 if tally is None else tally.unowned,
+        "unowned_partition_s": 0.0 if tally is None else tally.unowned_partition_ms / 1000,
+        "owned_twice": 0 if tally is None else tally.owned_twice,
+        "disturbed": 0 if tally is None else tally.disturbed,
+        "conversions": 0 if tally is None else tally.conversions,
+        "since_ms": None if tally is None else tally.since_ms,
+    }
+
+
+_Mode = Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
+_MODES: Mapping[Mode, _Mode] = {
+    Mode.HOSTED: "hosted",
+    Mode.FORWARDED: "forwarded",
+    Mode.ELSEWHERE: "elsewhere",
+    Mode.UNKNOWN: "unknown",
+}
+
+
+def _mode(glance: Glance, *, has_state: bool) -> _Mode:
+    if glance.is_adopting:
+        return "adopting"
+    if glance.release is not None:
+        return "releasing"
+    mode = _MODES[glance.verdict.mode]
+    return "hosted" if mode == "unknown" and has_state else mode
+
+
+def _counts(glance: Glance) -> tuple[int, int]:
+    """The members, and how many of them are native."""
+    match _group(glance):
+        case ConsumerGroup() as group:
+            return len(group.members), group.native_count
+        case ClassicGroup() as group:
+            return len(group.members), 0
+        case None:
+            return (0 if glance.watched is None else len(glance.watched.members)), 0
+
+
+def _group(glance: Glance) -> ClassicGroup | ConsumerGroup | None:
+    return None if glance.state is None else glance.state.group
+
+
+def _stands(glance: Glance, mode: _Mode, members: int, native: int) -> str:
+    if mode == "forwarded":
+        return f"the cluster serves it{f', {_counted(members)}' if members else ''}"
+    if mode in ("elsewhere", "unknown"):
+        return short(glance.verdict.why)
+    if not members:
+        return "no members"
+    if native == members:
+        return f"{_counted(members)}, all with the new protocol"
+    if not native:
+        return f"{_counted(members)}, all with the classic protocol"
+    return f"{native} of {_counted(members)} with the new protocol"
+
+
+def _counted(members: int) -> str:
+    return f"{members} member{'' if members == 1 else 's'}"
+
+
+# -- what a group waits for ----------------------------------------------------------------------
+
+
+def _blocker(glance: Glance, mode: _Mode) -> str | None:
+    if mode == "adopting":
+        return f"being adopted ({glance.adoption or 'about to begin'})"
+    if mode == "releasing":
+        return f"being released ({glance.release})"
+    if glance.anchor_why:
+        return f"held back: {short(glance.anchor_why)}"
+    if mode in ("elsewhere", "unknown"):
+        return short(glance.verdict.why)
+    match _group(glance):
+        case ClassicGroup() as group:
+            return _classic_blocker(group)
+        case ConsumerGroup() as group:
+            return _consumer_blocker(group)
+        case None:
+            return short(glance.verdict.why) if mode == "forwarded" else None
+
+
+def _classic_blocker(group: ClassicGroup) -> str | None:
+    match group.phase:
+        case ClassicPhase.PREPARING_REBALANCE:
+            late = [each for each in group.members.values() if each.member_id not in group.joins]
+            return f"waits for {_named(late)} to join" if late else "waits for more members"
+        case ClassicPhase.COMPLETING_REBALANCE:
+            leader = group.members.get(group.core.leader or "")
+            late = [leader] if leader is not None else []
+            return f"waits for its leader {_named(late)} to assign partitions"
+        case _:
+            return None
+
+
+def _consumer_blocker(group: ConsumerGroup) -> str | None:
+    told = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
+    if told:
+        return f"waits for {_named(told)} to rejoin"
+    joined = _in_phase(group, MemberPhase.COMPLETING_REBALANCE)
+    if joined:
+        return f"waits for {_named(joined)} to sync"
+    giving = _in_state(group, MemberState.UNREVOKED_PARTITIONS)
+    if giving:
+        return f"waits for {_named(giving)} to give up partitions"
+    if group.members and group.epoch > group.assignment_epoch:
+        return "waits for its next target assignment"
+    late = _behind(group) if group.state != "Stable" else []
+    return f"waits for the next heartbeat of {_named(late)}" if late else None
+
+
+def _in_phase(group: ConsumerGroup, phase: MemberPhase) -> list[Member]:
+    return [
+        member
+        for member_id, its_phase in group.phases.items()
+        if its_phase is phase and (member := group.members.get(member_id)) is not None
+    ]
+
+
+def _in_state(group: ConsumerGroup, state: MemberState) -> list[Member]:
+    if not any(its_state is state for its_state, _epoch in group.standings):
+        return []
+    return [
+        member
+        for member_id, assignment in group.assignments.items()
+        if assignment.state is state and (member := group.members.get(member_id)) is not None
+    ]
+
+
+def _behind(group: ConsumerGroup) -> list[Member]:
+    return [each for each in group.members.values() if not group.is_settled(each.member_id)]
+
+
+def _named(members: Sequence[Member | ClassicGroupMember]) -> str:
+    names = sorted({short(each.client_id or each.member_id) for each in members})
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+# -- members -------------------------------------------------------------------------------------
+
+
+def _members(glance: Glance, tally: Tally | None) -> Iterator[TakenMember]:
+    match _group(glance):
+        case ConsumerGroup() as group:
+            for member in group.members.values():
+                yield _of_consumer_group(group, member, glance.topics, tally)
+        case ClassicGroup() as group:
+            for each in group.members.values():
+                yield _of_classic_group(group, each, glance.topics, tally)
+        case None if glance.watched is not None:
+            for watched in glance.watched.members.values():
+                yield _of_cluster(watched)
+        case None:
+            pass
+
+
+def members_by_phase(glance: Glance) -> Counter[tuple[str, str]]:
+    """The members by protocol and phase."""
+    match _group(glance):
+        case ConsumerGroup() as group:
+            return Counter(
+                ("classic" if member.is_classic else "consumer", _phase(group, member))
+                for member in group.members.values()
+            )
+        case ClassicGroup() as group:
+            return Counter(("classic", _classic_phase(group, each)) for each in group.members)
+        case None:
+            watched = glance.watched
+            return Counter({("classic", ""): len(watched.members)} if watched else {})
+
+
+def _phase(group: ConsumerGroup, member: Member) -> str:
+    phase = "Stable"
+    if member.is_classic:
+        phase = _PHASES[group.phases.get(member.member_id, MemberPhase.STABLE)]
+    if phase != "Stable" or group.is_settled(member.member_id):
+        return phase
+    current = group.assignments.get(member.member_id)
+    target = group.target_of(member.member_id)
+    return "GivingUp" if current is not None and current.held.keys() - target else "Waiting"
+
+
+def _of_consumer_group(
+    group: ConsumerGroup, member: Member, topics: Topics, tally: Tally | None
+) -> TakenMember:
+    current = group.assignments.get(member.member_id, Assignment(member_epoch=0, previous_epoch=0))
+    return TakenMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        software=_seen_software(tally, member.member_id),
+        protocol="classic" if member.is_classic else "consumer",
+        phase=_phase(group, member),
+        epoch=current.member_epoch,
+        held=lambda: frozenset(current.held),
+        target=group.target_of(member.member_id),
+        topics=topics,
+    )
+
+
+def _of_classic_group(
+    group: ClassicGroup, member: ClassicGroupMember, topics: Topics, tally: Tally | None
+) -> TakenMember:
+    return TakenMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        software=_seen_software(tally, member.member_id),
+        protocol="classic",
+        phase=_classic_phase(group, member.member_id),
+        epoch=group.core.generation,
+        held=partial(_embedded, member.assignment, topics, group.core.protocol),
+        topics=topics,
+    )
+
+
+def _classic_phase(group: ClassicGroup, member_id: str) -> str:
+    match group.phase:
+        case ClassicPhase.PREPARING_REBALANCE:
+            return "Joining" if member_id in group.joins else "ToldToRejoin"
+        case ClassicPhase.COMPLETING_REBALANCE:
+            return "Syncing"
+        case _:
+            return "Stable"
+
+
+def _embedded(assignment: bytes, topics: Topics, protocol: str | None) -> frozenset[Partition]:
+    try:
+        return read_stored_assignment(assignment, topics, protocol=protocol)
+    except GroupError:  # a custom format
+        return frozenset()
+
+
+def _of_cluster(member: WatchedMember) -> TakenMember:
+    return TakenMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        software=_software(member.software_name, member.software_version),
+        protocol="classic",
+        phase="",
+    )
+
+
+def _seen_software(tally: Tally | None, member_id: str) -> str | None:
+    client = None if tally is None else tally.clients.get(member_id)
+    return None if client is None else _software(client.software_name, client.software_version)
+
+
+def _software(name: str | None, version: str | None) -> str | None:
+    known: Collection[str] = tuple(filter(None, (name, version)))
+    return short(" ".join(known)) if known else None
+
+
+def partitions_in(some: Partitions) -> int:
+    """The number of partitions."""
+    return sum(map(len, some.values()))
+
+
+def compact(numbers: Iterable[int]) -> str:
+    """Partition numbers as ranges, such as 0-3,7."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in ranges)

@@ -1,0 +1,82 @@
+"""The latest events of this process, as the JSON lines that the files have, for whoever watches.
+
+A position grows by one with each event of this process, whatever its group. A watcher that knows
+the last position it has seen can go on from there as long as the event after it is still here.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+from uuid import uuid4
+
+import trio
+
+from gateway.events.envelope import Envelope
+
+EVENTS_MAX = 10_000
+BYTES_MAX = 8 * 1024 * 1024
+"""The latest event is kept whatever its size."""
+
+
+class Happened(NamedTuple):
+    """One event."""
+
+    position: int
+    group_id: str | None
+    line: str
+    """Its JSON line, without a line end."""
+
+
+class RecentEvents:
+    """A bounded memory of events."""
+
+    def __init__(self) -> None:
+        self.stream_id = uuid4().hex[:12]
+        """The stream that positions belong to: they begin again with each process."""
+        self._kept: deque[Happened] = deque()
+        self._bytes = 0
+        self._last = 0
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    def take(self, told: Envelope) -> None:
+        """Keep an event."""
+        self._last += 1
+        self._kept.append(Happened(self._last, told.group_id, told.line))
+        self._bytes += len(told.line)
+        while len(self._kept) > EVENTS_MAX or (self._bytes > BYTES_MAX and len(self._kept) > 1):
+            self._bytes -= len(self._kept.popleft().line)
+        self._waiting.unpark_all()
+
+    @property
+    def first(self) -> int:
+        """The position of the oldest event that is still here."""
+        return self._last - len(self._kept) + 1
+
+    @property
+    def last(self) -> int:
+        """The position of the latest event; 0 before the first one."""
+        return self._last
+
+    def has_after(self, position: int) -> bool:
+        """Whether every event after this position is still here."""
+        return self.first - 1 <= position <= self._last
+
+    def after(self, position: int, *, events_max: int) -> list[Happened]:
+        """The events after a position, the oldest first."""
+        start = max(0, position + 1 - self.first)
+        return list(islice(self._kept, start, start + events_max))
+
+    def latest(self, group_id: str | None, *, events_max: int) -> list[Happened]:
+        """The latest events of a group, or of the gateway and all groups, the oldest first."""
+        return list(islice(self._of(group_id), events_max))[::-1]
+
+    def _of(self, group_id: str | None) -> Iterator[Happened]:
+        for each in reversed(self._kept):
+            if group_id in (None, each.group_id):
+                yield each
+
+    async def wait_after(self, position: int) -> None:
+        """Wait until there is an event after this position."""
+        while self._last <= position:
+            await self._waiting.park()

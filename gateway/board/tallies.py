@@ -1,0 +1,202 @@
+"""What has become of each group since this process began to watch it: a fold of the events.
+
+The engine knows how a group stands, not how it came there. These are the sums that only the events
+have, with the rules of the report: a partition is unowned from its release to its next assignment.
+Nobody misses it while the group has no members, or once the group is at rest without it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gateway.events.envelope import Envelope
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import (
+    ConversionRefused,
+    GroupConverted,
+    GroupDeleted,
+    GroupForwarded,
+    TopicsGone,
+)
+from gateway.events.member_events import (
+    ClientSeen,
+    MemberFenced,
+    MemberLeft,
+    MemberReplaced,
+    PartitionsAssigned,
+    PartitionsReleased,
+    PartitionsRevoked,
+)
+
+GROUPS_MAX = 20_000
+"""Of more groups, those without an event for the longest time are forgotten."""
+CLIENTS_MAX = 2_000
+"""Clients remembered per group. Of more, the first one seen is forgotten."""
+
+_AT_REST = frozenset({"Stable"})
+_EMPTY = frozenset({"Empty", "Dead"})
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sums of one group."""
+
+    since_ms: int
+    """The time of its first event in this process."""
+    last_ms: int
+    """Up to when the sums go."""
+    unowned_partition_ms: int = 0
+    """The time that partitions had no owner, summed over them."""
+    owned_twice: int = 0
+    """How often a member was granted a partition that another one held. It must stay 0."""
+    conversions: int = 0
+    disturbed: int = 0
+    """How often a member had to give up partitions."""
+    refusal: str | None = None
+    """Why the latest client that would have converted the group was refused."""
+    clients: dict[str, ClientSeen] = field(default_factory=dict)
+    """What each member's client said of itself, by member id."""
+    _owners: dict[str, dict[int, str]] = field(default_factory=dict)
+    _held: Counter[str] = field(default_factory=Counter)
+    """The number of partitions of each member."""
+    _unowned: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def unowned(self) -> int:
+        """The partitions that had an owner, and have none now."""
+        return len(self._unowned)
+
+    def advance(self, now_ms: int, state: str) -> None:
+        """Let time pass, during which the group was in this state."""
+        if state in _AT_REST:
+            self._unowned.clear()
+        elif state not in _EMPTY:
+            self.unowned_partition_ms += self.unowned * max(0, now_ms - self.last_ms)
+        self.last_ms = max(now_ms, self.last_ms)
+
+    def add(self, event: GatewayEvent) -> None:
+        """Count an event."""
+        match event:
+            case PartitionsAssigned(member_id=member_id, partitions=partitions):
+                self._assign(member_id, partitions)
+            case PartitionsReleased(member_id=member_id, partitions=partitions):
+                self._release(member_id, partitions)
+            case PartitionsRevoked():
+                self.disturbed += 1
+            case MemberLeft() | MemberFenced() | MemberReplaced():
+                self._release(event.member_id, self._rest_of(event.member_id))
+                self.clients.pop(event.member_id, None)
+            case TopicsGone(topics=topics):
+                self._forget(topics)
+            case GroupConverted():
+                self.conversions += 1
+                self.refusal = None
+            case ConversionRefused():
+                self.refusal = event.reason or "its protocol cannot carry a reason"
+            case ClientSeen():
+                self._see(event)
+            case GroupForwarded():  # no event tells what the cluster's coordinator grants
+                self._owners.clear()
+                self._held.clear()
+                self._unowned.clear()
+            case _:
+                pass
+
+    def _assign(self, member_id: str, partitions: Mapping[str, tuple[int, ...]]) -> None:
+        for topic, numbers in partitions.items():
+            owners = self._owners.setdefault(topic, {})
+            for number in numbers:
+                before = owners.get(number)
+                if before == member_id:
+                    continue
+                if before is not None:
+                    self.owned_twice += 1
+                    self._held[before] -= 1
+                owners[number] = member_id
+                self._held[member_id] += 1
+                self._unowned.discard((topic, number))
+
+    def _release(self, member_id: str, partitions: Mapping[str, tuple[int, ...]]) -> None:
+        for topic, numbers in partitions.items():
+            owners = self._owners.get(topic, {})
+            for number in numbers:
+                # The grant was perhaps before this process; then the partition is unowned as well.
+                if owners.get(number, member_id) == member_id:
+                    if owners.pop(number, None) is not None:
+                        self._held[member_id] -= 1
+                    self._unowned.add((topic, number))
+        if self._held[member_id] <= 0:
+            del self._held[member_id]
+
+    def _rest_of(self, member_id: str) -> dict[str, tuple[int, ...]]:
+        """What a member that is gone has not released by an event of its own: seldom anything."""
+        if self._held[member_id] <= 0:
+            return {}
+        return {
+            topic: tuple(number for number, owner in owners.items() if owner == member_id)
+            for topic, owners in self._owners.items()
+        }
+
+    def _forget(self, topics: tuple[str, ...]) -> None:
+        for topic in topics:
+            for owner in self._owners.pop(topic, {}).values():
+                self._held[owner] -= 1
+        self._unowned = {each for each in self._unowned if each[0] not in topics}
+
+    def _see(self, client: ClientSeen) -> None:
+        self.clients.pop(client.member_id, None)
+        self.clients[client.member_id] = client
+        if len(self.clients) > CLIENTS_MAX:
+            del self.clients[next(iter(self.clients))]
+
+
+class Tallies:
+    """The sums of all groups, and of all that were forgotten."""
+
+    def __init__(self, state_of: Callable[[str], str]) -> None:
+        """`state_of` tells a group's state, in Kafka's words."""
+        self._state_of = state_of
+        self._tallies: dict[str, Tally] = {}
+        self.events: Counter[str] = Counter()
+        """The number of events by name."""
+        self._forgotten = Tally(since_ms=0, last_ms=0)
+
+    def take(self, told: Envelope) -> None:
+        """Count an event."""
+        self.events[told.event] += 1
+        group_id = told.group_id
+        if group_id is None:
+            return
+        tally = self._tallies.pop(group_id, None) or Tally(told.at_ms, told.at_ms)
+        self._tallies[group_id] = tally  # the latest one is the last
+        tally.advance(told.at_ms, self._state_of(group_id))
+        tally.add(told.fields)
+        if isinstance(told.fields, GroupDeleted):
+            self._drop(group_id)
+        elif len(self._tallies) > GROUPS_MAX:
+            self._drop(next(iter(self._tallies)))
+
+    def of(self, group_id: str, now_ms: int) -> Tally | None:
+        """The sums of a group up to now; None if it had no event yet."""
+        tally = self._tallies.get(group_id)
+        if tally is not None:
+            tally.advance(now_ms, self._state_of(group_id))
+        return tally
+
+    def total(self, now_ms: int) -> Tally:
+        """The sums of all groups that there have been, up to now."""
+        total = replace(self._forgotten)
+        for group_id in self._tallies:
+            _add(total, self.of(group_id, now_ms))
+        return total
+
+    def _drop(self, group_id: str) -> None:
+        _add(self._forgotten, self._tallies.pop(group_id))
+
+
+def _add(total: Tally, tally: Tally | None) -> None:
+    if tally is not None:
+        total.unowned_partition_ms += tally.unowned_partition_ms
+        total.owned_twice += tally.owned_twice
+        total.conversions += tally.conversions
+        total.disturbed += tally.disturbed

@@ -1,0 +1,241 @@
+"""The board as text: on a terminal as wide as it is, otherwise as plain lines."""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gateway.board.reading import compact, partitions_in
+from gateway.board.views import (
+    EventLine,
+    GroupLine,
+    GroupPage,
+    MemberLine,
+    Partitions,
+)
+from gateway.events.catalog import BadLine, read_line
+from gateway.readable import escaped, moment, shown
+
+PLAIN_WIDTH = 10_000
+"""So that no plain line is cut."""
+CLIENT_WIDTH, BAND_WIDTH_MIN = 20, 10
+MOMENTS_MAX = 500
+"""Moments remembered of each member's band."""
+FRAME_LINES, EVENTS_MIN = 9, 3
+"""Lines of a screen around members and events, and the events shown at least."""
+
+_BANDS = {"classic": ("─", "yellow"), "consumer": ("━", "green")}
+"""How a member at rest looks, by protocol."""
+_BUSY = {
+    "ToldToRejoin": ("!", "bold red"),
+    "Joining": ("~", "magenta"),
+    "Syncing": ("~", "magenta"),
+    "GivingUp": ("<", "cyan"),
+    "Waiting": (">", "cyan"),
+}
+_LEGEND = "─ classic  ━ new protocol  ! told to rejoin  ~ joining  < giving up  > waiting"
+
+
+def console() -> Console:
+    """Standard output: in colour on a terminal, plain otherwise."""
+    made = Console(highlight=False, markup=False, emoji=False)
+    if made.is_terminal:
+        return made
+    return Console(highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def groups_table(groups: Iterable[GroupLine]) -> RenderableType:
+    """The list of groups."""
+    table = _table("GROUP", "MODE", "TYPE", "STATE", "NEW/ALL", "UNOWNED", "WAITS FOR")
+    table.columns[0].ratio, table.columns[-1].ratio = 2, 3
+    for group in groups:
+        table.add_row(
+            Text(escaped(group.group_id), overflow="ellipsis"),
+            group.mode,
+            group.type or "-",
+            group.state or "-",
+            f"{group.native_members}/{group.members}",
+            f"{group.unowned_partition_s:.1f} p·s",
+            Text(escaped(group.blocker or "-"), overflow="ellipsis"),
+            style=None if group.owned_twice == 0 else "bold red",
+        )
+    return table
+
+
+def one_line(group: GroupLine) -> str:
+    """How a group stands, in one line for a log."""
+    about = [group.group_id, group.mode, group.type or "-", group.state or "-"]
+    told = [group.stands, group.blocker or "waits for nothing"]
+    return f"{shown_all(about)}  {escaped('; '.join(told))}"
+
+
+def shown_all(words: Iterable[str]) -> str:
+    """Words that keep apart, whatever is in them."""
+    return "  ".join(map(shown, words))
+
+
+def group_text(page: GroupPage) -> RenderableType:
+    """One group with its members."""
+    members = _table("CLIENT", "PROTOCOL", "PHASE", "SOFTWARE", "HOST", "OWNS", "PENDING")
+    members.columns[0].ratio, members.columns[5].ratio = 2, 3
+    for each in page.member_list:
+        members.add_row(
+            escaped(each.client_id or each.member_id),
+            each.protocol,
+            each.phase or "-",
+            escaped(each.software or "-"),
+            escaped(each.client_host.removeprefix("/")),
+            escaped(_partitions(each.owned) or "-"),
+            escaped(_pending(each)),
+        )
+    parts: list[RenderableType] = [*_heading(page), Text(), members]
+    if page.members_left_out:
+        parts.append(Text(f"and {page.members_left_out} more members"))
+    return Group(*parts)
+
+
+def _heading(page: GroupPage) -> list[Text]:
+    about = [page.mode, page.type or "-", page.state or "-", f"epoch {page.group_epoch}"]
+    if page.assignment_epoch != page.group_epoch:
+        about.append(f"target of epoch {page.assignment_epoch}")
+    if page.assignor:
+        about.append(escaped(page.assignor))
+    about.append(f"anchor {page.anchor}")
+    stands = f"{escaped(page.stands)}; {escaped(page.blocker or 'waits for nothing')}"
+    lines = [
+        Text.assemble((escaped(page.group_id), "bold"), "  ", ", ".join(about)),
+        Text(stands, style="" if page.blocker is None else "yellow"),
+        _figures(page),
+    ]
+    if page.last_refusal is not None:
+        lines.append(Text(f"last refusal: {escaped(page.last_refusal)}", style="red"))
+    return lines
+
+
+def _figures(page: GroupLine) -> Text:
+    return Text.assemble(
+        f"unowned {page.unowned_partitions} now, {page.unowned_partition_s:.1f} p·s so far; ",
+        f"disturbed {page.disturbed}; converted {page.conversions}; ",
+        (f"owned twice {page.owned_twice}", "bold red" if page.owned_twice else ""),
+    )
+
+
+def _partitions(some: Partitions) -> str:
+    return " ".join(f"{topic}:{compact(numbers)}" for topic, numbers in some.items() if numbers)
+
+
+def _pending(member: MemberLine) -> str:
+    gives, gets = partitions_in(member.to_give_up), partitions_in(member.to_get)
+    return " ".join(filter(None, (f"-{gives}" if gives else "", f"+{gets}" if gets else ""))) or "-"
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    return table
+
+
+# -- events --------------------------------------------------------------------------------------
+
+
+def event_lines(events: Sequence[EventLine]) -> list[Text]:
+    """Events as text, the oldest first."""
+    return [Text(_event(each.line), no_wrap=True, overflow="ellipsis") for each in events]
+
+
+def _event(line: str) -> str:
+    with suppress(BadLine):
+        told = read_line(line)
+        fields = " ".join(f"{name}={shown(value)}" for name, value in told.fields.fields.items())
+        return f"{moment(told.at_ms)[11:19]}  {told.event}  {fields}"
+    return escaped(line)
+
+
+# -- a live group --------------------------------------------------------------------------------
+
+
+class Bands:
+    """What each member was about at each look: its protocol at rest, or what it was busy with."""
+
+    def __init__(self) -> None:
+        self._bands: dict[str, deque[tuple[str, str]]] = {}
+        self._looks = 0
+
+    def add(self, page: GroupPage) -> None:
+        """Take the next look."""
+        self._looks += 1
+        here = {each.member_id: each for each in page.member_list}
+        for member_id in self._bands.keys() - here.keys():
+            del self._bands[member_id]
+        for member_id, member in here.items():
+            band = self._bands.setdefault(member_id, deque(maxlen=MOMENTS_MAX))
+            band.append(_BUSY.get(member.phase) or _BANDS[member.protocol])
+
+    def text(self, member_id: str, width: int) -> Text:
+        """The latest looks at a member, the last one on the right."""
+        band = list(self._bands.get(member_id, ()))[-width:]
+        return Text.assemble(" " * (width - len(band)), *band)
+
+
+def screen(
+    page: GroupPage, bands: Bands, events: Sequence[EventLine], *, width: int, height: int
+) -> RenderableType:
+    """One group as a full screen. Members that matter come first if there is no room for all."""
+    room = max(1, height - FRAME_LINES - EVENTS_MIN)
+    members = page.member_list
+    if len(members) > room:
+        busy = [each for each in members if each.phase != "Stable"]
+        members = tuple((busy + [each for each in members if each.phase == "Stable"])[: room - 1])
+    left_out = len(page.member_list) + page.members_left_out - len(members)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    band_width = max(BAND_WIDTH_MIN, width - CLIENT_WIDTH - 34)
+    for heading, most in (("CLIENT", CLIENT_WIDTH), ("PHASE", 12), ("OWNS", 5), ("PENDING", 9)):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", width=most)
+    table.add_column("TIME", no_wrap=True, width=band_width)
+    for each in members:
+        table.add_row(
+            escaped(each.client_id or each.member_id),
+            each.phase or "-",
+            str(partitions_in(each.owned)),
+            _pending(each),
+            bands.text(each.member_id, band_width),
+        )
+    shown_events = max(EVENTS_MIN, room - len(page.member_list)) if events else 0
+    parts: list[RenderableType] = [
+        *_one_line_each(_heading(page)),
+        _progress(page, width),
+        Text(),
+        table,
+        *([Text(f"and {left_out} more")] if left_out else []),
+        Text(_LEGEND, style="dim", no_wrap=True, overflow="ellipsis"),
+        Text(),
+        *event_lines(events[-shown_events:] if shown_events else ()),
+    ]
+    return Group(*parts)
+
+
+def _one_line_each(lines: Iterable[Text]) -> list[Text]:
+    for each in lines:
+        each.no_wrap, each.overflow = True, "ellipsis"
+    return list(lines)
+
+
+def _progress(page: GroupLine, width: int) -> Text:
+    share = page.native_members / page.members if page.members else 0.0
+    label = f" {page.native_members}/{page.members} with the new protocol"
+    room = max(10, min(40, width - len(label)))
+    done = round(share * room)
+    return Text.assemble(("━" * done, "green"), ("─" * (room - done), "yellow"), label)
+
+
+def as_json(view: Mapping[str, object]) -> str:
+    """A view as one line of JSON that cannot disturb a terminal."""
+    return escaped(json.dumps(view, ensure_ascii=False))

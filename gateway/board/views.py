@@ -1,0 +1,145 @@
+"""What the board says, as the terminal, the page and the API have it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Partitions = Mapping[str, tuple[int, ...]]
+Count = Annotated[int, Field(ge=0)]
+
+
+class View(BaseModel):
+    """Something that the board shows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class GroupLine(View):
+    """One group in the list."""
+
+    group_id: str
+    mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
+    """Who answers for the group: this gateway, soon this gateway, soon the cluster, the cluster,
+    another gateway, or nobody as long as the cluster does not say who is in the group."""
+    type: Literal["classic", "consumer"] | None
+    """The group's protocol; null if the gateway does not know it."""
+    state: str
+    """The group's state in Kafka's words; empty if the gateway does not know it."""
+    group_epoch: int
+    """The group epoch, or a classic group's generation."""
+    assignment_epoch: int
+    """The epoch of the target assignment."""
+    members: Count
+    native_members: Count
+    """Members that use the new protocol."""
+    stands: str
+    """How the group stands, in one line."""
+    blocker: str | None
+    """What the group waits for; null if it waits for nothing."""
+    unowned_partitions: Count
+    """Partitions that had an owner, and whose next owner is waited for."""
+    unowned_partition_s: float
+    """Partition-seconds without an owner since `since_ms`."""
+    owned_twice: Count
+    """How often a member was granted a partition that another one held. It must be 0."""
+    disturbed: Count
+    """How often a member had to give up partitions since `since_ms`."""
+    conversions: Count
+    """How often the group changed its protocol since `since_ms`."""
+    since_ms: int | None
+    """When the sums of this line begin: with the group's first event in this process. In
+    milliseconds since 1970 (UTC); null if there was no event yet."""
+
+
+class MemberLine(View):
+    """One member of a group."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    software: str | None
+    """The client library and its version; null if the gateway has not seen the member join."""
+    protocol: Literal["classic", "consumer"]
+    phase: str
+    """What the member is about: `Stable`, `ToldToRejoin`, `Joining`, `Syncing`, `GivingUp` or
+    `Waiting` for partitions; empty if the gateway does not know it."""
+    member_epoch: int
+    owned: Partitions
+    """The partitions that the member holds."""
+    to_give_up: Partitions
+    """Those of them that its target does not have."""
+    to_get: Partitions
+    """The partitions of its target that it does not hold yet."""
+
+
+class GroupPage(GroupLine):
+    """One group with its members."""
+
+    mode_reason: str
+    """Why this side answers for the group."""
+    anchor: str
+    """The phase of the anchor that holds the group in the cluster."""
+    adoption: str | None
+    """The stage of the group's adoption; null if there is none."""
+    assignor: str
+    last_refusal: str | None
+    """Why a client was refused that would have converted the group; null if none was lately."""
+    member_list: tuple[MemberLine, ...]
+    """In roll order: by client id, then by member id."""
+    members_left_out: Count
+    """Members beyond those listed."""
+
+
+class Groups(View):
+    """A part of the list of all groups, by group id."""
+
+    groups: tuple[GroupLine, ...]
+    next_after: str | None
+    """The group id after which the next part begins; null if this is the last one."""
+
+
+class Readiness(View):
+    """Whether the gateway can serve clients."""
+
+    is_ready: bool
+    reasons: tuple[str, ...]
+    """Why it cannot."""
+
+
+class GatewayLine(View):
+    """The gateway as a whole."""
+
+    version: str
+    gateway_id: str
+    """The id of the state log."""
+    cluster_id: str | None
+    bootstrap: str
+    """What clients connect to."""
+    brokers: tuple[int, ...]
+    """The node ids of the cluster's brokers."""
+    readiness: Readiness
+    connections: Count
+    max_connections: Count
+    started_ms: int
+    now_ms: int
+    """The gateway's time, in milliseconds since 1970 (UTC)."""
+
+
+class EventLine(View):
+    """One event."""
+
+    position: Count
+    line: str
+    """The event as JSON, as in the files of events."""
+
+
+class Events(View):
+    """The latest events, the oldest first."""
+
+    stream_id: str
+    """The stream of the positions: it begins anew with the gateway's process."""
+    last: Count
+    """The position of the latest event of all groups."""
+    events: tuple[EventLine, ...]

@@ -1,0 +1,29 @@
+"""What the gateway knows of a group at this moment, without asking anybody."""
+
+from dataclasses import dataclass
+
+from coordinator.group.state import GroupState
+from coordinator.interface.topics import Topics
+from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.standing import Verdict
+from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """A group, from the structures that serve it. To be looked at, and not to be kept."""
+
+    group_id: str
+    verdict: Verdict
+    """Who answers for the group, as far as known."""
+    state: GroupState | None
+    """The engine's state; None if the group is not in memory."""
+    topics: Topics
+    anchor: AnchorPhase
+    anchor_why: str
+    """If an anchor is needed and does not hold the group: the reason."""
+    is_adopting: bool
+    adoption: AdoptionStage | None
+    release: ReleaseStage | None
+    watched: WatchedGroup | None
+    """A forwarded group, as its relayed requests show it."""

@@ -1,0 +1,77 @@
+"""What a gateway offers to its operators: the board, and commands, at the control socket."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from gateway.board.board import About, Board
+from gateway.cluster.broker_connection import Address
+from gateway.cluster.cluster import Cluster
+from gateway.control.handlers import Handlers
+from gateway.control.server import serve_commands
+from gateway.data_path.config import Limits
+from gateway.data_path.places import Places
+from gateway.events.journal import Journal
+from gateway.groups.clock import Clock
+from gateway.groups.groups import Groups
+from gateway.hosting.rules import HostingRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorsConfig:
+    """How operators reach the gateway."""
+
+    control_folder: Path | None = None
+    """The state folder, locked: commands arrive at a socket in it. None: there are none."""
+
+
+NO_OPERATORS = OperatorsConfig()
+"""Nobody watches."""
+
+
+class Operators:
+    """Watches the gateway for its operators, and serves them."""
+
+    def __init__(
+        self,
+        config: OperatorsConfig,
+        groups: Groups,
+        rules: HostingRules,
+        *,
+        cluster: Cluster,
+        clock: Clock,
+        journal: Journal,
+        limits: Limits,
+        places: Places,
+        stop: trio.Event,
+    ) -> None:
+        self._config = config
+        self._stop = stop
+        self._limits = limits
+        self._gateway_id = journal.gateway_id
+        self._board = Board(
+            groups, cluster=cluster, clock=clock, config=rules.config, stop=stop, places=places
+        )
+        self._handlers = Handlers(groups, self._board, journal.tell)
+        if config != NO_OPERATORS:
+            journal.listen(self._board.take)
+
+    async def serve_commands(self, address: Address, nursery: trio.Nursery) -> None:
+        """Begin to take commands; the gateway listens at this address. Raises NoControlSocket."""
+        self._board.about = About(
+            gateway_id=self._gateway_id,
+            bootstrap=f"{address[0]}:{address[1]}",
+            connections_max=lambda: self._limits.max_connections,
+        )
+        if self._config.control_folder is None:
+            return
+        await nursery.start(
+            partial(
+                serve_commands,
+                self._config.control_folder,
+                self._handlers.answer,
+                stop=self._stop,
+            )
+        )

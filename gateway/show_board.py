@@ -1,0 +1,98 @@
+"""`groupferry groups`, `describe` and `watch`: the board of a running gateway.
+
+They ask the gateway at the control socket in its state folder, and print to the terminal.
+"""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import trio
+from rich.live import Live
+
+from gateway.board import terminal
+from gateway.board.views import Events, GroupLine, GroupPage, Groups
+from gateway.control.client import look
+from gateway.control.messages import DescribeGroup, LatestEvents, ListGroups
+
+LOOK_INTERVAL_S = 1.0
+"""How often `watch` looks."""
+
+
+async def groups(folder: Path, *, as_json: bool) -> None:
+    """Print how the groups stand. Raises CommandRefused, NoControlSocket."""
+    found = [each async for each in all_groups(folder)]
+    if as_json:
+        for each in found:
+            _print_json(each.model_dump_json())
+    elif found:
+        terminal.console().print(terminal.groups_table(found))
+    else:
+        sys.stdout.write("no groups yet\n")
+
+
+async def describe(folder: Path, group_id: str, *, as_json: bool) -> None:
+    """Print how a group stands. Raises CommandRefused, NoControlSocket."""
+    page = await look(folder, DescribeGroup(group_id=group_id), GroupPage)
+    if as_json:
+        _print_json(page.model_dump_json())
+    else:
+        terminal.console().print(terminal.group_text(page))
+
+
+async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
+    """Show a group, or all of them, until Ctrl-C. Raises CommandRefused, NoControlSocket."""
+    console = terminal.console()
+    if as_json or not console.is_terminal:
+        await _follow(folder, group_id, as_json=as_json)
+        return
+    bands = terminal.Bands()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            if group_id is None:
+                live.update(terminal.groups_table([each async for each in all_groups(folder)]))
+            else:
+                page = await look(folder, DescribeGroup(group_id=group_id), GroupPage)
+                events = await look(folder, LatestEvents(group_id=group_id), Events)
+                bands.add(page)
+                width, height = console.size
+                live.update(terminal.screen(page, bands, events.events, width=width, height=height))
+            live.refresh()
+            await trio.sleep(LOOK_INTERVAL_S)
+
+
+async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
+    """Print a line whenever a group stands differently."""
+    last: dict[str, str] = {}
+    while True:
+        found: Sequence[GroupLine]
+        if group_id is None:
+            found = [each async for each in all_groups(folder)]
+        else:
+            found = [await look(folder, DescribeGroup(group_id=group_id), GroupPage)]
+        for each in found:
+            told = each.model_dump_json() if as_json else terminal.one_line(each)
+            if last.get(each.group_id) != told:
+                last[each.group_id] = told
+                (_print_json if as_json else _print)(told)
+        sys.stdout.flush()
+        await trio.sleep(LOOK_INTERVAL_S)
+
+
+async def all_groups(folder: Path) -> AsyncIterator[GroupLine]:
+    """How each group stands. Raises CommandRefused, NoControlSocket."""
+    after: str | None = ""
+    while after is not None:
+        part = await look(folder, ListGroups(after=after), Groups)
+        for each in part.groups:
+            yield each
+        after = part.next_after
+
+
+def _print_json(line: str) -> None:
+    _print(terminal.as_json(json.loads(line)))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")

@@ -1,0 +1,78 @@
+"""What the board says of a group, from what serves it."""
+
+import pytest
+
+from coordinator.group.state import GroupState
+from coordinator.interface.topics import Topics
+from gateway.board.reading import CHARS_MAX, compact, group_line, group_page, short
+from gateway.groups.glance import Glance
+from gateway.hosting.forwarded import WatchedGroup, WatchedMember
+from gateway.hosting.standing import HERE, Verdict
+from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode
+
+FORWARDED = Verdict(Mode.FORWARDED, "2 members (a, b) are in the group in the cluster itself")
+
+
+def glance(
+    verdict: Verdict = HERE,
+    *,
+    anchor_why: str = "",
+    adoption: AdoptionStage | None = None,
+    watched: WatchedGroup | None = None,
+) -> Glance:
+    """A group without a state of its own."""
+    return Glance(
+        group_id="g",
+        verdict=verdict,
+        state=GroupState("g"),
+        topics=Topics(),
+        anchor=AnchorPhase.ABSENT,
+        anchor_why=anchor_why,
+        is_adopting=adoption is not None,
+        adoption=adoption,
+        release=None,
+        watched=watched,
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "mode", "blocker"),
+    [
+        (glance(FORWARDED), "forwarded", FORWARDED.why),
+        (glance(FORWARDED, adoption=AdoptionStage.LOCKING), "adopting", "being adopted (Locking)"),
+        (glance(anchor_why="refused"), "hosted", "held back: refused"),
+        (glance(Verdict(Mode.ELSEWHERE, "another has it")), "elsewhere", "another has it"),
+        (glance(Verdict(Mode.UNKNOWN, "no answer")), "unknown", "no answer"),
+    ],
+)
+def test_a_group_that_is_held_back_says_why(seen: Glance, mode: str, blocker: str) -> None:
+    """Whoever answers for it."""
+    line = group_line(seen, None, None)
+    assert (line.mode, line.blocker) == (mode, blocker)
+
+
+def test_a_forwarded_group_is_shown_as_its_requests_show_it() -> None:
+    """Its members come through the gateway, though the cluster serves them."""
+    member = WatchedMember(
+        member_id="m", client_id="c", client_host="/h", software_name="x", software_version="1"
+    )
+    watched = WatchedGroup(group_id="g", members={"m": member})
+    page, members = group_page(glance(FORWARDED, watched=watched), None, None)
+    assert (page.type, page.members, page.stands) == (
+        "classic",
+        1,
+        "the cluster serves it, 1 member",
+    )
+    assert [each.line().software for each in members] == ["x 1"]
+
+
+def test_names_that_clients_chose_are_cut() -> None:
+    """They may have 32 KiB."""
+    assert short("x" * 200) == "x" * 200
+    assert len(short("x" * 30_000)) == CHARS_MAX
+
+
+def test_partitions_are_written_as_ranges() -> None:
+    """In their order."""
+    assert compact([7, 0, 1, 2, 9, 8]) == "0-2,7-9"
+    assert (compact([4]), compact([])) == ("4", "")

@@ -1,0 +1,69 @@
+"""The events that a watcher can still get."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.board import recent_events
+from gateway.board.recent_events import RecentEvents
+from gateway.events.envelope import Envelope
+from gateway.events.group_events import GroupHosted
+
+
+def told(sequence: int, group_id: str = "g", reason: str = "") -> Envelope:
+    """An event of a group."""
+    event = GroupHosted(reason=reason)
+    return Envelope(
+        event=event.name,
+        schema_version=event.schema_version,
+        gateway_id="log",
+        group_id=group_id,
+        process_id=None,
+        sequence=sequence,
+        after=None,
+        at_ms=sequence,
+        fields=event,
+    )
+
+
+def recent(*group_ids: str) -> RecentEvents:
+    """An event of each of these groups."""
+    events = RecentEvents()
+    for position, group_id in enumerate(group_ids, 1):
+        events.take(told(position, group_id))
+    return events
+
+
+def test_a_watcher_goes_on_after_the_last_event_it_has_seen() -> None:
+    """The events have the lines of the files."""
+    events = recent("a", "b", "a")
+    assert [each.position for each in events.after(1, events_max=9)] == [2, 3]
+    assert [each.position for each in events.after(0, events_max=2)] == [1, 2]
+    assert events.after(3, events_max=9) == []
+    assert events.after(1, events_max=1)[0].line == told(2, "b").line
+    assert [each.position for each in events.latest("a", events_max=9)] == [1, 3]
+    assert [each.position for each in events.latest(None, events_max=2)] == [2, 3]
+
+
+def test_the_oldest_events_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watcher that needs them can tell. One long event does not empty the memory."""
+    monkeypatch.setattr(recent_events, "EVENTS_MAX", 2)
+    events = recent("a", "b", "c")
+    assert [events.has_after(position) for position in range(5)] == [False, True, True, True, False]
+    assert [each.position for each in events.after(0, events_max=9)] == [2, 3]
+    monkeypatch.setattr(recent_events, "BYTES_MAX", 10)
+    events.take(told(4, "d", "x" * 1_000))
+    assert [each.position for each in events.after(0, events_max=9)] == [4]
+
+
+async def test_a_watcher_waits_for_the_next_event(autojump_clock: MockClock) -> None:
+    """One that is behind does not wait."""
+    events = recent("a")
+    await events.wait_after(0)
+    with trio.move_on_after(60) as limit:
+        await events.wait_after(1)
+    assert limit.cancelled_caught
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(events.wait_after, 1)
+        await trio.testing.wait_all_tasks_blocked()
+        events.take(told(2))

@@ -1,0 +1,163 @@
+"""The sums of a group, as the report counts them."""
+
+from typing import Any
+
+import pytest
+
+from coordinator.interface.records import RemovalCause
+from gateway.board import tallies
+from gateway.board.tallies import Tallies, Tally
+from gateway.events.envelope import Envelope
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupConverted, GroupDeleted, GroupForwarded, TopicsGone
+from gateway.events.member_events import (
+    ClientSeen,
+    MemberLeft,
+    PartitionsAssigned,
+    PartitionsReleased,
+)
+
+MOVING = "Reconciling"
+
+
+class History:
+    """The events of one group, and its state meanwhile."""
+
+    def __init__(self) -> None:
+        self.state = MOVING
+        self.tallies = Tallies(lambda _group_id: self.state)
+        self.now_ms = 0
+
+    def tell(self, event: GatewayEvent, after_ms: int = 0, group_id: str = "g") -> None:
+        """An event, so much later than the one before."""
+        self.now_ms += after_ms
+        self.tallies.take(
+            Envelope(
+                event=event.name,
+                schema_version=event.schema_version,
+                gateway_id="log",
+                group_id=group_id,
+                process_id=None,
+                sequence=1,
+                after=None,
+                at_ms=self.now_ms,
+                fields=event,
+            )
+        )
+
+    def assign(self, member_id: str, *numbers: int, after_ms: int = 0) -> None:
+        """A member gets partitions of foo."""
+        self.tell(PartitionsAssigned(**of(member_id, numbers)), after_ms)
+
+    def release(self, member_id: str, *numbers: int, after_ms: int = 0) -> None:
+        """A member gives up partitions of foo."""
+        self.tell(PartitionsReleased(**of(member_id, numbers)), after_ms)
+
+    def tally(self, after_ms: int = 0) -> Tally:
+        """The sums, so much later."""
+        self.now_ms += after_ms
+        found = self.tallies.of("g", self.now_ms)
+        assert found is not None
+        return found
+
+
+def of(member_id: str, numbers: tuple[int, ...]) -> dict[str, Any]:
+    """The fields of an event about partitions."""
+    return {"member_id": member_id, "member_epoch": 1, "partitions": {"foo": numbers}}
+
+
+def test_a_partition_is_unowned_from_its_release_to_its_next_assignment() -> None:
+    """Each partition counts."""
+    history = History()
+    history.assign("a", 0, 1, 2)
+    history.release("a", 0, 1, after_ms=1_000)
+    history.assign("b", 0, after_ms=100)
+    history.assign("b", 1, after_ms=50)
+    tally = history.tally(after_ms=1_000)
+    assert (tally.unowned_partition_ms, tally.unowned) == (2 * 100 + 50, 0)
+
+
+def test_a_partition_whose_grant_was_not_seen_is_unowned_too() -> None:
+    """An earlier process granted it."""
+    history = History()
+    history.release("a", 0)
+    assert history.tally(after_ms=30).unowned_partition_ms == 30
+    history.assign("b", 0, after_ms=10)
+    assert history.tally(after_ms=30).unowned_partition_ms == 40
+
+
+@pytest.mark.parametrize("state", ["Empty", "Stable"])
+def test_nobody_misses_a_partition_of_a_group_that_is_empty_or_at_rest(state: str) -> None:
+    """An empty group gets members again; a group at rest has all partitions that it wants."""
+    history = History()
+    history.assign("a", 0)
+    history.release("a", 0)
+    history.state = state
+    assert history.tally(after_ms=1_000).unowned_partition_ms == 0
+    history.state = MOVING
+    wanted = 1 if state == "Empty" else 0
+    assert history.tally(after_ms=7).unowned_partition_ms == 7 * wanted
+
+
+def test_a_second_owner_is_counted() -> None:
+    """A repeated grant is none, and neither is a grant after the first owner has gone."""
+    history = History()
+    history.assign("a", 0, 1)
+    history.assign("a", 0, 1)
+    history.tell(MemberLeft(member_id="a", cause=RemovalCause.LEFT))
+    history.assign("b", 0)
+    assert history.tally().owned_twice == 0
+    history.assign("c", 0, 1)
+    assert history.tally().owned_twice == 1
+
+
+def test_a_deleted_topic_leaves_nothing_unowned() -> None:
+    """Neither does a group that goes to the cluster."""
+    history = History()
+    history.assign("a", 0)
+    history.release("a", 0)
+    history.tell(TopicsGone(topics=("foo",)))
+    assert history.tally(after_ms=9).unowned_partition_ms == 0
+    history.release("b", 1)
+    history.tell(GroupForwarded(reason=""))
+    assert history.tally(after_ms=9).unowned_partition_ms == 0
+
+
+def test_the_client_of_a_member_is_known_until_the_member_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of too many the oldest is forgotten."""
+    monkeypatch.setattr(tallies, "CLIENTS_MAX", 2)
+    history = History()
+    for member_id in "abc":
+        history.tell(
+            ClientSeen(
+                member_id=member_id,
+                client_id="c",
+                client_host="/127.0.0.1",
+                instance_id=None,
+                software_name="librdkafka",
+                software_version="2.16.1",
+                protocol="classic",
+                protocol_type="consumer",
+                embedded_version=1,
+                assignors=("range",),
+            )
+        )
+    history.tell(MemberLeft(member_id="c", cause=RemovalCause.LEFT))
+    assert list(history.tally().clients) == ["b"]
+
+
+def test_a_group_that_is_gone_stays_in_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counters of a process never go back."""
+    monkeypatch.setattr(tallies, "GROUPS_MAX", 1)
+    history = History()
+    converted = GroupConverted(direction="classic->consumer", is_live=True, members=1, cause="a")
+    history.tell(converted)
+    history.tell(GroupDeleted())
+    assert history.tallies.of("g", 0) is None
+    history.tell(converted, group_id="h")
+    history.tell(converted, group_id="i")
+    assert history.tallies.of("h", 0) is None
+    assert history.tallies.total(0).conversions == 3
+    assert history.tallies.events == {"group_converted": 3, "group_deleted": 1}

@@ -1,0 +1,117 @@
+"""The board on a terminal of 80 x 24, and in a pipe."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from gateway.board.terminal import Bands, group_text, groups_table, one_line, screen
+from gateway.board.views import EventLine, GroupPage, MemberLine
+from tests.gateway.board.test_recent_events import told
+
+
+def member(name: str, **how: Any) -> MemberLine:
+    """A classic member at rest."""
+    fields: dict[str, Any] = {
+        "member_id": f"id-{name}",
+        "instance_id": None,
+        "client_id": name,
+        "client_host": "/10.0.0.1",
+        "software": "librdkafka 2.16.1",
+        "protocol": "classic",
+        "phase": "Stable",
+        "member_epoch": 5,
+        "owned": {"orders": (0, 1, 2)},
+        "to_give_up": {},
+        "to_get": {},
+    }
+    return MemberLine(**(fields | how))
+
+
+def page(*members: MemberLine, **how: Any) -> GroupPage:
+    """A group in the middle of its roll."""
+    fields: dict[str, Any] = {
+        "group_id": "orders-readers",
+        "mode": "hosted",
+        "type": "consumer",
+        "state": "Reconciling",
+        "group_epoch": 9,
+        "assignment_epoch": 9,
+        "members": len(members),
+        "native_members": 1,
+        "stands": f"1 of {len(members)} members with the new protocol",
+        "blocker": "waits for c-2 to rejoin",
+        "unowned_partitions": 2,
+        "unowned_partition_s": 1.25,
+        "owned_twice": 0,
+        "disturbed": 3,
+        "conversions": 1,
+        "since_ms": 1,
+        "mode_reason": "it has members here",
+        "anchor": "Stable",
+        "adoption": None,
+        "assignor": "uniform",
+        "last_refusal": None,
+        "member_list": members,
+        "members_left_out": 0,
+    }
+    return GroupPage(**(fields | how))
+
+
+ROLL = page(
+    member("c-1", protocol="consumer", to_get={"orders": (3,)}, phase="Waiting"),
+    member("c-2", to_give_up={"orders": (2,)}, phase="ToldToRejoin"),
+    *(member(f"c-{number}") for number in range(3, 9)),
+)
+
+
+def printed(what: RenderableType, width: int = 80, height: int = 24) -> list[str]:
+    """The lines on a terminal of this size."""
+    out = io.StringIO()
+    Console(file=out, width=width, height=height, markup=False, emoji=False, highlight=False).print(
+        what
+    )
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
+    """With its members, the latest events, and what it waits for."""
+    bands, events = Bands(), [EventLine(position=n, line=told(n).line) for n in range(1, 20)]
+    for _ in range(300):
+        bands.add(ROLL)
+    lines = printed(screen(ROLL, bands, events, width=width, height=24), width)
+    assert len(lines) <= 24
+    assert all(len(line) <= width for line in lines)
+    text = "\n".join(lines)
+    assert "waits for c-2 to rejoin" in text
+    assert "1/8 with the new protocol" in text
+    assert "group_hosted" in lines[-1]
+    (of_c2,) = [line for line in lines if line.startswith("c-2")]
+    assert "ToldToRejoin" in of_c2
+    assert of_c2.endswith("!!!")
+
+
+def test_members_that_are_busy_come_first_if_there_is_no_room() -> None:
+    """The others are counted."""
+    many = page(*(member(f"c-{n:03}") for n in range(200)), member("z", phase="GivingUp"))
+    lines = printed(screen(many, Bands(), [], width=80, height=24))
+    assert len(lines) <= 24
+    assert any(line.startswith("z ") for line in lines)
+    assert "and 190 more" in lines
+
+
+def test_a_pipe_gets_whole_lines() -> None:
+    """Nothing is cut, and nothing of a client's names reaches a terminal as it is."""
+    evil = page(member("c\x1b[2J", client_host="/10.0.0.1"), group_id="g" * 300)
+    lines = printed(group_text(evil), width=10_000)
+    assert any("c\\u001b[2J" in line for line in lines)
+    assert any("orders:0-2" in line for line in lines)
+    assert any("g" * 300 in line for line in printed(groups_table([evil]), width=10_000))
+    assert "\x1b" not in one_line(evil)
+
+
+def test_a_partition_owned_twice_is_told() -> None:
+    """It must never be seen."""
+    assert "owned twice 1" in "\n".join(printed(group_text(page(member("c"), owned_twice=1))))

@@ -1,0 +1,141 @@
+"""`groupferry groups`, `describe` and `watch` at a running gateway."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from gateway import commands, show_board
+from gateway.board.views import Events, GroupLine, GroupPage, Groups, View
+from gateway.control.messages import (
+    Answer,
+    Command,
+    DescribeGroup,
+    LatestEvents,
+    ListGroups,
+    Refusal,
+    Shown,
+)
+from gateway.control.server import serve_commands
+from tests.gateway.board.test_terminal import ROLL, page
+
+FAILED = 1
+
+
+def line_of(group: GroupPage) -> GroupLine:
+    """The group as in the list."""
+    return GroupLine(**{name: getattr(group, name) for name in GroupLine.model_fields})
+
+
+class Gateway:
+    """Knows two groups, which it lists one by one."""
+
+    def __init__(self) -> None:
+        self.groups = {"orders-readers": ROLL, "other": page(group_id="other")}
+        self.asked: list[Command] = []
+
+    async def answer(self, command: Command, _given_by: str) -> Answer:
+        """Of this gateway."""
+        self.asked.append(command)
+        view: View
+        match command:
+            case ListGroups(after=""):
+                listed = (line_of(self.groups["orders-readers"]),)
+                view = Groups(groups=listed, next_after="orders-readers")
+            case ListGroups():
+                view = Groups(groups=(line_of(self.groups["other"]),), next_after=None)
+            case DescribeGroup(group_id=group_id) if group_id in self.groups:
+                view = self.groups[group_id]
+            case LatestEvents():
+                view = Events(stream_id="s", last=0, events=())
+            case _:
+                return Refusal(why="the gateway does not know this group")
+        return Shown(view=view.model_dump(mode="json"))
+
+
+async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> int:
+    """The exit status of a command at this gateway."""
+    stop = trio.Event()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            get_answer = (gateway or Gateway()).answer
+            await nursery.start(partial(serve_commands, folder, get_answer, stop=stop))
+            command = partial(commands.run, [*arguments, f"--state-dir={folder}"])
+            status = await trio.to_thread.run_sync(command)
+            stop.set()
+    return status
+
+
+async def test_groups_are_listed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In as many parts as the gateway sends."""
+    assert await run(tmp_path, "groups") == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split()[:2] == ["GROUP", "MODE"]
+    assert [line.split()[0] for line in lines] == ["orders-readers", "other"]
+    assert "waits for c-2 to rejoin" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"), [(("groups", "--json"), 2), (("describe", "other", "--json"), 1)]
+)
+async def test_json_has_one_view_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], count: int
+) -> None:
+    """As the gateway sent it."""
+    assert await run(tmp_path, *arguments) == 0
+    told: list[dict[str, Any]] = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+    assert len(told) == count
+    assert told[-1]["group_id"] == "other"
+
+
+async def test_an_unknown_group_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit status is 1."""
+    assert await run(tmp_path, "describe", "nobody") == FAILED
+    assert capsys.readouterr().err == "groupferry: the gateway does not know this group\n"
+
+
+@pytest.mark.parametrize("command", ["groups", "watch"])
+def test_a_gateway_that_does_not_run_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """It names the folder."""
+    assert commands.run([command, f"--state-dir={tmp_path}"]) == FAILED
+    assert f"no gateway is running in {tmp_path}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("group_id", [None, "orders-readers"])
+async def test_a_watch_in_a_pipe_prints_changes(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    group_id: str | None,
+) -> None:
+    """A group that stands as before is not printed again."""
+    monkeypatch.setattr(show_board, "LOOK_INTERVAL_S", 0.001)
+    gateway, stop, out = Gateway(), trio.Event(), ""
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_commands, tmp_path, gateway.answer, stop=stop))
+            nursery.start_soon(partial(show_board.watch, tmp_path, group_id, as_json=False))
+
+            async def seen(is_done: Callable[[], bool]) -> None:
+                while not is_done():
+                    await trio.sleep(0.001)
+
+            await seen(lambda: len(gateway.asked) > 6)
+            gateway.groups["orders-readers"] = page(blocker=None, stands="all is well")
+            asked = len(gateway.asked)
+            await seen(lambda: len(gateway.asked) > asked + 6)
+            out = capsys.readouterr().out
+            nursery.cancel_scope.cancel()
+    told = [line for line in out.splitlines() if line.startswith("orders-readers")]
+    assert [line.split("  ")[-1] for line in told] == [
+        "1 of 8 members with the new protocol; waits for c-2 to rejoin",
+        "all is well; waits for nothing",
+    ]
