@@ -76,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
     for add in (
         _add_serve,
         _add_adopt,
+        _add_release,
         _add_groups,
         _add_describe,
         _add_watch,
@@ -117,6 +118,25 @@ def _add_adopt(commands: _Commands) -> None:
         "--dry-run", action="store_true", help="only say whether the group can be adopted now"
     )
     _add_state_dir(adopt)
+
+
+def _add_release(commands: _Commands) -> None:
+    release = commands.add_parser(
+        "release",
+        help="give a hosted group back to the cluster, in one rebalance",
+        description="Have the running gateway give a hosted group back to the cluster. Its"
+        " consumers see one ordinary rebalance, and the gateway relays their requests from then"
+        " on. If the group cannot be released, print why, one line for each obstacle, and change"
+        " nothing.",
+        allow_abbrev=False,
+    )
+    which = release.add_mutually_exclusive_group(required=True)
+    which.add_argument("group", nargs="?", type=_group_id, metavar="GROUP", help="its group id")
+    which.add_argument("--all", action="store_true", help="release all hosted groups")
+    release.add_argument(
+        "--dry-run", action="store_true", help="only say whether the group can be released now"
+    )
+    _add_state_dir(release)
 
 
 def _add_groups(commands: _Commands) -> None:

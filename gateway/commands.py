@@ -1,4 +1,4 @@
-"""The commands: `groupferry serve`, `adopt`, `groups`, `describe`, `watch`,
+"""The commands: `groupferry serve`, `adopt`, `release`, `groups`, `describe`, `watch`,
 `state`, `events`, `demo`, `verdict`, `report`, `simulate`, `explore`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
@@ -21,6 +21,7 @@ import trio
 
 from gateway import explore, logs, serve, settings, show_board, show_events, show_state, simulate
 from gateway.arguments import SEED_MAX, WRONG_CALL, parser
+from gateway.control import release_command
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import Adopt, CommandRefused
@@ -94,6 +95,15 @@ def _adopt(options: argparse.Namespace) -> int:
         told = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"
     sys.stdout.write(f"{escaped(told)}\n")
     return 0
+
+
+def _release(options: argparse.Namespace) -> int:
+    try:
+        folder = settings.state_folder(options.state_dir)
+        return trio.run(release_command.run, folder, options.group, options.dry_run)
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        _print_error(f"{options.group or 'no group'} is released: {error}")
+        return _FAILED
 
 
 def _groups(options: argparse.Namespace) -> int:
@@ -345,6 +355,7 @@ def _print_error(line: str) -> None:
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "adopt": _adopt,
+    "release": _release,
     "groups": _groups,
     "describe": _describe,
     "watch": _watch,

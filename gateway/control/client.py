@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import trio
 from pydantic import ValidationError
@@ -14,6 +14,7 @@ from gateway.control.lines import BadLine, receive_line
 from gateway.control.messages import (
     ANSWER_BYTES_MAX,
     ANSWERS,
+    Adopt,
     Adoption,
     Answer,
     Command,
@@ -21,6 +22,8 @@ from gateway.control.messages import (
     Order,
     Question,
     Refusal,
+    Release,
+    Released,
     Shown,
 )
 from gateway.control.server import RECEIVE_S, SEND_S
@@ -32,13 +35,17 @@ ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
 _V = TypeVar("_V", bound=View)
 
 
-async def give(folder: Path, command: Order) -> Adoption:
+@overload
+async def give(folder: Path, command: Adopt) -> Adoption: ...
+@overload
+async def give(folder: Path, command: Release) -> Released: ...
+async def give(folder: Path, command: Order) -> Adoption | Released:
     """Give a command to the gateway of a state folder, and return its outcome.
 
     Raises CommandRefused, NoControlSocket.
     """
     answer = await _ask(folder, command)
-    if not isinstance(answer, Adoption):
+    if not isinstance(answer, Adoption if isinstance(command, Adopt) else Released):
         raise _other_version(folder)
     return answer
 

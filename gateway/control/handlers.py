@@ -26,6 +26,8 @@ from gateway.control.messages import (
     Order,
     Question,
     Refusal,
+    Release,
+    Released,
     Shown,
 )
 from gateway.events.event import Tell
@@ -89,6 +91,8 @@ class Handlers:
             match order:
                 case Adopt():
                     answer = await self._adopt(order)
+                case Release():
+                    answer = await self._release(order)
         except CommandRefused as refused:
             answer = Refusal(why=str(refused))
         except trio.Cancelled:
@@ -111,11 +115,21 @@ class Handlers:
             held_ms=outcome.held_ms,
         )
 
+    async def _release(self, command: Release) -> Released:
+        """Give a group back to the cluster, or say why it cannot be given back."""
+        outcome = await self._groups.release_to_cluster(command.group_id, dry_run=command.dry_run)
+        return Released(
+            group_id=command.group_id,
+            is_released=outcome.is_released,
+            reasons=_bounded(outcome.reasons),
+            unowned_ms=outcome.unowned_ms,
+        )
+
 
 def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
     reasons: Sequence[str] = ()
     match answer:
-        case Adoption():
+        case Adoption() | Released():
             reasons = answer.reasons
         case Refusal(why=why):
             reasons = (why,)

@@ -38,6 +38,15 @@ class Adopt(_Message):
     """Only say whether the group can be adopted."""
 
 
+class Release(_Message):
+    """Give a hosted group back to the cluster, in one rebalance."""
+
+    command: Literal["release"] = "release"
+    group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
+    dry_run: bool = False
+    """Only say whether the group can be released."""
+
+
 class ListGroups(_Message):
     """Say how the groups stand, those after a group id."""
 
@@ -78,6 +87,19 @@ class Adoption(_Message):
     """For how long calls of the group were held; None if they were not."""
 
 
+class Released(_Message):
+    """What became of a release, or would become of it."""
+
+    kind: Literal["release"] = "release"
+    group_id: str
+    is_released: bool
+    """Whether the cluster serves the group now."""
+    reasons: tuple[str, ...] = ()
+    """Why it does not, or cannot, mostly one for each member. None after a dry run: it can."""
+    unowned_ms: int | None = None
+    """For how long nobody could own its partitions; None if it was not released now."""
+
+
 class Shown(_Message):
     """What was asked for."""
 
@@ -95,13 +117,13 @@ class Refusal(_Message):
 
 Question = ListGroups | DescribeGroup | LatestEvents | DescribeGateway
 """Changes nothing."""
-Order = Adopt
+Order = Adopt | Release
 """Changes something."""
 Command = Question | Order
-Answer = Adoption | Shown | Refusal
+Answer = Adoption | Released | Shown | Refusal
 
 ORDERS: Mapping[str, type[Order]] = {
-    each.model_fields["command"].default: each for each in (Adopt,)
+    each.model_fields["command"].default: each for each in (Adopt, Release)
 }
 """The orders by name."""
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])

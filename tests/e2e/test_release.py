@@ -1,0 +1,72 @@
+"""A hosted group goes back to the cluster while it consumes.
+
+`GroupStage.end` checks the clients' own reports: no record is lost, no partition had two owners.
+"""
+
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.demo.ledger import Ownership
+from tests.support.clients import Client
+from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka, open_group
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.promises import promise
+from tests.support.serve_process import PROGRAM
+
+LIMIT_S = 200
+CALM_S = 4.0
+"""Longer than a heartbeat's interval: a second rebalance would have begun."""
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
+
+
+async def command(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run `groupferry`."""
+    run = partial(trio.run_process, check=False, capture_stdout=True, capture_stderr=True)
+    return await run([sys.executable, "-P", "-c", PROGRAM, *arguments])
+
+
+def assignments(group: GroupStage, since_s: float) -> dict[str, int]:
+    """How often each member got partitions."""
+    times: dict[str, set[float]] = {name: set() for name in group.members}
+    for number in range(PARTITIONS):
+        for entry in group.ledger.history(number):
+            if isinstance(entry, Ownership) and entry.since_s >= since_s:
+                times[entry.process.member].add(entry.since_s)
+    return {name: len(each) for name, each in times.items()}
+
+
+@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
+async def test_a_hosted_group_is_released_while_it_consumes(
+    kafka: KafkaCluster, assignor: str, tmp_path: Path
+) -> None:
+    """Consumers of three libraries see one rebalance: none gets partitions twice. The next consumer
+    joins them in the cluster."""
+    clients = {
+        "a": Client(library="librdkafka", assignor=assignor),
+        "b": Client(library="java", assignor=assignor),
+        "c": Client(library="franz-go", assignor=assignor),
+    }
+    async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
+        for name, client in clients.items():
+            await group.join(name, client)
+        await group.settled("classic")
+        since_s = time.monotonic()
+        released = await command("release", group.group, f"--state-dir={tmp_path}")
+        assert (released.returncode, released.stderr) == (0, b"")
+        print(released.stdout.decode())
+        await group.settled("classic")
+        await group.progress(100)
+        await trio.sleep(CALM_S)
+        got = assignments(group, since_s)
+        promise(set(got.values()) <= {0, 1}, f"assignments since the release: {got}")
+        print(f"assignments since the release: {got}; {group.troubles}")
+        await group.join("d", clients["a"], beside=True)
+        await group.settled("classic")
+        await group.end()

@@ -1,0 +1,73 @@
+"""A gateway that is killed at any step of a release: the next one goes on with it.
+
+The consumers come back in the cluster's group, and no partition has two owners.
+"""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway.control.client import give
+from gateway.control.messages import CommandRefused, Release
+from gateway.hosting.states import ReleaseStage as Stage
+from tests.support.adopted_groups import LONG_SESSIONS
+from tests.support.clients import Client
+from tests.support.group_client import fresh_group
+from tests.support.group_stage import GroupStage, open_groups
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.releases import on_release
+from tests.support.stopping_releases import STOPPED, Stop, program
+
+LIMIT_S = 240
+STOPS = (
+    Stop(Stage.RECALLING, is_sent=True),
+    Stop(Stage.ANNOUNCING, is_sent=False),
+    Stop(Stage.ANNOUNCING, is_sent=True),
+    Stop(Stage.OPENING, is_sent=True),
+    Stop(Stage.GATHERING, is_sent=True),
+    Stop(Stage.LEAVING, is_sent=True),
+    Stop(Stage.CONCLUDING, is_sent=False),
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
+
+CLIENT = Client(library="librdkafka")
+
+
+async def try_to_release(folder: Path, group: GroupStage) -> None:
+    """Release the group, unless the gateway ends first."""
+    with contextlib.suppress(CommandRefused):
+        await give(folder, Release(group_id=group.group))
+
+
+@on_release("3.9")
+async def test_a_gateway_that_is_killed_in_a_release_goes_on_with_it(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """One group for each step, and one kill for all of them."""
+    stops = {fresh_group(f"killed-{number}"): stop for number, stop in enumerate(STOPS)}
+    async with open_groups(
+        kafka, list(stops), tmp_path, program=program(stops), limit_s=LIMIT_S
+    ) as groups:
+        gateway = groups[0].gateway
+        for group in groups:
+            await group.join("a", CLIENT, LONG_SESSIONS)
+            await group.join("b", CLIENT, LONG_SESSIONS)
+        for group in groups:
+            await group.settled("classic")
+        async with trio.open_nursery() as nursery:
+            for group in groups:
+                nursery.start_soon(try_to_release, tmp_path, group)
+            await gateway.until_event(STOPPED, len(groups))
+            await gateway.kill()
+        await gateway.start()
+        await gateway.until_event("group_released", len(groups))
+        for group in groups:
+            await group.settled("classic")
+            await group.progress()
+        assert {each["group_id"] for each in gateway.events("group_released")} == stops.keys()
+        produced = await groups[0].produced()
+        for group in groups:
+            await group.end_after(produced)
