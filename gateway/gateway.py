@@ -68,6 +68,8 @@ class GatewayConfig:
     adoption: Adoption = "manual"
     shows_members: bool = True
     """Whether DescribeGroups lists the members of consumer groups."""
+    refuses_defective: bool = False
+    """Whether client versions that are known to be defective are refused the new protocol."""
     anchor_linger_s: float = ANCHOR_LINGER_S
     private_topics: tuple[str, ...] = ()
     """The gateway's own topics, which no client may use."""
@@ -145,6 +147,7 @@ async def run_gateway(
                 regexes=RegexQuestions(regexes, resolver),
                 offsets=offsets,
                 shows_members=config.shows_members,
+                refuses_defective=config.refuses_defective,
                 tell=journal.tell,
             )
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on

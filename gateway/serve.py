@@ -204,6 +204,7 @@ async def _run_settings(
             forward_patterns=settings.groups_forward,
             adoption=settings.groups_adopt,
             shows_members=settings.describe_groups_consumer == "members",
+            refuses_defective=settings.refuse_defective_clients,
             anchor_linger_s=settings.anchor_linger_ms / 1000,
             private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),

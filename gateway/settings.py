@@ -299,6 +299,11 @@ class Settings(BaseSettings):
         )
     )
 
+    refuse_defective_clients: bool = Field(
+        False,
+        description="whether to refuse the new protocol to client versions that are known to be"
+        " defective with it, such as librdkafka before 2.15; `groupferry readiness` names them",
+    )
     group_min_session_timeout_ms: _Milliseconds = 6_000
     group_max_session_timeout_ms: _Milliseconds = 1_800_000
     group_initial_rebalance_delay_ms: _Delay = 3_000
@@ -573,7 +578,7 @@ class _RefuseSecret(argparse.Action):
 def _as_text(value: object) -> str:
     if isinstance(value, tuple) and not isinstance(value, Address):
         return ",".join(map(str, value))
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _explain(error: ErrorDetails, flags: Mapping[str, str]) -> str:

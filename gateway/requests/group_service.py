@@ -26,6 +26,7 @@ from gateway.requests.commit_topic_ids import FIRST_VERSION_WITH_TOPIC_IDS, comp
 from gateway.requests.commits import CommitApis, CommitOnItsWay
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
+from gateway.requests.defective_joins import DefectiveJoins
 from gateway.requests.member_apis import MemberApis, is_foreign
 from gateway.requests.messages import MemberMessage
 from gateway.requests.offset_delete import OffsetDeleteApi
@@ -67,10 +68,12 @@ class GroupService:
         regexes: RegexQuestions,
         offsets: OffsetReporter,
         shows_members: bool,
+        refuses_defective: bool = False,
         tell: Tell = write_to_log,
     ) -> None:
         """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
-        lists the members of consumer groups."""
+        lists the members of consumer groups; `refuses_defective`: whether client versions that are
+        known to be defective are refused the new protocol."""
         self._groups = groups
         self._coordinators = coordinators
         self._topic_names = topic_names
@@ -83,6 +86,7 @@ class GroupService:
         self._deletes = OffsetDeleteApi(groups, coordinators)
         self._fetch = OffsetFetchApi(groups, offsets)
         self._clients = ClientsSeen(tell)
+        self._defective = DefectiveJoins(groups, refuses=refuses_defective)
         self._offset_reporter = offsets
 
     def answer(self, request: GroupRequest) -> Struct | Awaitable[Struct]:
@@ -100,7 +104,9 @@ class GroupService:
         return self._checked(request)
 
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
-        return is_known_to_be_allowed(request, message) and not self._regexes.has_one(message)
+        return is_known_to_be_allowed(request, message) and not (
+            self._regexes.has_one(message) or self._defective.is_concerned(message)
+        )
 
     async def _checked(self, request: GroupRequest) -> Struct:
         """The answer, after the cluster has been asked what the client may do."""
@@ -132,8 +138,18 @@ class GroupService:
         if not isinstance(first.message, GroupMessage):
             return ()
         code = await why_refused(first, first.message)
+        version = first.header.api_version
         if not code:
-            return ()
+            if (why := self._defective.why_refused(first)) is None:
+                return ()
+            self._complaints.tell(
+                "defective_client_refused",
+                first.client_host,
+                group_id=first.message.group_id,
+                client_id=first.header.client_id,
+                reason=why,
+            )
+            return [refusal(first.message, version, ErrorCode.UNSUPPORTED_VERSION, why)]
         self._complaints.tell(
             "permission_refused",
             first.client_host,
@@ -141,7 +157,6 @@ class GroupService:
             api=ApiKey(first.header.api_key).name,
             error_code=code.name,
         )
-        version = first.header.api_version
         return [refusal(cast(GroupMessage, each.message), version, code, "") for each in requests]
 
     def begin_commit(self, request: GroupRequest, body: bytes) -> CommitUnderWay | None:
@@ -256,6 +271,7 @@ class GroupService:
         match request.message:
             case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
                 self._clients.note(request, answer)
+                self._defective.note(request.message, answer)
                 note_member(request, answer)
             case SyncGroupRequest() | HeartbeatRequest():
                 note_member(request, answer)

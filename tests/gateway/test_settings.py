@@ -90,6 +90,7 @@ def test_every_setting_can_be_set_in_every_source(
         "groups_forward": "connect-*,schema-*",
         "groups_adopt": "NEVER",
         "describe_groups_consumer": "DEAD",
+        "refuse_defective_clients": "true",
         "group_min_session_timeout_ms": "5",
         "group_max_session_timeout_ms": "6",
         "group_initial_rebalance_delay_ms": "0",

@@ -80,6 +80,7 @@ async def whole_gateway(
     max_groups: int = 16,
     max_groups_per_address: int | None = None,
     shows_members: bool = True,
+    refuses_defective: bool = False,
     drain_timeout_s: float = 5.0,
     listen_host: str = "127.0.0.1",
     advertised_host: str = "127.0.0.1",
@@ -114,6 +115,7 @@ async def whole_gateway(
             forward_patterns=forward_patterns,
             adoption=adoption,
             shows_members=shows_members,
+            refuses_defective=refuses_defective,
             anchor_linger_s=anchor_linger_s,
             operators=operators,
         )

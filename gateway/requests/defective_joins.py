@@ -1,0 +1,78 @@
+"""Refuses the new protocol to client versions that are known to be defective with it.
+
+A client that has become a native member here may always come back under its member id, such as
+after its session has expired.
+"""
+
+from gateway.data_path.group_apis import GroupRequest
+from gateway.defective_clients import Defect, defects_of
+from gateway.groups.groups import Groups
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
+
+JOIN_EPOCH = 0
+MEMBERS_MAX = 20_000
+"""Members remembered. Beyond that the oldest are forgotten."""
+
+
+class DefectiveJoins:
+    """Sees each native join."""
+
+    def __init__(self, groups: Groups, *, refuses: bool) -> None:
+        self._groups = groups
+        self._refuses = refuses
+        self._members: dict[int, None] = {}
+
+    def is_concerned(self, message: Struct) -> bool:
+        """Whether this may be a join to refuse."""
+        return (
+            self._refuses
+            and isinstance(message, ConsumerGroupHeartbeatRequest)
+            and message.member_epoch == JOIN_EPOCH
+        )
+
+    def why_refused(self, request: GroupRequest) -> str | None:
+        """The reason to refuse a join, with the first good version; None if it may go on."""
+        message, software = request.message, request.upstream.introduced
+        if software is None or not self.is_concerned(message):
+            return None
+        assert isinstance(message, ConsumerGroupHeartbeatRequest)
+        defects = defects_of(software.name, software.version)
+        if not defects or self._is_member(message):
+            return None
+        return why_refused(software.name, software.version, defects)
+
+    def note(self, message: Struct, answer: Struct) -> None:
+        """A join was answered: whoever is in, stays."""
+        if not self.is_concerned(message):
+            return
+        assert isinstance(message, ConsumerGroupHeartbeatRequest)
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        if answer.error_code == ErrorCode.NONE:
+            self._members[hash((message.group_id, answer.member_id or message.member_id))] = None
+            if len(self._members) > MEMBERS_MAX:
+                del self._members[next(iter(self._members))]
+
+    def _is_member(self, message: ConsumerGroupHeartbeatRequest) -> bool:
+        if hash((message.group_id, message.member_id)) in self._members:
+            return True
+        state = self._groups.glance(message.group_id).state
+        return (
+            state is not None
+            and state.group is not None
+            and message.member_id in state.group.members
+        )
+
+
+def why_refused(name: str, version: str, defects: tuple[Defect, ...]) -> str:
+    """One line for the client, whose application logs it (DEV D72)."""
+    good = max(each.good_since for each in defects)
+    why = "; ".join(f"{each.symptom} ({each.reference})" for each in defects)
+    return (
+        f"{name} {version} is defective with group.protocol=consumer: {why}. Use version"
+        f" {good[0]}.{good[1]} or later, or group.protocol=classic"
+    )
