@@ -79,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
         _add_release,
         _add_groups,
         _add_describe,
+        _add_readiness,
         _add_watch,
         _add_state,
         _add_events,
@@ -162,6 +163,20 @@ def _add_describe(commands: _Commands) -> None:
     describe.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
     _add_state_dir(describe)
     describe.add_argument("--json", action="store_true", help="print one JSON line")
+
+
+def _add_readiness(commands: _Commands) -> None:
+    readiness = commands.add_parser(
+        "readiness",
+        help="say whether a group is ready for the new protocol, and what is in the way",
+        description="For each group that a running gateway has seen, or for one: whether it can be"
+        " adopted, whether it converts, what its consumers have to change, and which client"
+        " versions are known to be defective with the new protocol. Nothing is changed.",
+        allow_abbrev=False,
+    )
+    readiness.add_argument("group", type=_group_id, metavar="GROUP", nargs="?", help="its group id")
+    _add_state_dir(readiness)
+    readiness.add_argument("--json", action="store_true", help="print a JSON line per group")
 
 
 def _add_watch(commands: _Commands) -> None:

@@ -1,4 +1,4 @@
-"""The commands: `groupferry serve`, `adopt`, `release`, `groups`, `describe`, `watch`,
+"""The commands: `groupferry serve`, `adopt`, `release`, `groups`, `describe`, `readiness`, `watch`,
 `state`, `events`, `demo`, `verdict`, `report`, `simulate`, `explore`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
@@ -112,6 +112,11 @@ def _groups(options: argparse.Namespace) -> int:
 
 def _describe(options: argparse.Namespace) -> int:
     ask = partial(show_board.describe, group_id=options.group, as_json=options.json)
+    return _ask_gateway(options, ask)
+
+
+def _readiness(options: argparse.Namespace) -> int:
+    ask = partial(show_board.readiness, group_id=options.group, as_json=options.json)
     return _ask_gateway(options, ask)
 
 
@@ -358,6 +363,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "release": _release,
     "groups": _groups,
     "describe": _describe,
+    "readiness": _readiness,
     "watch": _watch,
     "state": _state,
     "events": _events,

@@ -1,4 +1,4 @@
-"""`groupferry groups`, `describe` and `watch`: the board of a running gateway.
+"""`groupferry groups`, `describe`, `readiness` and `watch`: the board of a running gateway.
 
 They ask the gateway at the control socket in its state folder, and print to the terminal.
 """
@@ -12,9 +12,9 @@ import trio
 from rich.live import Live
 
 from gateway.board import terminal
-from gateway.board.views import Events, GroupLine, GroupPage, Groups
+from gateway.board.views import Events, GroupLine, GroupPage, GroupReadiness, Groups
 from gateway.control.client import look
-from gateway.control.messages import DescribeGroup, LatestEvents, ListGroups
+from gateway.control.messages import AssessGroup, DescribeGroup, LatestEvents, ListGroups
 
 LOOK_INTERVAL_S = 1.0
 """How often `watch` looks."""
@@ -39,6 +39,23 @@ async def describe(folder: Path, group_id: str, *, as_json: bool) -> None:
         _print_json(page.model_dump_json())
     else:
         terminal.console().print(terminal.group_text(page))
+
+
+async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> None:
+    """Print whether a group is ready for the new protocol, or each. Raises CommandRefused,
+    NoControlSocket."""
+    if group_id is None:
+        group_ids = [each.group_id async for each in all_groups(folder)]
+        if not group_ids and not as_json:
+            sys.stdout.write("no groups yet\n")
+    else:
+        group_ids = [group_id]
+    for each in group_ids:
+        found = await look(folder, AssessGroup(group_id=each), GroupReadiness)
+        if as_json:
+            _print_json(found.model_dump_json())
+        else:
+            terminal.console().print(terminal.readiness_text(found))
 
 
 async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ Everything is validated before any parked request is released (DEV D1), so a ref
 disturbs no member.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.classic.durability import store_group
@@ -19,11 +19,13 @@ from coordinator.group.embedded_protocol import (
     read_subscription,
 )
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
 from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
+    ClassicGroupValue,
     ClassicMetadata,
     CurrentAssignment,
     EpochCause,
@@ -164,8 +166,25 @@ def _protocol_in_force(group: ClassicGroup) -> str:
     return protocol if protocol in supported_by_all(lists) else selected(lists)
 
 
+def obstacles(group: ClassicGroupValue, config: GroupConfig) -> Iterator[str]:
+    """Why the group cannot become a consumer group as it is, a phrase each; none if it can."""
+    yield from _refusals(group.protocol_type, len(group.members), config)
+    for member in group.members:
+        try:
+            read_subscription(
+                member.metadata_for(group.protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
+            )
+            read_stored_assignment(member.assignment, Topics(), protocol=group.protocol)
+        except GroupError as error:
+            yield f"{member.member_id}: {error.why}"
+
+
 def _check_allowed(step: StepBuilder, group: ClassicGroup) -> None:
-    config = step.config
+    for why in _refusals(group.core.protocol_type, len(group.members), step.config):
+        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+
+
+def _refusals(protocol_type: str | None, members: int, config: GroupConfig) -> Iterator[str]:
     refusals = (
         (
             not config.consumer_migration_policy.allows_upgrade,
@@ -173,19 +192,17 @@ def _check_allowed(step: StepBuilder, group: ClassicGroup) -> None:
             " members to become a consumer group",
         ),
         (
-            group.core.protocol_type != CONSUMER_PROTOCOL_TYPE,
-            f"the group uses the protocol type {group.core.protocol_type!r}, not"
+            protocol_type != CONSUMER_PROTOCOL_TYPE,
+            f"the group uses the protocol type {protocol_type!r}, not"
             " the embedded consumer protocol",
         ),
         (
-            len(group.members) > config.consumer_max_size,
-            f"the group's {len(group.members)} members exceed the maximum size of a consumer"
+            members > config.consumer_max_size,
+            f"the group's {members} members exceed the maximum size of a consumer"
             f" group, {config.consumer_max_size}",
         ),
     )
-    for is_refused, why in refusals:
-        if is_refused:
-            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+    return (why for is_refused, why in refusals if is_refused)
 
 
 def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list[_Converted]:

@@ -10,6 +10,7 @@ import trio
 from coordinator.handlers.views import summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import GroupView
+from gateway.board.group_readiness import assess
 from gateway.board.reading import group_line, group_page, members_by_phase
 from gateway.board.recent_events import RecentEvents
 from gateway.board.tallies import Tallies
@@ -19,6 +20,7 @@ from gateway.board.views import (
     GatewayLine,
     GroupLine,
     GroupPage,
+    GroupReadiness,
     Groups,
     MemberLine,
     Readiness,
@@ -127,6 +129,14 @@ class Board:
                 summary = summarize(glance.state, config=self._config)
             tally = self.tallies.of(group_id, self._clock.now_ms())
             yield group_line(glance, summary, tally), members_by_phase(glance)
+
+    async def group_readiness(self, group_id: str) -> GroupReadiness:
+        """Whether a group is ready to be adopted and converted. Asks the cluster, and changes
+        nothing. Raises NoSuchGroup, StateLogError."""
+        page = await self.group(group_id)
+        outcome = await self._groups.adopt(group_id, dry_run=True)
+        tally = self.tallies.of(group_id, self._clock.now_ms())
+        return assess(self._groups.glance(group_id), page, tally, outcome.reasons, self._config)
 
     async def _summary(self, glance: Glance) -> GroupView | None:
         """The state, from memory or from the log. Raises StateLogError."""

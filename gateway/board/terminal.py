@@ -14,6 +14,7 @@ from gateway.board.views import (
     EventLine,
     GroupLine,
     GroupPage,
+    GroupReadiness,
     MemberLine,
     Partitions,
 )
@@ -99,6 +100,33 @@ def group_text(page: GroupPage) -> RenderableType:
     if page.members_left_out:
         parts.append(Text(f"and {page.members_left_out} more members"))
     return Group(*parts)
+
+
+def readiness_text(found: GroupReadiness) -> RenderableType:
+    """Whether a group is ready for the new protocol, line by line."""
+    lines = [Text.assemble((escaped(found.group_id), "bold"), f"  {found.mode}")]
+    converts = "yes" if found.can_convert else "no"
+    lines.append(Text(f"  can convert: {converts}"))
+    lines += [Text(f"    {escaped(each)}") for each in found.conversion_obstacles]
+    if found.can_be_adopted is not None:
+        lines.append(Text(f"  can be adopted now: {'yes' if found.can_be_adopted else 'no'}"))
+        lines += [Text(f"    {escaped(each)}") for each in found.adoption_obstacles]
+    if found.to_change:
+        lines.append(Text("  to change before the switch:"))
+        lines += [Text(f"    {escaped(each)}") for each in found.to_change]
+    for client in found.clients:
+        speaks = {True: "yes", False: "no", None: "unknown"}[client.speaks_consumer]
+        name = " ".join(filter(None, (client.software_name, client.software_version)))
+        lines.append(
+            Text(
+                f"  {client.members} x {escaped(name or 'unknown client')} ({client.protocol});"
+                f" new protocol: {speaks}"
+            )
+        )
+        lines += [Text(f"    defective: {escaped(each)}", style="red") for each in client.defects]
+    if found.left_out:
+        lines.append(Text(f"  and {found.left_out} more lines"))
+    return Group(*lines)
 
 
 def _heading(page: GroupPage) -> list[Text]:

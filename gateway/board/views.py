@@ -100,6 +100,42 @@ class Groups(View):
     """The group id after which the next part begins; null if this is the last one."""
 
 
+class ClientVersion(View):
+    """The members of a group that run one version of a client library."""
+
+    software_name: str | None
+    """As they introduced themselves; null if they did not."""
+    software_version: str | None
+    protocol: Literal["classic", "consumer"]
+    """The members' protocol now."""
+    members: Count
+    speaks_consumer: bool | None
+    """Whether this version supports the new protocol; null if unknown."""
+    defects: tuple[str, ...]
+    """What is known against its new protocol, each with the first good version and the source."""
+
+
+class GroupReadiness(View):
+    """Whether a group is ready for the new protocol, and for adoption."""
+
+    group_id: str
+    mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
+    members: Count
+    can_convert: bool
+    """Whether the group, once hosted, converts when a member with the new protocol joins."""
+    conversion_obstacles: tuple[str, ...]
+    """What prevents it."""
+    can_be_adopted: bool | None
+    """Whether `groupferry adopt` would take the group over now; null if it is hosted already."""
+    adoption_obstacles: tuple[str, ...]
+    """What prevents it."""
+    to_change: tuple[str, ...]
+    """What to change in the consumers' configs before they switch."""
+    clients: tuple[ClientVersion, ...]
+    left_out: Count
+    """Lines that did not fit."""
+
+
 class Readiness(View):
     """Whether the gateway can serve clients."""
 

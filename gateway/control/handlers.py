@@ -16,6 +16,7 @@ from gateway.control.messages import (
     Adopt,
     Adoption,
     Answer,
+    AssessGroup,
     Command,
     CommandRefused,
     DescribeGateway,
@@ -76,6 +77,8 @@ class Handlers:
                     return await self._board.groups(after)
                 case DescribeGroup(group_id=group_id):
                     return await self._board.group(group_id)
+                case AssessGroup(group_id=group_id):
+                    return await self._board.group_readiness(group_id)
                 case LatestEvents(group_id=of_group):
                     return self._board.latest_events(of_group)
                 case DescribeGateway():

@@ -61,6 +61,13 @@ class DescribeGroup(_Message):
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
 
 
+class AssessGroup(_Message):
+    """Say whether a group is ready for the new protocol and for adoption."""
+
+    command: Literal["readiness"] = "readiness"
+    group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
+
+
 class LatestEvents(_Message):
     """Say what happened lately: to a group, or to the gateway and all groups."""
 
@@ -115,7 +122,7 @@ class Refusal(_Message):
     why: str
 
 
-Question = ListGroups | DescribeGroup | LatestEvents | DescribeGateway
+Question = ListGroups | DescribeGroup | AssessGroup | LatestEvents | DescribeGateway
 """Changes nothing."""
 Order = Adopt | Release
 """Changes something."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.conversion.upgrade import obstacles
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.records import (
     ClassicGroupMetadata,
@@ -322,3 +323,17 @@ def test_sticky_user_data_does_not_prevent_an_upgrade(group: GroupScript) -> Non
     group.load(ClassicGroupMetadata(value=value))
     assert group.native("n1").error == ErrorCode.NONE
     assert group.assigned("c1") == {"foo": (0, 1, 2)}
+
+
+def test_the_obstacles_of_an_upgrade_are_known_beforehand() -> None:
+    """All of them, where a refused heartbeat names the first."""
+    fine = given_classic_group_member("a", metadata=FOO)
+    group = ClassicGroupValue(
+        protocol_type="consumer", generation=1, protocol="range", leader="a", members=(fine,)
+    )
+    assert tuple(obstacles(group, GroupConfig())) == ()
+    broken = replace(fine, member_id="b", protocols=(("range", b"\0"),))
+    config = GroupConfig(consumer_migration_policy=MigrationPolicy.DISABLED)
+    policy, subscribed = obstacles(replace(group, members=(fine, broken)), config)
+    assert policy.startswith("the migration policy disabled")
+    assert subscribed.startswith("b: the embedded consumer protocol is malformed")

@@ -119,3 +119,17 @@ async def test_a_gateway_is_ready_once_its_groups_are_loaded(autojump_clock: Moc
         "no broker of the cluster answers",
         "the gateway is shutting down",
     )
+
+
+async def test_the_readiness_of_a_hosted_group_names_its_clients(
+    autojump_clock: MockClock,
+) -> None:
+    """It is not adopted, because it is hosted already."""
+    async with watched() as (groups, board):
+        await groups.lone_classic_member(client_id="c-1")
+        found = await board.group_readiness(GROUP)
+        with pytest.raises(NoSuchGroup):
+            await board.group_readiness("nowhere")
+    assert (found.mode, found.can_convert, found.can_be_adopted) == ("hosted", True, None)
+    (client,) = found.clients
+    assert (client.protocol, client.members, client.defects) == ("classic", 1, ())

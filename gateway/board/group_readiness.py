@@ -1,0 +1,184 @@
+"""Whether a group is ready for the new protocol, and what is in the way: pure functions of what is
+known of the group. Hosts nothing and changes nothing."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from coordinator.conversion.upgrade import obstacles
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue
+from gateway.board.reading import short
+from gateway.board.tallies import Tally
+from gateway.board.views import ClientVersion, GroupPage, GroupReadiness
+from gateway.defective_clients import defects_of
+from gateway.groups.glance import Glance
+from gateway.hosting.forwarded import WatchedGroup
+from gateway.pipeline.tables.client_versions import speaks_consumer
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+
+LINES_MAX = 200
+"""Lines of each kind in one answer."""
+
+DEFAULT_SESSION_MS = frozenset({10_000, 30_000, 45_000})
+"""The defaults of `session.timeout.ms` in the clients' history."""
+DEFAULT_ASSIGNORS = frozenset(
+    {("range",), ("range", "cooperative-sticky"), ("range", "roundrobin")}
+)
+"""The defaults of `partition.assignment.strategy` in Java and librdkafka."""
+SERVER_SIDE = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""The assignors of clients that the server's `range` and `uniform` stand for."""
+
+_Software = tuple[str | None, str | None]
+
+
+def assess(
+    glance: Glance,
+    page: GroupPage,
+    tally: Tally | None,
+    adoption_obstacles: Sequence[str],
+    config: GroupConfig,
+) -> GroupReadiness:
+    """`adoption_obstacles`: what an adoption would say now; of no interest for a hosted group."""
+    is_hosted = page.mode == "hosted"
+    classic = _classic_group(glance)
+    blocked = tuple(_conversion_obstacles(glance, page, classic, config))
+    to_change = tuple(dict.fromkeys(_to_change(classic.members))) if classic else ()
+    adoption = () if is_hosted else tuple(adoption_obstacles)
+    clients = tuple(_clients(glance, tally))
+    kinds = (blocked, to_change, adoption, clients)
+    return GroupReadiness(
+        group_id=glance.group_id,
+        mode=page.mode,
+        members=page.members,
+        can_convert=not blocked,
+        conversion_obstacles=tuple(map(short, blocked[:LINES_MAX])),
+        can_be_adopted=None if is_hosted else not adoption,
+        adoption_obstacles=tuple(map(short, adoption[:LINES_MAX])),
+        to_change=tuple(map(short, to_change[:LINES_MAX])),
+        clients=clients[:LINES_MAX],
+        left_out=sum(max(0, len(each) - LINES_MAX) for each in kinds),
+    )
+
+
+def _conversion_obstacles(
+    glance: Glance, page: GroupPage, classic: ClassicGroupValue | None, config: GroupConfig
+) -> Iterator[str]:
+    if classic is not None:
+        yield from obstacles(classic, config)
+    elif page.mode in ("elsewhere", "unknown"):
+        yield glance.verdict.why
+    elif page.mode == "forwarded" and glance.watched is None:
+        yield f"the cluster serves it: {glance.verdict.why}"
+
+
+def _classic_group(glance: Glance) -> ClassicGroupValue | None:
+    """The classic group, hosted or watched; None for any other."""
+    match None if glance.state is None else glance.state.group:
+        case ClassicGroup() as group if group.members:
+            return ClassicGroupValue(
+                protocol_type=group.core.protocol_type,
+                generation=group.core.generation,
+                protocol=group.core.protocol,
+                leader=group.core.leader,
+                members=tuple(group.members.values()),
+            )
+        case None if glance.watched is not None:
+            return _watched_group(glance.watched)
+        case _:
+            return None
+
+
+def _watched_group(watched: WatchedGroup) -> ClassicGroupValue:
+    members = tuple(
+        ClassicGroupMember(
+            member_id=each.member_id,
+            instance_id=each.instance_id,
+            client_id=each.client_id,
+            client_host=each.client_host,
+            session_timeout_ms=each.session_timeout_ms or 0,
+            rebalance_timeout_ms=each.rebalance_timeout_ms or 0,
+            protocols=each.protocols,
+            assignment=each.assignment,
+        )
+        for each in watched.members.values()
+    )
+    protocol = watched.protocol or next(
+        (name for member in members for name, _metadata in member.protocols), ""
+    )
+    return ClassicGroupValue(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=watched.generation or 0,
+        protocol=protocol,
+        leader=watched.leader_id,
+        members=members,
+    )
+
+
+def _to_change(members: Iterable[ClassicGroupMember]) -> Iterator[str]:
+    """The configs that clients refuse together with `group.protocol=consumer`, as far as requests
+    show that they are set."""
+    for member in members:
+        who = member.client_id or member.member_id
+        names = tuple(name for name, _metadata in member.protocols)
+        if custom := [name for name in names if name not in SERVER_SIDE]:
+            yield (
+                f"{who}: the new protocol has no assignor {', '.join(custom)}; the server assigns"
+                " with uniform or range (group.remote.assignor)"
+            )
+        elif names and names not in DEFAULT_ASSIGNORS:
+            yield (
+                f"{who}: remove partition.assignment.strategy ({','.join(names)}); the new protocol"
+                " has group.remote.assignor"
+            )
+        session_ms = member.session_timeout_ms
+        if session_ms and session_ms not in DEFAULT_SESSION_MS:
+            yield (
+                f"{who}: remove session.timeout.ms ({session_ms}) and heartbeat.interval.ms; the"
+                " group's configs consumer.session.timeout.ms and"
+                " consumer.heartbeat.interval.ms stand for them"
+            )
+
+
+def _clients(glance: Glance, tally: Tally | None) -> Iterator[ClientVersion]:
+    counts = Counter(_members(glance, tally))
+    for ((name, version), protocol), members in sorted(counts.items(), key=str):
+        yield ClientVersion(
+            software_name=name,
+            software_version=version,
+            protocol=protocol,
+            members=members,
+            speaks_consumer=speaks_consumer(name, version),
+            defects=tuple(
+                f"{each.symptom} (before {each.good_since[0]}.{each.good_since[1]};"
+                f" {each.reference})"
+                for each in defects_of(name, version)
+            ),
+        )
+
+
+def _members(
+    glance: Glance, tally: Tally | None
+) -> Iterator[tuple[_Software, Literal["classic", "consumer"]]]:
+    seen = {} if tally is None else tally.clients
+
+    def software(member_id: str) -> _Software:
+        client = seen.get(member_id)
+        return (None, None) if client is None else (client.software_name, client.software_version)
+
+    match None if glance.state is None else glance.state.group:
+        case ConsumerGroup() as group:
+            for member in group.members.values():
+                protocol: Literal["classic", "consumer"]
+                protocol = "classic" if member.is_classic else "consumer"
+                yield software(member.member_id), protocol
+        case ClassicGroup() as group:
+            for member_id in group.members:
+                yield software(member_id), "classic"
+        case None if glance.watched is not None:
+            for each in glance.watched.members.values():
+                yield (each.software_name, each.software_version), "classic"
+        case None:
+            pass

@@ -1,0 +1,126 @@
+"""What is said of a group's readiness for the new protocol."""
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.topics import Topics
+from gateway.board import group_readiness
+from gateway.board.group_readiness import assess
+from gateway.board.reading import group_page
+from gateway.board.views import GroupReadiness
+from gateway.groups.glance import Glance
+from gateway.hosting.forwarded import WatchedGroup, WatchedMember
+from gateway.hosting.standing import HERE, Verdict
+from gateway.hosting.states import AnchorPhase, Mode
+from tests.support.group_script import subscription
+
+FORWARDED = Verdict(Mode.FORWARDED, "1 member (c) is in the group in the cluster itself")
+RANGE = (("range", subscription(["t"])),)
+MEMBER = WatchedMember(
+    member_id="m",
+    client_id="c",
+    software_name="librdkafka",
+    software_version="2.8.0",
+    session_timeout_ms=45_000,
+    rebalance_timeout_ms=300_000,
+    protocols=RANGE,
+)
+
+
+def assessed(
+    *members: WatchedMember,
+    verdict: Verdict = FORWARDED,
+    adoption: tuple[str, ...] = (),
+    config: GroupConfig | None = None,
+) -> GroupReadiness:
+    """What is said of a group that the gateway forwards."""
+    protocol = members[0].protocols[0][0] if members else ""
+    watched = WatchedGroup(
+        group_id="g", protocol=protocol, members={each.member_id: each for each in members}
+    )
+    glance = Glance(
+        group_id="g",
+        verdict=verdict,
+        state=GroupState("g") if verdict is HERE else None,
+        topics=Topics(),
+        anchor=AnchorPhase.ABSENT,
+        anchor_why="",
+        is_adopting=False,
+        adoption=None,
+        release=None,
+        watched=watched if members else None,
+    )
+    page, taken = group_page(glance, None, None)
+    whole = page.model_copy(update={"member_list": tuple(each.line() for each in taken)})
+    return assess(glance, whole, None, adoption, config or GroupConfig())
+
+
+def test_a_group_that_is_ready_says_which_versions_are_defective() -> None:
+    """The group converts all the same."""
+    found = assessed(MEMBER, replace(MEMBER, member_id="n", software_version="2.16.1"))
+    assert (found.mode, found.members) == ("forwarded", 2)
+    assert (found.can_convert, found.can_be_adopted) == (True, True)
+    assert found.to_change == ()
+    new, old = found.clients
+    assert (old.software_version, old.members, old.speaks_consumer) == ("2.8.0", 1, False)
+    assert [each.rpartition("(before ")[2].partition(";")[0] for each in old.defects] == [
+        "2.12",
+        "2.15",
+    ]
+    assert (new.software_version, new.speaks_consumer, new.defects) == ("2.16.1", True, ())
+
+
+def test_what_is_in_the_way_of_a_conversion_is_named() -> None:
+    """The policy, the size, and each member whose subscription cannot be read."""
+    config = GroupConfig(consumer_migration_policy=MigrationPolicy.DISABLED, consumer_max_size=1)
+    broken = replace(MEMBER, member_id="x", protocols=(("range", b"\0"),))
+    found = assessed(MEMBER, broken, config=config)
+    assert not found.can_convert
+    policy, size, subscription_of_x = found.conversion_obstacles
+    assert "migration policy disabled" in policy
+    assert "2 members exceed the maximum size" in size
+    assert subscription_of_x.startswith("x: the embedded consumer protocol is malformed")
+
+
+def test_configs_that_the_new_protocol_refuses_are_named() -> None:
+    """As far as requests show that they are set."""
+    sticky = replace(MEMBER, protocols=(("sticky", RANGE[0][1]),), session_timeout_ms=12_000)
+    custom = replace(MEMBER, client_id="d", protocols=(("by-region", RANGE[0][1]),))
+    assignor, session = assessed(sticky).to_change
+    assert assignor.startswith("c: remove partition.assignment.strategy (sticky)")
+    assert session.startswith("c: remove session.timeout.ms (12000) and heartbeat.interval.ms")
+    (told,) = assessed(custom).to_change
+    assert told.startswith("d: the new protocol has no assignor by-region")
+
+
+def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
+    """A hosted group needs none."""
+    outside = "m: its heartbeats do not come through this gateway"
+    found = assessed(MEMBER, adoption=(outside,))
+    assert (found.can_be_adopted, found.adoption_obstacles) == (False, (outside,))
+    hosted = assessed(verdict=HERE, adoption=("it is hosted already",))
+    assert (hosted.can_be_adopted, hosted.adoption_obstacles) == (None, ())
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        Verdict(Mode.FORWARDED, "its protocol type is connect"),
+        Verdict(Mode.ELSEWHERE, "another gateway has it"),
+    ],
+)
+def test_a_group_that_is_not_ours_to_convert_says_why(verdict: Verdict) -> None:
+    """Such as one of Kafka Connect."""
+    (why,) = assessed(verdict=verdict).conversion_obstacles
+    assert verdict.why in why
+
+
+def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says how many lines are left out."""
+    monkeypatch.setattr(group_readiness, "LINES_MAX", 2)
+    found = assessed(MEMBER, adoption=tuple(map(str, range(5))))
+    assert found.adoption_obstacles == ("0", "1")
+    assert found.left_out == 3
