@@ -150,6 +150,7 @@ async def run_gateway(
                 refuses_defective=config.refuses_defective,
                 tell=journal.tell,
             )
+            await operators.serve_admin(nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
             cluster.needed_topics = lambda: {*config.private_topics, *hosted_groups.topic_names()}
             private_names = PrivateNames(

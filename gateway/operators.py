@@ -1,11 +1,15 @@
-"""What a gateway offers to its operators: the board, and commands, at the control socket."""
+"""What a gateway offers to its operators: the board, and commands, at the control socket and by
+HTTP."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import structlog
 import trio
 
+from gateway.admin.config import AdminConfig
 from gateway.board.board import About, Board
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
@@ -18,6 +22,8 @@ from gateway.groups.clock import Clock
 from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
 
+log = structlog.get_logger()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorsConfig:
@@ -25,6 +31,10 @@ class OperatorsConfig:
 
     control_folder: Path | None = None
     """The state folder, locked: commands arrive at a socket in it. None: there are none."""
+    admin: AdminConfig | None = None
+    """The admin API; None: there is none."""
+    on_admin: Callable[[int], object] = lambda _port: None
+    """Called with the port of the admin API."""
 
 
 NO_OPERATORS = OperatorsConfig()
@@ -57,6 +67,25 @@ class Operators:
         self._handlers = Handlers(groups, self._board, journal.tell)
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
+
+    async def serve_admin(self, nursery: trio.Nursery) -> None:
+        """Begin to serve the admin API, until the nursery ends: a gateway that is not ready yet, or
+        no longer, says so. Raises ListenError."""
+        if self._config.admin is None:
+            return
+        from gateway.admin.app import Desk, admin_app  # slow to load, and not always needed
+        from gateway.admin.server import serve_http
+
+        app = admin_app(
+            Desk(
+                board=self._board,
+                handlers=self._handlers,
+                token=self._config.admin.token,
+            )
+        )
+        host, port = await nursery.start(partial(serve_http, app, self._config.admin))
+        log.info("admin_listening", address=f"{host}:{port}")
+        self._config.on_admin(port)
 
     async def serve_commands(self, address: Address, nursery: trio.Nursery) -> None:
         """Begin to take commands; the gateway listens at this address. Raises NoControlSocket."""

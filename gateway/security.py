@@ -22,6 +22,8 @@ class Security:
 
     listening: TlsContext | None = None
     """The TLS of the listeners, None without."""
+    admin: TlsContext | None = None
+    """The TLS of the admin API, None without."""
 
     @property
     def clients_authenticate(self) -> bool:
@@ -31,7 +33,7 @@ class Security:
     @property
     def certificates(self) -> tuple[TlsContext, ...]:
         """Everything that is made of certificate files."""
-        known = (self.listening, self.own.tls, self.of_clients.tls)
+        known = (self.listening, self.admin, self.own.tls, self.of_clients.tls)
         return tuple({id(tls): tls for tls in known if tls is not None}.values())
 
 
@@ -47,6 +49,7 @@ def security_of(settings: Settings) -> Security:
             own=own,
             of_clients=_client_access(settings, own),
             listening=_listening(settings),
+            admin=_admin(settings),
         )
     except CertificateError as error:
         raise SettingsError([str(error)]) from None
@@ -58,6 +61,14 @@ def _listening(settings: Settings) -> TlsContext | None:
     files = CertificateFiles(
         ca=settings.tls_client_ca, cert=settings.tls_cert, key=settings.tls_key
     )
+    return certificates.for_clients(files)
+
+
+def _admin(settings: Settings) -> TlsContext | None:
+    """Browsers and Prometheus have no certificates of their own: their token counts."""
+    if settings.is_admin_local or settings.tls_cert is None:
+        return None
+    files = CertificateFiles(cert=settings.tls_cert, key=settings.tls_key)
     return certificates.for_clients(files)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 import structlog
 import trio
 
+from gateway.admin.config import AdminConfig
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.cluster import Cluster
@@ -17,6 +18,7 @@ from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
+from gateway.cluster.secret import Secret
 from gateway.control.control_socket import NoControlSocket
 from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import DataPathConfig
@@ -208,13 +210,27 @@ async def _run_settings(
             anchor_linger_s=settings.anchor_linger_ms / 1000,
             private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),
-            operators=OperatorsConfig(control_folder=settings.state_dir),
+            operators=OperatorsConfig(
+                control_folder=settings.state_dir, admin=_admin(settings, security)
+            ),
             take_rules=reloading.take_rules,
         )
         state_log = await kept.enter_async_context(_state_log(settings, security.own))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)
+
+
+def _admin(settings: Settings, security: Security) -> AdminConfig | None:
+    if settings.admin_listen is None:
+        return None
+    path = settings.admin_token_file
+    token = None if path is None else Secret(path=path)
+    return AdminConfig(
+        listen=settings.admin_listen,
+        token=token,
+        tls=security.admin,
+    )
 
 
 def _private_topics(settings: Settings) -> tuple[str, ...]:

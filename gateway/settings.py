@@ -299,6 +299,17 @@ class Settings(BaseSettings):
         )
     )
 
+    admin_listen: _Address | None = Field(
+        None,
+        description="address for the admin API, the page and the metrics, such as 127.0.0.1:9190;"
+        " by default there is none. Beyond loopback it speaks TLS with `tls_cert`, and needs"
+        " `admin_token_file`",
+    )
+    admin_token_file: _Path | None = Field(
+        None,
+        description="file with the token that clients of the admin API show, read for each request",
+    )
+
     refuse_defective_clients: bool = Field(
         False,
         description="whether to refuse the new protocol to client versions that are known to be"
@@ -383,6 +394,11 @@ class Settings(BaseSettings):
         """The host in the addresses that clients are told."""
         return self.advertise or self.listen.host
 
+    @property
+    def is_admin_local(self) -> bool:
+        """Whether the admin API listens on loopback only, if at all."""
+        return self.admin_listen is None or self.admin_listen.host in _LOOPBACK
+
     def group_config(self) -> GroupConfig:
         """The engine's configuration."""
         return GroupConfig(
@@ -454,6 +470,22 @@ class Settings(BaseSettings):
                 raise ValueError(f"{name}: needs tls_cert, the certificate shown to clients")
         if self.upstream_tls_key is not None and self.upstream_tls_cert is None:
             raise ValueError("upstream_tls_key: needs upstream_tls_cert, the key's certificate")
+        return self
+
+    @model_validator(mode="after")
+    def _fit_the_admin_api(self) -> Self:
+        """Check that nobody reaches the admin API from outside without a token, or reads one."""
+        if self.admin_listen is None:
+            if self.admin_token_file is not None:
+                raise ValueError("admin_token_file: needs admin_listen")
+            return self
+        if not self.is_admin_local:
+            for name, what in (("admin_token_file", "a token"), ("tls_cert", "TLS")):
+                if getattr(self, name) is None:
+                    raise ValueError(
+                        f"{name}: not set; admin_listen {self.admin_listen} is not on loopback, and"
+                        f" needs {what}"
+                    )
         return self
 
     @model_validator(mode="after")

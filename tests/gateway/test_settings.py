@@ -91,6 +91,8 @@ def test_every_setting_can_be_set_in_every_source(
         "groups_adopt": "NEVER",
         "describe_groups_consumer": "DEAD",
         "refuse_defective_clients": "true",
+        "admin_listen": "10.0.0.1:8",
+        "admin_token_file": "/etc/token",
         "group_min_session_timeout_ms": "5",
         "group_max_session_timeout_ms": "6",
         "group_initial_rebalance_delay_ms": "0",
@@ -262,6 +264,16 @@ USER = {
         (
             {"tls_client_ca": "ca"},
             "tls_client_ca: needs tls_cert, the certificate shown to clients",
+        ),
+        ({"admin_token_file": "/etc/token"}, "admin_token_file: needs admin_listen"),
+        (
+            {"admin_listen": "10.0.0.1:8", "tls_cert": "x"},
+            "admin_token_file: not set; admin_listen 10.0.0.1:8 is not on loopback, and needs a"
+            " token",
+        ),
+        (
+            {"admin_listen": "10.0.0.1:8", "admin_token_file": "x"},
+            "tls_cert: not set; admin_listen 10.0.0.1:8 is not on loopback, and needs TLS",
         ),
         (
             {"listen_sni": "broker-$(id).gateway.example"},

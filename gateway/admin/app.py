@@ -1,0 +1,242 @@
+"""The admin API: views of the board, its events as a stream, and commands.
+
+The handlers are those of the control socket. What an address means is in the description that
+`openapi.py` makes, at `/api/openapi.json`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gateway.admin.guard import App, Guard
+from gateway.admin.openapi import description
+from gateway.board.board import Board
+from gateway.board.recent_events import Happened, RecentEvents
+from gateway.board.views import View
+from gateway.cluster.secret import Secret
+from gateway.control.handlers import Handlers
+from gateway.control.messages import (
+    COMMAND_BYTES_MAX,
+    ORDERS,
+    CommandRefused,
+    DescribeGateway,
+    DescribeGroup,
+    LatestEvents,
+    ListGroups,
+    NotKnown,
+    Question,
+    Refusal,
+)
+
+BODY_S = 5.0
+"""How long a client may take to send its command."""
+SUBSCRIBERS_MAX = 32
+"""Streams of events at a time. None has a queue: each reads the board's memory of events."""
+EVENTS_TOGETHER_MAX = 100
+"""Events of one stream that are sent at once."""
+KEEP_ALIVE_S = 15.0
+"""How often a stream without events shows that it is alive."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What the API serves."""
+
+    board: Board
+    handlers: Handlers
+    token: Secret | None = None
+
+
+def admin_app(desk: Desk) -> App:
+    """The API as an ASGI application."""
+    api = _Api(desk)
+    routes = [
+        Route("/livez", api.livez),
+        Route("/readyz", api.readyz),
+        Route("/api/gateway", api.shown(lambda _: DescribeGateway())),
+        Route("/api/groups", api.shown(_list)),
+        Route("/api/group", api.shown(_describe)),
+        Route(
+            "/api/latest-events",
+            api.shown(lambda asked: LatestEvents(group_id=_text(asked, "group_id"))),
+        ),
+        Route("/api/events", api.events),
+        Route("/api/commands/{command}", api.command, methods=["POST"]),
+        Route("/api/openapi.json", api.openapi),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+    return Guard(app, token=desk.token, public=())
+
+
+class _Api:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._subscribers = 0
+        self._description = JSONResponse(description())
+
+    async def livez(self, _: Request) -> Response:
+        """The process runs."""
+        return JSONResponse({"is_alive": True})
+
+    async def readyz(self, _: Request) -> Response:
+        """Clients can be served."""
+        readiness = self._desk.board.readiness()
+        return _view(readiness, 200 if readiness.is_ready else 503)
+
+    async def openapi(self, _: Request) -> Response:
+        """The description of this API."""
+        return self._description
+
+    def shown(self, question: Callable[[Request], Question]) -> Endpoint:
+        """An endpoint that answers a question."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return _view(await self._desk.handlers.show(question(request)))
+            except ValidationError as error:
+                return _why(400, _first(error))
+            except NotKnown as unknown:
+                return _why(404, str(unknown))
+            except CommandRefused as refused:
+                return _why(503, str(refused))
+
+        return answer
+
+    async def command(self, request: Request) -> Response:
+        """Carry out a command."""
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return _why(415, "give the command as application/json")
+        model = ORDERS.get(request.path_params["command"])
+        if model is None:
+            return _why(404, f"there is no such command, only {', '.join(ORDERS)}")
+        try:
+            with trio.fail_after(BODY_S):
+                fields = await _body(request)
+            order = model.model_validate_json(fields)
+        except trio.TooSlowError:
+            return _why(408, f"the gateway waited {BODY_S:g} s for the command")
+        except ClientDisconnect:
+            return _why(400, "the client has gone")
+        except _TooLong:
+            return _why(413, f"a command has at most {COMMAND_BYTES_MAX} bytes")
+        except ValidationError as error:
+            return _why(400, _first(error))
+        client = request.client
+        given_by = f"admin API: {client.host if client else 'somebody'}"
+        answer = await self._desk.handlers.answer(order, given_by)
+        if isinstance(answer, Refusal):
+            return _why(409, answer.why)
+        return JSONResponse(answer.model_dump(mode="json"))
+
+    async def events(self, request: Request) -> Response:
+        """Events as they happen."""
+        if self._subscribers >= SUBSCRIBERS_MAX:
+            return _why(503, f"{SUBSCRIBERS_MAX} clients follow the events, the most allowed")
+        recent = self._desk.board.events
+        given = request.headers.get("last-event-id") or request.query_params.get("after")
+        start = _start(recent, given)
+        if start is None:
+            return _why(400, "after: give an id of this stream, as STREAM-POSITION")
+        stream = self._stream(recent, start, request.query_params.get("group_id"))
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    async def _stream(
+        self, recent: RecentEvents, position: int, group_id: str | None
+    ) -> AsyncIterator[bytes]:
+        self._subscribers += 1
+        try:
+            yield _named(recent, "hello", position)
+            while True:
+                if not recent.has_after(position):
+                    position = recent.first - 1
+                    yield _named(recent, "gap", position)
+                some = recent.after(position, events_max=EVENTS_TOGETHER_MAX)
+                if some:
+                    position = some[-1].position
+                    text = "".join(
+                        _event(recent, each) for each in some if group_id in (None, each.group_id)
+                    )
+                    if text:
+                        yield text.encode()
+                else:
+                    with trio.move_on_after(KEEP_ALIVE_S) as limit:
+                        await recent.wait_after(position)
+                    if limit.cancelled_caught:
+                        yield _named(recent, "alive", position)
+        finally:
+            self._subscribers -= 1
+
+
+class _TooLong(Exception):
+    """The body is too long."""
+
+
+async def _body(request: Request) -> bytes:
+    """Raises _TooLong, ClientDisconnect."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > COMMAND_BYTES_MAX:
+            raise _TooLong
+    return bytes(body)
+
+
+def _list(request: Request) -> Question:
+    return ListGroups(after=_text(request, "after") or "")
+
+
+def _describe(request: Request) -> Question:
+    # Not a part of the path: a group id may have slashes, dots and line ends.
+    return DescribeGroup(group_id=_text(request, "group_id") or "")
+
+
+def _text(request: Request, name: str) -> str | None:
+    found: str | None = request.query_params.get(name)
+    return found
+
+
+def _start(recent: RecentEvents, given: str | None) -> int | None:
+    """The position after which a stream begins; None if `given` is no id. Of another process's
+    stream, everything is told."""
+    if given is None:
+        return recent.last
+    stream_id, _, position = given.rpartition("-")
+    if not (position.isascii() and position.isdigit()) or len(position) > 18:
+        return None
+    return min(int(position), recent.last) if stream_id == recent.stream_id else 0
+
+
+def _event(recent: RecentEvents, each: Happened) -> str:
+    return f"id: {recent.stream_id}-{each.position}\ndata: {each.line}\n\n"
+
+
+def _named(recent: RecentEvents, name: str, position: int) -> bytes:
+    return f"event: {name}\nid: {recent.stream_id}-{position}\ndata: {{}}\n\n".encode()
+
+
+def _view(view: View, status: int = 200) -> Response:
+    return Response(view.model_dump_json(), status, media_type="application/json")
+
+
+def _why(status: int, why: str) -> Response:
+    return JSONResponse({"why": why}, status)
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
+async def _http_error(_: Request, error: Any) -> Response:
+    return JSONResponse({"why": error.detail}, error.status_code, error.headers)

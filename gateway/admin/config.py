@@ -1,0 +1,19 @@
+"""How the admin API is reached."""
+
+from dataclasses import dataclass
+
+from gateway.cluster.broker_connection import Address
+from gateway.cluster.secret import Secret
+from gateway.transport.certificates import TlsContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminConfig:
+    """The settings of the admin API."""
+
+    listen: Address
+    """With port 0 the system chooses one."""
+    token: Secret | None = None
+    """What a client must show; None on loopback only."""
+    tls: TlsContext | None = None
+    """None listens in plain text, on loopback only."""

@@ -1,0 +1,132 @@
+"""Decides which requests reach the admin API: who may ask, from where, and how many at a time."""
+
+import hmac
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from ipaddress import ip_address
+from typing import Any
+
+import structlog
+from starlette.responses import JSONResponse, Response
+
+from gateway.cluster.errors import UpstreamRefused
+from gateway.cluster.secret import Secret
+
+REQUESTS_MAX = 64
+"""Requests that are answered at a time, streams of events included."""
+PROBES_MAX = 16
+"""More of them, for probes only: no other client can make the gateway look dead."""
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PROBES = frozenset({"/livez", "/readyz"})
+"""What anybody may ask."""
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+        " connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+log = structlog.get_logger()
+
+
+class Guard:
+    """Passes requests on to an application. Any other it refuses."""
+
+    def __init__(self, app: App, *, token: Secret | None, public: Collection[str]) -> None:
+        """`token`: what a client must show; None on loopback. `public` are the paths of the page,
+        which has no data of its own."""
+        self._app = app
+        self._token = token
+        self._free = {*PROBES, *public}
+        self._requests = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            return  # a websocket is closed, a lifespan has nothing to do
+        most = REQUESTS_MAX + (PROBES_MAX if scope["path"] in PROBES else 0)
+        refusal = self._refusal(scope) if self._requests < most else _busy()
+        if refusal is not None:
+            await refusal(scope, receive, _with_headers(send))
+            return
+        self._requests += 1
+        try:
+            await self._app(scope, receive, _with_headers(send))
+        except Exception:  # the boundary: a bug ends one request
+            log.exception("admin_request_failed", path=scope["path"])
+            raise
+        finally:
+            self._requests -= 1
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Why the request goes no further."""
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        if self._token is None and not _is_loopback(headers.get(b"host", b"")):
+            # A page of anywhere may make its own name lead to this machine.
+            return _refused(421, "ask by an address of loopback, or by localhost")
+        if not _is_of_own_page(headers):
+            return _refused(403, "a page of another site asks")
+        if self._token is None or scope["path"] in self._free:
+            return None
+        return self._check(headers, self._token)
+
+    def _check(self, headers: Mapping[bytes, bytes], token: Secret) -> Response | None:
+        scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
+        try:
+            wanted = token.read().encode()
+        except UpstreamRefused as error:
+            log.error("admin_token_unreadable", reason=str(error))  # noqa: TRY400  # no bug
+            return _refused(503, "the gateway cannot read its token; its log says why")
+        is_right = hmac.compare_digest(shown.strip(), wanted)
+        if scheme.lower() == b"bearer" and wanted and is_right:
+            return None
+        return _refused(
+            401, "show the token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+        )
+
+
+def _is_loopback(host: bytes) -> bool:
+    name = host.decode("latin-1").rpartition(":")[0] or host.decode("latin-1")
+    name = name.strip("[]") if name.endswith("]") else name
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_of_own_page(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the request comes from no page, or from ours."""
+    origin = headers.get(b"origin")
+    return origin is None or origin.partition(b"://")[2] == headers.get(b"host")
+
+
+def _busy() -> Response:
+    return _refused(503, "too many requests at a time; try again", {"Retry-After": "1"})
+
+
+def _refused(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"why": why}, status, headers)
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_all(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            known = {name.lower() for name, _ in message.get("headers", ())}
+            added = [
+                (name.lower().encode(), value.encode())
+                for name, value in HEADERS.items()
+                if name.lower().encode() not in known
+            ]
+            message["headers"] = [*message.get("headers", ()), *added]
+        await send(message)
+
+    return send_all

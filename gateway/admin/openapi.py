@@ -1,0 +1,161 @@
+"""The description of the admin API, made from its models."""
+
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from gateway.board.views import Events, GatewayLine, GroupPage, Groups, Readiness
+from gateway.control.messages import GROUP_ID_BYTES_MAX, Adopt, Adoption, Release, Released
+
+_REF = "#/components/schemas/{model}"
+_GROUP_ID = {"type": "string", "minLength": 1, "maxLength": GROUP_ID_BYTES_MAX}
+_TEXT = {"type": "string"}
+_WHY = {
+    "type": "object",
+    "properties": {"why": {"type": "string", "description": "One line for people."}},
+    "required": ["why"],
+}
+_REASONS = {
+    400: "The request makes no sense.",
+    401: "The token is missing, or is another one.",
+    403: "A page of another site asks.",
+    404: "The gateway does not know the group, or the command.",
+    408: "The command came too slowly.",
+    409: "The command had no effect.",
+    413: "The command is too long.",
+    415: "The command is not JSON.",
+    421: "Without a token the API answers by names and addresses of loopback only.",
+    503: "Not now: too many clients at a time, or the state log cannot be read.",
+}
+_VIEWS: tuple[type[BaseModel], ...] = (
+    *(Groups, GroupPage, GatewayLine, Events, Readiness),
+    *(Adopt, Adoption, Release, Released),
+)
+
+
+def description() -> dict[str, Any]:
+    """The OpenAPI document."""
+    _, found = models_json_schema([(model, "serialization") for model in _VIEWS], ref_template=_REF)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "groupferry",
+            "version": version("groupferry"),
+            "description": "How every group stands, and commands.",
+        },
+        "paths": {
+            "/livez": _get("Whether the process runs.", {"type": "object"}, refusals=()),
+            "/readyz": _readyz(),
+            "/api/gateway": _get("The gateway as a whole.", GatewayLine),
+            "/api/groups": _get(
+                "The groups, in parts, by group id.",
+                Groups,
+                _query("after", "The group id after which the part begins.", _TEXT),
+            ),
+            "/api/group": _get(
+                "One group with its members.",
+                GroupPage,
+                _query("group_id", "Its group id.", _GROUP_ID) | {"required": True},
+                refusals=(400, 404, 503),
+            ),
+            "/api/latest-events": _get(
+                "The latest events of a group, or of the gateway and all groups.",
+                Events,
+                _query("group_id", "Only events of this group.", _GROUP_ID),
+            ),
+            "/api/events": _get_other(
+                "Events as they happen, as server-sent events: the data of each is its JSON line,"
+                " its id STREAM-POSITION. `hello`, `alive` and `gap` have no data; after a gap,"
+                " events are missing.",
+                "text/event-stream",
+                _query("group_id", "Only events of this group.", _GROUP_ID),
+                _query("after", "The id after which to go on.", _TEXT),
+                {
+                    "name": "Last-Event-ID",
+                    "in": "header",
+                    "required": False,
+                    "schema": _TEXT,
+                    "description": "The same, as browsers send it.",
+                },
+                refusals=(400, 503),
+            ),
+            "/api/commands/adopt": _post(Adopt, Adoption),
+            "/api/commands/release": _post(Release, Released),
+            "/api/openapi.json": _get("This description.", {"type": "object"}),
+        },
+        "components": {
+            "schemas": found["$defs"],
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _get(
+    summary: str,
+    answer: type[BaseModel] | dict[str, Any],
+    *parameters: dict[str, Any],
+    refusals: tuple[int, ...] = (400, 503),
+) -> dict[str, Any]:
+    return {
+        "get": {
+            "summary": summary,
+            "parameters": list(parameters),
+            "responses": {"200": _json("The answer.", _schema(answer)), **_refusals(refusals)},
+        }
+    }
+
+
+def _get_other(
+    summary: str, kind: str, *parameters: dict[str, Any], refusals: tuple[int, ...] = (503,)
+) -> dict[str, Any]:
+    answer = {"description": "The answer.", "content": {kind: {"schema": _TEXT}}}
+    return {
+        "get": {
+            "summary": summary,
+            "parameters": list(parameters),
+            "responses": {"200": answer, **_refusals(refusals)},
+        }
+    }
+
+
+def _post(order: type[BaseModel], answer: type[BaseModel]) -> dict[str, Any]:
+    return {
+        "post": {
+            "summary": (order.__doc__ or "").strip(),
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": _schema(order)}},
+            },
+            "responses": {
+                "200": _json("What became of it.", _schema(answer)),
+                **_refusals((400, 404, 408, 409, 413, 415, 503)),
+            },
+        }
+    }
+
+
+def _readyz() -> dict[str, Any]:
+    found = _get("Whether the gateway can serve clients.", Readiness, refusals=())
+    responses = found["get"]["responses"]
+    responses["503"] = _json("It cannot, and why.", _schema(Readiness))
+    return found
+
+
+def _refusals(codes: tuple[int, ...]) -> dict[str, Any]:
+    found = {str(code): _json(_REASONS[code], _WHY) for code in sorted({*codes, 401, 403, 421})}
+    return found | {"431": {"description": "The address and the headers are too long."}}
+
+
+def _json(about: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": about, "content": {"application/json": {"schema": schema}}}
+
+
+def _schema(answer: type[BaseModel] | dict[str, Any]) -> dict[str, Any]:
+    return answer if isinstance(answer, dict) else {"$ref": _REF.format(model=answer.__name__)}
+
+
+def _query(name: str, about: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": about}

@@ -1,0 +1,219 @@
+"""The admin API over real groups."""
+
+import json
+from urllib.parse import quote
+
+import jsonschema
+import pytest
+import trio
+
+from gateway.admin import app as module
+from gateway.admin.app import SUBSCRIBERS_MAX
+from gateway.admin.openapi import description
+from gateway.board import recent_events
+from tests.support.admin import HOST, AdminStage, admin_stage
+from tests.support.hosted_groups import GROUP
+
+
+async def test_a_group_is_listed_and_described() -> None:
+    """As the board says; the description of the API says so too."""
+    async with admin_stage() as stage:
+        await stage.groups.native("n", client_id="n-1")
+        listed = await stage.ask("/api/groups")
+        found = await stage.ask(f"/api/group?group_id={GROUP}")
+        events = await stage.ask(f"/api/latest-events?group_id={GROUP}")
+        gateway = await stage.ask("/api/gateway")
+    assert [each["group_id"] for each in listed.json["groups"]] == [GROUP]
+    assert [each["client_id"] for each in found.json["member_list"]] == ["n-1"]
+    for path, answer in (
+        ("/api/groups", listed),
+        ("/api/group", found),
+        ("/api/latest-events", events),
+        ("/api/gateway", gateway),
+    ):
+        assert answer.status == 200
+        fits(path, answer.json)
+
+
+def fits(path: str, answer: object) -> None:
+    """Check an answer against the description."""
+    whole = description()
+    content = whole["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+    jsonschema.validate(answer, content["schema"] | {"components": whole["components"]})
+
+
+@pytest.mark.parametrize("group_id", ["a/../b", "a b?c#d%&=+", "ü\n", "x" * 32_767])
+async def test_any_group_id_fits_into_an_address(group_id: str) -> None:
+    """Kafka allows every string."""
+    async with admin_stage() as stage:
+        await stage.groups.native("n", group=group_id)
+        found = await stage.ask(f"/api/group?group_id={quote(group_id, safe='')}")
+        gone = await stage.ask(f"/api/group?group_id={quote(group_id[:-1], safe='')}.")
+    assert found.json["group_id"] == group_id
+    assert (gone.status, gone.json["why"]) == (404, "the gateway does not know this group")
+
+
+async def test_a_gateway_says_whether_it_is_ready() -> None:
+    """A probe sees it by the status."""
+    async with admin_stage() as stage:
+        assert (await stage.ask("/livez")).status == 200
+        assert (await stage.ask("/readyz")).json == {"is_ready": True, "reasons": []}
+        stage.stop.set()
+        unready = await stage.ask("/readyz")
+        assert (await stage.ask("/livez")).status == 200
+    assert (unready.status, unready.json["reasons"]) == (503, ["the gateway is shutting down"])
+
+
+async def test_a_command_is_carried_out_and_told() -> None:
+    """By the handlers of the control socket."""
+    async with admin_stage() as stage:
+        await stage.groups.native("n")
+        told = await stage.command("adopt", group_id=GROUP, dry_run=True)
+        audit = await stage.groups.heard("command_given")
+    assert told.json["reasons"] == ["it is hosted already"]
+    assert audit["given_by"] == f"admin API: {HOST}"
+    assert audit["is_trial"]
+
+
+async def test_the_address_names_the_command() -> None:
+    """Its body need not."""
+    async with admin_stage() as stage:
+        await stage.groups.native("n")
+        told = await stage.command("release", group_id=GROUP, dry_run=True)
+    assert (told.json["kind"], told.json["is_released"]) == ("release", False)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "body", "status"),
+    [
+        ("adopt", "text/plain", b'{"group_id":"g"}', 415),
+        ("adopt", "application/json", b"{", 400),
+        ("adopt", "application/json", b"{}", 400),
+        ("adopt", "application/json", b'{"group_id":"g","force":true}', 400),
+        ("adopt", "application/json", b'{"group_id":"g","dry_run":0}', 400),
+        ("drop", "application/json", b'{"group_id":"g"}', 404),
+        ("adopt", "application/json", b'{"group_id":"g","command":"release"}', 400),
+        ("adopt", "application/json", b" " * 300_000, 413),
+    ],
+)
+async def test_a_command_that_is_none_is_refused(
+    path: str, kind: str, body: bytes, status: int
+) -> None:
+    """Nothing is told of it."""
+    async with admin_stage() as stage:
+        told = await stage.ask(
+            f"/api/commands/{path}", method="POST", headers={"Content-Type": kind}, body=body
+        )
+        assert stage.groups.told("command_given") == []
+    assert told.status == status
+    assert told.json.keys() == {"why"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/api/groups", 405),
+        ("GET", "/api/nothing", 404),
+        ("GET", "/api/groups?after=" + "x" * 40_000, 400),
+        ("GET", "/api/latest-events?group_id=", 400),
+        ("GET", "/api/events?after=x", 400),
+    ],
+)
+async def test_a_request_that_makes_no_sense_is_refused(
+    method: str, path: str, status: int
+) -> None:
+    """With one line."""
+    async with admin_stage() as stage:
+        told = await stage.ask(path, method=method)
+    assert told.status == status
+    assert told.json.keys() == {"why"}
+
+
+# -- the stream ----------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads a stream of events."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._text = ""
+
+    async def next(self) -> dict[str, str]:
+        """The next event: its fields."""
+        while "\n\n" not in self._text or "id: " not in self._text:
+            self._text += (await self._stream.receive_some()).decode()
+        start = min(
+            where for where in (self._text.find("id: "), self._text.find("event: ")) if where >= 0
+        )
+        told, _, self._text = self._text[start:].partition("\n\n")
+        return dict(line.partition(": ")[::2] for line in told.split("\n"))
+
+
+async def follow(stage: AdminStage, query: str = "") -> Reader:
+    """A stream that has begun."""
+    stream = await trio.open_tcp_stream(HOST, stage.port)
+    await stream.send_all(f"GET /api/events{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return Reader(stream)
+
+
+async def test_a_stream_tells_events_as_they_happen() -> None:
+    """Of one group, if that is wanted."""
+    async with admin_stage() as stage:
+        reader = await follow(stage, f"?group_id={GROUP}")
+        assert (await reader.next())["event"] == "hello"
+        await stage.groups.native("n", group="other")
+        await stage.groups.native("n")
+        told = await reader.next()
+    assert json.loads(told["data"])["group_id"] == GROUP
+
+
+async def test_a_stream_goes_on_where_it_was() -> None:
+    """The id of its last event is enough."""
+    async with admin_stage() as stage:
+        await stage.groups.native("n")
+        everything = [each.line for each in stage.board.events.after(0, events_max=99)]
+        reader = await follow(stage, f"?after={stage.board.events.stream_id}-1")
+        assert (await reader.next())["event"] == "hello"
+        told = [(await reader.next())["data"] for _ in everything[1:]]
+    assert told == everything[1:]
+
+
+async def test_a_stream_that_has_missed_events_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on with the oldest that is left. Of an earlier process, everything is told."""
+    monkeypatch.setattr(recent_events, "EVENTS_MAX", 2)
+    async with admin_stage() as stage:
+        await stage.groups.native("n")
+        last = stage.board.events.last
+        stream_id = stage.board.events.stream_id
+        for given in (f"{stream_id}-0", "another-7"):
+            reader = await follow(stage, f"?after={given}")
+            assert (await reader.next())["event"] == "hello"
+            assert (await reader.next())["event"] == "gap"
+            assert (await reader.next())["id"] == f"{stream_id}-{last - 1}"
+
+
+async def test_a_quiet_stream_shows_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something between may otherwise close it."""
+    monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.01)
+    async with admin_stage() as stage:
+        reader = await follow(stage)
+        assert (await reader.next())["event"] == "hello"
+        assert (await reader.next())["event"] == "alive"
+
+
+async def test_streams_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place is free again when its client has gone."""
+    monkeypatch.setattr(module, "SUBSCRIBERS_MAX", 1)
+    monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.01)
+    assert SUBSCRIBERS_MAX < 64
+    async with admin_stage() as stage:
+        reader = await follow(stage)
+        await reader.next()
+        assert (await stage.ask("/api/events")).status == 503
+        await reader._stream.aclose()
+        while True:
+            again = await follow(stage)
+            with trio.move_on_after(0.2):
+                await again.next()
+                break

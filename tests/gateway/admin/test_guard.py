@@ -1,0 +1,76 @@
+"""Who may ask the admin API."""
+
+from pathlib import Path
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from gateway.admin import guard
+from gateway.cluster.secret import Secret
+from tests.support.admin import HOST, admin_stage
+
+
+async def test_without_a_token_only_names_of_loopback_are_answered() -> None:
+    """A page of anywhere may make its own name lead here."""
+    async with admin_stage() as stage:
+        for host, status in (
+            (f"localhost:{stage.port}", 200),
+            ("[::1]:9190", 200),
+            (HOST, 200),
+            ("evil.example", 421),
+            (f"evil.example:{stage.port}", 421),
+            ("127.0.0.1.evil.example", 421),
+            ("", 421),
+        ):
+            told = await stage.ask("/api/gateway", headers={"Host": host})
+            assert told.status == status, host
+
+
+async def test_a_page_of_another_site_is_refused() -> None:
+    """A browser says whose page asks."""
+    async with admin_stage() as stage:
+        own = await stage.ask("/api/gateway", headers={"Origin": f"http://{HOST}:{stage.port}"})
+        other = await stage.ask("/api/gateway", headers={"Origin": "http://evil.example"})
+    assert (own.status, other.status) == (200, 403)
+    assert own.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "access-control-allow-origin" not in own.headers
+
+
+async def test_a_token_is_asked_for(tmp_path: Path) -> None:
+    """It is read for each request; probes and the page need none. It is in no log."""
+    path = tmp_path / "token"
+    path.write_text("s3cret-1\n")
+    with capture_logs() as lines:
+        async with admin_stage(token=Secret(path=path)) as stage:
+
+            async def status(shown: str | None, path: str = "/api/gateway") -> int:
+                headers = {"Host": "gateway.example"}
+                if shown is not None:
+                    headers["Authorization"] = shown
+                return (await stage.ask(path, headers=headers)).status
+
+            assert await status("Bearer s3cret-1") == 200
+            assert await status("bearer s3cret-1") == 200
+            for wrong in (None, "Bearer s3cret-2", "Bearer", "Basic s3cret-1", "s3cret-1"):
+                assert await status(wrong) == 401
+            assert await status(None, "/livez") == 200
+            assert await status(None, "/") == 200
+            path.write_text("s3cret-2")
+            assert await status("Bearer s3cret-2") == 200
+            path.write_text("")
+            assert await status("Bearer ") == 401
+            path.unlink()
+            assert await status("Bearer s3cret-2") == 503
+    assert "s3cret" not in str(lines)
+
+
+async def test_requests_at_a_time_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes are still answered."""
+    monkeypatch.setattr(guard, "REQUESTS_MAX", 1)
+    async with admin_stage() as stage:
+        stream = await trio.open_tcp_stream(HOST, stage.port)
+        await stream.send_all(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await stream.receive_some()
+        assert (await stage.ask("/api/gateway")).status == 503
+        assert (await stage.ask("/readyz")).status == 200
