@@ -4,8 +4,9 @@ The handlers are those of the control socket. What an address means is in the de
 `openapi.py` makes, at `/api/openapi.json`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 import trio
@@ -44,6 +45,12 @@ EVENTS_TOGETHER_MAX = 100
 """Events of one stream that are sent at once."""
 KEEP_ALIVE_S = 15.0
 """How often a stream without events shows that it is alive."""
+PAGE_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -58,7 +65,8 @@ class Desk:
 
 
 def admin_app(desk: Desk) -> App:
-    """The API as an ASGI application."""
+    """The API and the page as an ASGI application."""
+    page = dict(_page())
     api = _Api(desk)
     routes = [
         Route("/livez", api.livez),
@@ -73,9 +81,10 @@ def admin_app(desk: Desk) -> App:
         Route("/api/events", api.events),
         Route("/api/commands/{command}", api.command, methods=["POST"]),
         Route("/api/openapi.json", api.openapi),
+        *(Route(path, _served(content, kind)) for path, (content, kind) in page.items()),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
-    return Guard(app, token=desk.token, public=())
+    return Guard(app, token=desk.token, public=page)
 
 
 class _Api:
@@ -240,3 +249,21 @@ def _first(error: ValidationError) -> str:
 
 async def _http_error(_: Request, error: Any) -> Response:
     return JSONResponse({"why": error.detail}, error.status_code, error.headers)
+
+
+def _page() -> Mapping[str, tuple[bytes, str]]:
+    found = {
+        f"/{each.name}": (each.read_bytes(), PAGE_TYPES[f".{each.name.rpartition('.')[2]}"])
+        for each in files("gateway.admin").joinpath("page").iterdir()
+        if f".{each.name.rpartition('.')[2]}" in PAGE_TYPES
+    }
+    if "/index.html" in found:
+        found["/"] = found.pop("/index.html")
+    return found
+
+
+def _served(content: bytes, kind: str) -> Endpoint:
+    async def answer(_: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return answer

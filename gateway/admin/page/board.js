@@ -1,0 +1,488 @@
+// The board in the browser. It asks the admin API, and follows its stream of events: whatever
+// changes a group causes one, so a group is read again soon after an event, and now and then.
+
+const GROUPS_EVERY_MS = 2000, GROUP_EVERY_MS = 1000, SLACK_MS = 200, QUIET_EVERY_MS = 10000, RETRY_MS = 2000;
+const STORY_MAX = 500, LOOKS_MAX = 600, CELLS_MAX = 2000, ROWS_MAX = 1000;
+const BUSY = { ToldToRejoin: "told", Joining: "joining", Syncing: "joining", GivingUp: "moving", Waiting: "moving" };
+const MARKS = new Set(["group_converted", "group_adopted", "group_hosted", "group_forwarded", "group_epoch_bumped", "command_given"]);
+const TROUBLE = new Set(["group_taken", "conversion_refused", "member_fenced", "adoption_undone", "upstream_lost"]);
+// Clients choose their names: no character of theirs may hide, or turn the direction of a line.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\uffff]/g;
+
+const $ = (id) => document.getElementById(id);
+const seen = (text) => String(text).replace(UNSEEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+const sum = (partitions) => Object.values(partitions).reduce((n, some) => n + some.length, 0);
+
+function make(tag, fields = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(fields)) {
+    if (name in node && name !== "role") node[name] = value; else node.setAttribute(name, value);
+  }
+  node.append(...children.map((each) => (each instanceof Node ? each : seen(each))));
+  return node;
+}
+
+function write(node, text) {  // touches the page only if something has changed
+  const shown = seen(text);
+  if (node.textContent !== shown) node.textContent = shown;
+}
+
+// -- the API ---------------------------------------------------------------------------------
+
+let token = sessionStorage.getItem("token") || "";
+
+class Refused extends Error {
+  constructor(status, why) { super(why); this.status = status; }
+}
+
+async function ask(path, options = {}) {
+  const headers = { ...(options.headers || {}) };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const answer = await fetch(path, { ...options, headers, cache: "no-store" });
+  if (answer.status === 401) $("login").hidden = false;
+  if (!answer.ok) {
+    const told = await answer.json().catch(() => ({}));
+    throw new Refused(answer.status, told.why || (told.reasons || []).join("; ") || answer.statusText);
+  }
+  return answer;
+}
+
+const read = async (path) => (await ask(path)).json();
+const about = (group) => encodeURIComponent(group);
+
+$("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = $("token").value;
+  sessionStorage.setItem("token", token);
+  $("login").hidden = true;
+  $("token").value = "";
+  wanted.list = wanted.group = true;
+});
+
+// -- what is shown -----------------------------------------------------------------------------
+
+let groups = [], opened = null, page = null, story = [], looks = new Map();
+const wanted = { list: true, group: true };
+
+function route() {
+  const found = new URLSearchParams(location.hash.slice(1)).get("group");
+  if (found !== opened) { page = null; story = []; looks = new Map(); }
+  opened = found;
+  $("list").hidden = opened !== null;
+  $("group").hidden = opened === null;
+  document.title = opened === null ? "groupferry" : `${seen(opened)} - groupferry`;
+  if (opened !== null) {
+    write($("group-title"), opened);
+    for (const id of ["group-facts", "stands"]) write($(id), "");
+    for (const id of ["progress", "numbers", "commands", "partitions", "story"]) $(id).replaceChildren();
+    $("commands").command = undefined;
+    $("members").tBodies[0].replaceChildren();
+    loadStory();
+  }
+  wanted.list = wanted.group = true;
+  refresh();
+}
+
+async function readGroups() {
+  const all = [];
+  let after = "";
+  do {
+    const part = await read(`api/groups?after=${about(after)}`);
+    all.push(...part.groups);
+    after = part.next_after;
+  } while (after !== null);
+  groups = all;
+}
+
+const mixed = (group) => group.native_members > 0 && group.native_members < group.members;
+const kinds = {
+  "": () => true, waits: (g) => g.blocker !== null && g.mode !== "forwarded", mixed,
+  hosted: (g) => g.mode === "hosted", forwarded: (g) => g.mode === "forwarded",
+};
+
+function drawList() {
+  const text = $("find").value.toLowerCase(), kind = kinds[$("show").value];
+  const found = groups.filter((g) => kind(g) && g.group_id.toLowerCase().includes(text));
+  const body = $("groups").tBodies[0];
+  const rows = new Map([...body.rows].map((row) => [row.group, row]));
+  found.slice(0, ROWS_MAX).forEach((group, at) => {
+    const row = rows.get(group.group_id) || groupRow(group.group_id);
+    rows.delete(group.group_id);
+    drawRow(row, group);
+    if (body.rows[at] !== row) body.insertBefore(row, body.rows[at] || null);
+  });
+  for (const row of rows.values()) row.remove();
+  const more = found.length > ROWS_MAX ? `, the first ${ROWS_MAX} are shown` : "";
+  write($("count"), `${found.length} of ${groups.length}${more}`);
+  $("none").hidden = groups.length > 0;
+}
+
+function groupRow(group) {
+  const row = make("tr");
+  row.group = group;
+  const link = make("a", { href: `#group=${about(group)}` }, make("bdi", {}, group));
+  row.append(make("td", {}, link), make("td"), make("td"), make("td", { className: "number" },
+    make("span", { className: "bar", ariaHidden: "true" }, make("span")), make("span")),
+    make("td", { className: "number" }), make("td"));
+  return row;
+}
+
+function drawRow(row, group) {
+  const [, mode, state, share, unowned, waits] = row.cells;
+  write(mode, group.mode === "hosted" ? "gateway" : group.mode === "forwarded" ? "cluster" : group.mode);
+  write(state, [group.type, group.state].filter(Boolean).join(" ") || "-");
+  const done = group.members ? (100 * group.native_members) / group.members : 0;
+  share.firstChild.className = group.members ? "bar" : "bar none";
+  share.firstChild.firstChild.style.width = `${done}%`;
+  write(share.lastChild, `${group.native_members} of ${group.members}`);
+  write(unowned, `${group.unowned_partition_s.toFixed(1)} p·s`);
+  unowned.className = group.unowned_partitions || group.owned_twice ? "number bad" : "number";
+  write(waits, group.owned_twice ? `OWNED TWICE: ${group.owned_twice}` : group.blocker || "");
+  waits.className = group.owned_twice ? "bad" : group.mode === "forwarded" ? "" : "warn";
+}
+
+// -- one group ---------------------------------------------------------------------------------
+
+function drawGroup() {
+  const facts = [page.mode === "hosted" ? "served by the gateway" : page.mode, page.type, page.state,
+    `epoch ${page.group_epoch}`, page.assignor, `anchor ${page.anchor}`];
+  write($("group-facts"), facts.filter(Boolean).join(" · "));
+  write($("stands"), `${page.stands}${page.blocker ? `; ${page.blocker}` : ""}`);
+  $("stands").className = page.blocker && page.mode !== "forwarded" ? "warn" : "";
+  drawProgress();
+  drawNumbers();
+  drawCommands();
+  drawMembers();
+  drawPartitions();
+}
+
+function drawProgress() {
+  const line = $("progress"), classic = page.members - page.native_members;
+  if (!line.firstChild) line.append(make("span", { className: "consumer" }), make("span", { className: "classic" }));
+  line.firstChild.style.width = page.members ? `${(100 * page.native_members) / page.members}%` : "0";
+  line.lastChild.style.width = page.members ? `${(100 * classic) / page.members}%` : "0";
+  line.setAttribute("aria-label", `${page.native_members} of ${page.members} members use the new protocol`);
+}
+
+function drawNumbers() {
+  const since = page.since_ms ? new Date(page.since_ms).toLocaleTimeString() : "now";
+  const shown = [
+    ["without an owner now", page.unowned_partitions, page.unowned_partitions ? "warn" : ""],
+    ["partition-seconds without one", page.unowned_partition_s.toFixed(1), ""],
+    ["times a member gave up partitions", page.disturbed, ""],
+    ["conversions", page.conversions, ""],
+    ["owned twice", page.owned_twice, page.owned_twice ? "bad" : "good"],
+  ];
+  const list = $("numbers");
+  if (list.children.length !== shown.length) {
+    list.replaceChildren(...shown.map(() => make("div", {}, make("dt"), make("dd"))));
+  }
+  shown.forEach(([name, value, look], at) => {
+    const [dt, dd] = list.children[at].children;
+    write(dt, name);
+    write(dd, value);
+    dd.className = look;
+    list.children[at].title = `since ${since}`;
+  });
+}
+
+function drawCommands() {
+  const line = $("commands"), name = { forwarded: "adopt", hosted: "release" }[page.mode];
+  if (line.command === name) return;
+  line.command = name;
+  line.replaceChildren();
+  if (name === undefined) return;
+  const button = make("button", { type: "button" }, COMMANDS[name].label);
+  button.addEventListener("click", () => order(name));
+  line.append(button);
+}
+
+function drawMembers() {
+  const body = $("members").tBodies[0], bands = [];
+  const rows = new Map([...body.rows].map((row) => [row.member, row]));
+  const here = new Set(page.member_list.map((each) => each.member_id));
+  for (const id of looks.keys()) if (!here.has(id)) looks.delete(id);
+  page.member_list.forEach((member, at) => {
+    const id = member.member_id, row = rows.get(id) || memberRow(id);
+    rows.delete(id);
+    if (body.rows[at] !== row) body.insertBefore(row, body.rows[at] || null);
+    const [client, phase, owns, pending, software, band] = row.cells;
+    write(client.firstChild, member.client_id || id);
+    client.title = seen(`${id} at ${member.client_host}${member.instance_id ? `, instance ${member.instance_id}` : ""}`);
+    write(phase, `${member.protocol === "consumer" ? "new" : "classic"}, ${member.phase || "?"}`);
+    phase.className = member.phase && member.phase !== "Stable" ? "warn" : "";
+    write(owns, sum(member.owned));
+    const gives = sum(member.to_give_up), gets = sum(member.to_get);
+    write(pending, [gives ? `-${gives}` : "", gets ? `+${gets}` : ""].filter(Boolean).join(" "));
+    write(software, member.software || "");
+    const seenSoFar = looks.get(id) || [];
+    looks.set(id, seenSoFar);
+    seenSoFar.push(BUSY[member.phase] || member.protocol);
+    if (seenSoFar.length > LOOKS_MAX) seenSoFar.shift();
+    bands.push([band.firstChild, seenSoFar]);
+  });
+  for (const row of rows.values()) row.remove();
+  drawBands(bands);
+}
+
+function memberRow(id) {
+  const row = make("tr", {}, make("td", {}, make("bdi")), make("td"), make("td", { className: "number" }),
+    make("td", { className: "number" }), make("td"), make("td", {}, make("canvas", { className: "band", height: 14, ariaHidden: "true" })));
+  row.member = id;
+  return row;
+}
+
+function drawBands(bands) {  // the layout is asked for once, before anything is drawn
+  if (!bands.length) return;
+  const width = bands[0][0].clientWidth || 200, style = getComputedStyle(document.documentElement);
+  const colors = Object.fromEntries(["classic", "consumer", "told", "joining", "moving"]
+    .map((each) => [each, style.getPropertyValue(`--${each}`)]));
+  for (const [canvas, band] of bands) drawBand(canvas, band, width, colors);
+}
+
+function drawBand(canvas, band, width, colors) {
+  if (canvas.width !== width) canvas.width = width;
+  const paint = canvas.getContext("2d"), step = 3;
+  paint.clearRect(0, 0, width, 14);
+  const shown = band.slice(-Math.floor(width / step));
+  shown.forEach((each, at) => {
+    const tall = each === "classic" || each === "consumer" ? 6 : 12;
+    paint.fillStyle = colors[each];
+    paint.fillRect(width - (shown.length - at) * step, (14 - tall) / 2, step, tall);
+  });
+}
+
+function drawPartitions() {
+  const topics = new Map();
+  const cell = (topic, number) => {
+    if (!topics.has(topic)) topics.set(topic, new Map());
+    const cells = topics.get(topic);
+    if (!cells.has(number)) cells.set(number, { owner: null, leaving: false, next: null });
+    return cells.get(number);
+  };
+  for (const member of page.member_list) {
+    for (const [topic, some] of Object.entries(member.owned)) for (const n of some) cell(topic, n).owner = member;
+    for (const [topic, some] of Object.entries(member.to_give_up)) for (const n of some) cell(topic, n).leaving = true;
+    for (const [topic, some] of Object.entries(member.to_get)) for (const n of some) cell(topic, n).next = member;
+  }
+  const box = $("partitions"), lists = new Map([...box.querySelectorAll(".topic")].map((each) => [each.topic, each]));
+  let left = CELLS_MAX, total = 0;
+  const made = [...topics].sort(([a], [b]) => (a < b ? -1 : 1)).map(([topic, cells]) => {
+    total += cells.size;
+    const some = [...cells].sort(([a], [b]) => a - b).slice(0, Math.max(0, left));
+    left -= some.length;
+    const one = lists.get(topic) || make("div", { className: "topic" }, make("h4", {}, make("bdi", {}, topic)), make("ul", { className: "cells" }));
+    one.topic = topic;
+    while (one.lastChild.children.length > some.length) one.lastChild.lastChild.remove();
+    some.forEach(([number, each], at) => drawPartition(one.lastChild.children[at] || one.lastChild.appendChild(make("li")), number, each));
+    return one;
+  });
+  if (!made.length) made.push(make("p", { className: "note" }, page.mode === "forwarded" ? "The cluster assigns them." : "None."));
+  if (total > CELLS_MAX) made.push(make("p", { className: "note" }, `${total - CELLS_MAX} more partitions`));
+  if (made.length !== box.children.length || made.some((each, at) => box.children[at] !== each)) box.replaceChildren(...made);
+}
+
+function drawPartition(node, number, { owner, leaving, next }) {
+  const who = owner ? owner.client_id || owner.member_id : "nobody";
+  const then = next && next !== owner ? `, next ${next.client_id || next.member_id}` : "";
+  const look = owner ? [owner.protocol, leaving ? "leaving" : ""].filter(Boolean).join(" ") : "unowned";
+  const text = seen(`${who}${leaving ? ", giving it up" : ""}${then}`);
+  if (node.textContent === String(number) && node.className === look && node.title === text) return;
+  node.textContent = number;
+  node.className = look;
+  node.title = text;
+  node.setAttribute("aria-label", `partition ${number}: ${text}`);
+}
+
+// -- the story -----------------------------------------------------------------------------------
+
+async function loadStory() {
+  const group = opened;
+  try {
+    const found = await read(`api/latest-events?group_id=${about(group)}`);
+    if (group === opened) {
+      const known = new Set(story.map((each) => each.position));
+      story.push(...found.events.filter((e) => !known.has(e.position)).map((e) => ({ position: e.position, ...JSON.parse(e.line) })));
+      story.sort((a, b) => a.position - b.position);
+      drawStory();
+    }
+  } catch (error) { if (!(error instanceof Refused)) throw error; }
+}
+
+function drawStory() {
+  const text = $("story-find").value.toLowerCase();
+  const shown = story.map((told) => [told, `${told.event} ${JSON.stringify(told.fields)}`])
+    .filter(([, words]) => words.toLowerCase().includes(text)).slice(-STORY_MAX).reverse();
+  const clients = new Map((page ? page.member_list : []).map((each) => [each.member_id, each.client_id]));
+  $("story").replaceChildren(...shown.map(([told]) => {
+    const fields = Object.entries(told.fields).map(([name, value]) => (name === "member_id" && clients.get(value)
+      ? `${clients.get(value)} (${value})` : `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`));
+    const look = TROUBLE.has(told.event) ? "trouble" : MARKS.has(told.event) ? "mark" : "";
+    return make("li", { className: look }, make("time", { dateTime: new Date(told.at_ms).toISOString() },
+      new Date(told.at_ms).toLocaleTimeString()), make("b", {}, told.event.replaceAll("_", " ")), fields.join("  "));
+  }));
+}
+
+// -- commands --------------------------------------------------------------------------------------
+
+const COMMANDS = {
+  adopt: {
+    label: "Adopt…", cannot: "cannot be adopted now",
+    will: "The gateway takes the group over from the cluster. Its members, generation and assignments stay."
+      + " Calls are held for about a tenth of a second. If a step fails, the cluster serves the group as before.",
+    done: (outcome) => `Adopted. Calls were held for ${outcome.held_ms} ms.`,
+  },
+  release: {
+    label: "Release…", cannot: "cannot be released now",
+    will: "The gateway gives the group back to the cluster. Its members see one rebalance, and keep their offsets."
+      + " Its consumers can then be pointed at the cluster, one after another.",
+    done: (outcome) => `Released. Its partitions had no owner for ${outcome.unowned_ms ?? 0} ms.`,
+  },
+};
+
+async function command(name, fields) {
+  const answer = await ask(`api/commands/${name}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields),
+  });
+  return answer.json();
+}
+
+async function order(name) {
+  const group = opened, { label, cannot, will, done } = COMMANDS[name];
+  let reasons;
+  try { reasons = (await command(name, { group_id: group, dry_run: true })).reasons; }
+  catch (error) { reasons = [error.message]; }
+  if (reasons.length) {
+    await confirmed(`${group} ${cannot}`, [make("p", {}, "This is in the way:"),
+      make("ul", {}, ...reasons.map((each) => make("li", {}, each)))], null);
+    return;
+  }
+  if (!await confirmed(`${label.replace("…", "")} ${group}?`, [make("p", {}, will)], label.replace("…", ""))) return;
+  let told;
+  try {
+    const outcome = await command(name, { group_id: group });
+    told = outcome.reasons.length ? outcome.reasons : [done(outcome)];
+  } catch (error) { told = [error.message]; }
+  await confirmed(group, told.map((each) => make("p", {}, each)), null);
+  wanted.group = true;
+}
+
+function confirmed(title, content, yes) {
+  const dialog = $("dialog");
+  write($("dialog-title"), title);
+  $("dialog-text").replaceChildren(...content);
+  $("dialog-yes").hidden = yes === null;
+  write($("dialog-yes"), yes || "");
+  dialog.querySelector('[value="no"]').textContent = yes === null ? "Close" : "Cancel";
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true }));
+}
+
+// -- staying live ------------------------------------------------------------------------------------
+
+let listedMs = -Infinity, readMs = -Infinity, gatewayMs = -Infinity, isReading = false, isAgain = false;
+
+async function refresh() {
+  if (isReading) { isAgain = true; return; }
+  isReading = true;
+  try {
+    do {
+      isAgain = false;
+      const now = performance.now();
+      if (opened === null && now - listedMs >= (wanted.list ? GROUPS_EVERY_MS : QUIET_EVERY_MS)) {
+        wanted.list = false;
+        listedMs = now;
+        await readGroups();
+        drawList();
+      }
+      if (now - gatewayMs >= GROUPS_EVERY_MS) {
+        gatewayMs = now;
+        drawGateway(await read("api/gateway"));
+      }
+      if (opened !== null && (page === null || now - readMs >= GROUP_EVERY_MS - SLACK_MS)) {
+        readMs = now;
+        const group = opened;
+        const found = await read(`api/group?group_id=${about(group)}`);
+        if (group === opened) {
+          const isFirst = page === null;
+          page = found;
+          drawGroup();
+          if (isFirst) drawStory();
+        }
+      }
+    } while (isAgain && opened !== null && page === null);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) write($("stands"), error.message);
+    else if (error instanceof Refused) show("bad", error.status === 401 ? "needs a token" : error.message);
+    else show("bad", "the gateway does not answer");
+  } finally { isReading = false; }
+}
+
+function drawGateway(gateway) {
+  const broker = gateway.brokers.length === 1 ? "1 broker" : `${gateway.brokers.length} brokers`;
+  write($("gateway"), `${gateway.version} · ${gateway.bootstrap} · ${broker} · ${gateway.connections} connections`);
+  if (!gateway.readiness.is_ready) show("bad", `not ready: ${gateway.readiness.reasons.join("; ")}`);
+  else if ($("live").classList.contains("bad")) show("good", "live");
+}
+
+function show(look, text) {
+  $("live").className = `badge ${look}`;
+  write($("live"), text);
+}
+
+async function follow() {
+  let last = "";
+  for (;;) {
+    try {
+      const answer = await ask(`api/events${last ? `?after=${about(last)}` : ""}`);
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      show("good", "live");
+      wanted.list = wanted.group = true;
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        const parts = (text + value).split("\n\n");
+        text = parts.pop();
+        for (const part of parts) last = take(part) || last;
+      }
+    } catch (error) {
+      if (!(error instanceof Refused || error instanceof TypeError)) console.error(error);
+    }
+    if ($("login").hidden) show("warn", "connecting again");
+    else show("warn", "needs a token");
+    await new Promise((done) => setTimeout(done, RETRY_MS));
+  }
+}
+
+function take(part) {
+  const fields = Object.fromEntries(part.split("\n").map((line) => [line.slice(0, line.indexOf(": ")), line.slice(line.indexOf(": ") + 2)]));
+  wanted.list = wanted.group = true;
+  if (fields.event === undefined) {
+    const told = JSON.parse(fields.data);
+    if (opened !== null && told.group_id === opened) {
+      const position = Number(fields.id.split("-")[1]);
+      if (!story.some((each) => each.position === position)) {
+        story.push({ position, ...told });
+        if (story.length > 2 * STORY_MAX) story.splice(0, STORY_MAX);
+        drawStory();
+      }
+    }
+  } else if (fields.event === "gap" && opened !== null) loadStory();
+  return fields.id;
+}
+
+$("find").addEventListener("input", drawList);
+$("show").addEventListener("change", drawList);
+$("story-find").addEventListener("input", drawStory);
+for (const form of document.querySelectorAll("form.filters")) form.addEventListener("submit", (event) => event.preventDefault());
+addEventListener("hashchange", route);
+addEventListener("keydown", (event) => {
+  if (event.target.matches("input, select, textarea") || $("dialog").open) return;
+  if (event.key === "/") { event.preventDefault(); (opened === null ? $("find") : $("story-find")).focus(); }
+  if (event.key === "Escape" && opened !== null) location.hash = "";
+});
+route();
+follow();
+setInterval(() => { if (!document.hidden) refresh(); }, GROUP_EVERY_MS);
