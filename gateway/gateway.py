@@ -136,6 +136,7 @@ async def run_gateway(
                 cluster=cluster,
                 clock=clock,
                 journal=journal,
+                log_writes=services.log_writes,
                 limits=config.data_path.limits,
                 places=places,
                 stop=stop,
@@ -150,7 +151,7 @@ async def run_gateway(
                 refuses_defective=config.refuses_defective,
                 tell=journal.tell,
             )
-            await operators.serve_admin(nursery)
+            await operators.serve_admin(service.answers, nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
             cluster.needed_topics = lambda: {*config.private_topics, *hosted_groups.topic_names()}
             private_names = PrivateNames(

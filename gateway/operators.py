@@ -21,6 +21,8 @@ from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
 from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
+from gateway.observers.answers import AnswerCounts
+from gateway.observers.durations import Durations
 
 log = structlog.get_logger()
 
@@ -53,6 +55,7 @@ class Operators:
         cluster: Cluster,
         clock: Clock,
         journal: Journal,
+        log_writes: Durations,
         limits: Limits,
         places: Places,
         stop: trio.Event,
@@ -64,22 +67,38 @@ class Operators:
         self._board = Board(
             groups, cluster=cluster, clock=clock, config=rules.config, stop=stop, places=places
         )
+        self._rules = rules
+        self._clock = clock
+        self._log_writes = log_writes
         self._handlers = Handlers(groups, self._board, journal.tell)
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
 
-    async def serve_admin(self, nursery: trio.Nursery) -> None:
+    async def serve_admin(self, answers: AnswerCounts, nursery: trio.Nursery) -> None:
         """Begin to serve the admin API, until the nursery ends: a gateway that is not ready yet, or
         no longer, says so. Raises ListenError."""
         if self._config.admin is None:
             return
         from gateway.admin.app import Desk, admin_app  # slow to load, and not always needed
         from gateway.admin.server import serve_http
+        from gateway.metrics import Metrics, Sources
 
+        metrics = Metrics(
+            Sources(
+                board=self._board,
+                rules=self._rules,
+                answers=answers,
+                log_writes=self._log_writes,
+                now_ms=self._clock.now_ms,
+                groups_max=self._config.admin.metrics_groups_max,
+            )
+        )
+        nursery.start_soon(metrics.watch_lag)
         app = admin_app(
             Desk(
                 board=self._board,
                 handlers=self._handlers,
+                measure=metrics.measure,
                 token=self._config.admin.token,
             )
         )

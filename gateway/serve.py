@@ -230,6 +230,7 @@ def _admin(settings: Settings, security: Security) -> AdminConfig | None:
         listen=settings.admin_listen,
         token=token,
         tls=security.admin,
+        metrics_groups_max=settings.metrics_groups_max,
     )
 
 

@@ -310,6 +310,10 @@ class Settings(BaseSettings):
         description="file with the token that clients of the admin API show, read for each request",
     )
 
+    metrics_groups_max: _Delay = Field(
+        500, description="most groups with metrics of their own; 0 for none"
+    )
+
     refuse_defective_clients: bool = Field(
         False,
         description="whether to refuse the new protocol to client versions that are known to be"

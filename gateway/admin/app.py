@@ -36,6 +36,7 @@ from gateway.control.messages import (
     Question,
     Refusal,
 )
+from gateway.metrics import CONTENT_TYPE
 
 BODY_S = 5.0
 """How long a client may take to send its command."""
@@ -61,6 +62,8 @@ class Desk:
 
     board: Board
     handlers: Handlers
+    measure: Callable[[], Awaitable[bytes]]
+    """The metrics as text for Prometheus."""
     token: Secret | None = None
 
 
@@ -71,6 +74,7 @@ def admin_app(desk: Desk) -> App:
     routes = [
         Route("/livez", api.livez),
         Route("/readyz", api.readyz),
+        Route("/metrics", api.metrics),
         Route("/api/gateway", api.shown(lambda _: DescribeGateway())),
         Route("/api/groups", api.shown(_list)),
         Route("/api/group", api.shown(_describe)),
@@ -101,6 +105,10 @@ class _Api:
         """Clients can be served."""
         readiness = self._desk.board.readiness()
         return _view(readiness, 200 if readiness.is_ready else 503)
+
+    async def metrics(self, _: Request) -> Response:
+        """For Prometheus."""
+        return Response(await self._desk.measure(), headers={"Content-Type": CONTENT_TYPE})
 
     async def openapi(self, _: Request) -> Response:
         """The description of this API."""

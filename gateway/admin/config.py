@@ -17,3 +17,5 @@ class AdminConfig:
     """What a client must show; None on loopback only."""
     tls: TlsContext | None = None
     """None listens in plain text, on loopback only."""
+    metrics_groups_max: int = 500
+    """Groups with metrics of their own."""

@@ -48,6 +48,7 @@ def description() -> dict[str, Any]:
         "paths": {
             "/livez": _get("Whether the process runs.", {"type": "object"}, refusals=()),
             "/readyz": _readyz(),
+            "/metrics": _get_other("Metrics for Prometheus.", "text/plain"),
             "/api/gateway": _get("The gateway as a whole.", GatewayLine),
             "/api/groups": _get(
                 "The groups, in parts, by group id.",

@@ -4,7 +4,7 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never, cast
 from weakref import WeakSet
@@ -79,6 +79,7 @@ from gateway.hosting.inputs import (
     Written,
 )
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.observers.durations import Durations
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
@@ -117,6 +118,8 @@ class Services:
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
     nursery: trio.Nursery
+    log_writes: Durations = field(default_factory=Durations)
+    """Learns how long each write of the state log took."""
 
 
 class GroupDriver:
@@ -446,8 +449,11 @@ class GroupDriver:
         self._make_way(batch)
         stamped = services.journal.stamp_batch(batch, group_id)
         last = last_events(stamped)
+        began_s = trio.current_time()
+        has_failed = True
         try:
             await services.state_log.append(group_id, (*records, *([] if last is None else [last])))
+            has_failed = False
         except StateLogError as error:
             log.error("state_log_failed", group_id=group_id, reason=str(error))  # noqa: TRY400
             match error:
@@ -457,6 +463,8 @@ class GroupDriver:
                     return WriteFailed(Damage.REFUSED)
                 case _:
                     return WriteFailed(Damage.NONE)
+        finally:
+            services.log_writes.note(trio.current_time() - began_s, failed=has_failed)
         try:
             for envelopes in stamped:
                 services.journal.pass_on(envelopes)

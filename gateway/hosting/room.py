@@ -61,6 +61,11 @@ class Room:
         self._complain(owner, f"too many {kind} groups from this {who}", most)
         raise TooManyGroups(f"the limit of {most} {kind} groups per {who} is reached")
 
+    @property
+    def count(self) -> int:
+        """The groups that are counted."""
+        return len(self._began)
+
     def has(self, group_id: str) -> bool:
         """Whether the group is counted."""
         return group_id in self._began

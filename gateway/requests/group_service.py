@@ -16,6 +16,7 @@ from gateway.events.event import Tell
 from gateway.events.log_lines import write_to_log
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
+from gateway.observers.answers import AnswerCounts
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.connection_members import note_member
 from gateway.observers.offset_reporter import OffsetReporter
@@ -87,6 +88,7 @@ class GroupService:
         self._fetch = OffsetFetchApi(groups, offsets)
         self._clients = ClientsSeen(tell)
         self._defective = DefectiveJoins(groups, refuses=refuses_defective)
+        self.answers = AnswerCounts()
         self._offset_reporter = offsets
 
     def answer(self, request: GroupRequest) -> Struct | Awaitable[Struct]:
@@ -114,6 +116,8 @@ class GroupService:
             refused = await self._refused((request,))
         except UpstreamLost:
             return await self._answer_alone(request)
+        if refused:
+            self.answers.note(refused[0])
         return refused[0] if refused else await self._later(request, self._allowed(request))
 
     async def _allowed(self, request: GroupRequest) -> Struct:
@@ -268,6 +272,7 @@ class GroupService:
         return joined(completed(cast(TxnOffsetCommitResponse, stored), known), rest)
 
     def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
+        self.answers.note(answer)
         match request.message:
             case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
                 self._clients.note(request, answer)

@@ -93,6 +93,7 @@ def test_every_setting_can_be_set_in_every_source(
         "refuse_defective_clients": "true",
         "admin_listen": "10.0.0.1:8",
         "admin_token_file": "/etc/token",
+        "metrics_groups_max": "7",
         "group_min_session_timeout_ms": "5",
         "group_max_session_timeout_ms": "6",
         "group_initial_rebalance_delay_ms": "0",

@@ -19,6 +19,8 @@ from gateway.control.handlers import Handlers
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
 from gateway.groups.clock import Clock
+from gateway.metrics import Metrics, Sources
+from gateway.observers.answers import AnswerCounts
 from gateway.transport.certificates import TlsContext
 from tests.support.hosted_groups import HostedGroups, hosted_groups
 
@@ -97,6 +99,7 @@ async def admin_stage(
     *,
     token: Secret | None = None,
     tls: TlsContext | None = None,
+    metrics_groups_max: int = 500,
 ) -> AsyncIterator[AdminStage]:
     """The API for the length of the block."""
     with trio.fail_after(30):
@@ -113,7 +116,17 @@ async def admin_stage(
             )
             groups.journal.listen(board.take)
             handlers = Handlers(groups.table, board, groups.journal.tell)
-            desk = Desk(board=board, handlers=handlers, token=token)
+            metrics = Metrics(
+                Sources(
+                    board=board,
+                    rules=groups.table._rules,
+                    answers=AnswerCounts(),
+                    log_writes=groups.table._services.log_writes,
+                    now_ms=Clock().now_ms,
+                    groups_max=metrics_groups_max,
+                )
+            )
+            desk = Desk(board=board, handlers=handlers, measure=metrics.measure, token=token)
             app = admin_app(desk)
             config = AdminConfig(listen=(HOST, 0), token=token, tls=tls)
             async with trio.open_nursery() as nursery:

@@ -1,0 +1,256 @@
+"""The metrics, as text for Prometheus.
+
+Nothing is counted here: at each scrape, everything is read from where it is anyway, one group after
+another, so that a scrape never holds up the groups.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import trio
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from gateway.board.board import Board
+from gateway.board.reading import short
+from gateway.board.tallies import Tally
+from gateway.board.views import GatewayLine, GroupLine
+from gateway.hosting.rules import HostingRules
+from gateway.observers.answers import AnswerCounts
+from gateway.observers.durations import BOUNDS_S, Durations
+from kafka_codecs.error_codes import name_of
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+LAG_LOOK_S = 0.5
+"""How often the lag of the event loop is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the numbers come from."""
+
+    board: Board
+    rules: HostingRules
+    answers: AnswerCounts
+    log_writes: Durations
+    now_ms: Callable[[], int]
+    groups_max: int
+    """Groups with series of their own."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What one scrape has found."""
+
+    gateway: GatewayLine
+    total: Tally
+    groups: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    members: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lines: list[GroupLine] = field(default_factory=list)
+    lines_left_out: int = 0
+
+
+class Metrics:
+    """Answers scrapes, one at a time."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        self._one = trio.Lock()
+        self._reading: _Reading | None = None
+        self._lag_s = 0.0
+        """The worst lag since the last scrape."""
+
+    async def watch_lag(self) -> None:
+        """Measure how late the event loop wakes a task, until cancelled."""
+        while True:
+            before_s = trio.current_time()
+            await trio.sleep(LAG_LOOK_S)
+            self._lag_s = max(self._lag_s, trio.current_time() - before_s - LAG_LOOK_S)
+
+    async def measure(self) -> bytes:
+        """The metrics of this moment."""
+        async with self._one:
+            self._reading = await self._read()
+            text: bytes = generate_latest(self._registry)
+            self._lag_s = 0.0
+            return text
+
+    async def _read(self) -> _Reading:
+        board, groups_max = self._sources.board, self._sources.groups_max
+        total = board.tallies.total(self._sources.now_ms())
+        reading = _Reading(gateway=board.gateway(), total=total)
+        async for line, members in board.in_memory():
+            reading.groups[line.mode, line.type or "", line.state] += 1
+            reading.members.update(members)
+            if len(reading.lines) < groups_max:
+                reading.lines.append(line)
+            else:
+                reading.lines_left_out += 1
+        return reading
+
+    def collect(self) -> Iterator[Metric]:
+        """The series, for the registry."""
+        if self._reading is not None:
+            yield from self._of_gateway(self._reading)
+            yield from self._of_groups(self._reading)
+            yield from self._of_requests()
+
+    def _of_gateway(self, reading: _Reading) -> Iterator[Metric]:
+        gateway, rules = reading.gateway, self._sources.rules
+        yield _gauge(
+            "build_info", "The version, as a label.", [((version("groupferry"),), 1)], "version"
+        )
+        yield _one("ready", "1 if clients can be served.", gateway.readiness.is_ready)
+        yield _one("brokers", "Live brokers of the cluster.", len(gateway.brokers))
+        yield _one("connections", "Open client connections.", gateway.connections)
+        yield _one("connections_max", "Most client connections.", gateway.max_connections)
+        yield _one("groups_in_memory", "Hosted groups in memory.", rules.hosted.count)
+        yield _one("groups_in_memory_max", "Most of them.", rules.hosted.groups_max)
+        yield _one("anchors", "Groups that an anchor holds or is about to.", rules.anchored.count)
+        yield _one(
+            "event_loop_lag_seconds",
+            "The longest delay of a task since the last scrape.",
+            self._lag_s,
+        )
+
+    def _of_groups(self, reading: _Reading) -> Iterator[Metric]:
+        total = reading.total
+        yield _gauge(
+            "groups",
+            "Groups in memory, and forwarded ones.",
+            reading.groups.items(),
+            *("mode", "type", "state"),
+        )
+        yield _gauge(
+            "members",
+            "Members of these groups.",
+            reading.members.items(),
+            *("protocol", "phase"),
+        )
+        for name, about, value in (
+            (
+                "unowned_partition_seconds",
+                "Time of partitions without an owner.",
+                total.unowned_partition_ms / 1000,
+            ),
+            (
+                "partitions_owned_twice",
+                "Grants of a partition that another had.",
+                total.owned_twice,
+            ),
+            ("members_disturbed", "Times a member had to give up partitions.", total.disturbed),
+            ("conversions", "Conversions of groups.", total.conversions),
+        ):
+            yield _counter(name, about, [((), value)])
+        yield _counter(
+            "events",
+            "Events by name.",
+            [((name,), count) for name, count in self._sources.board.tallies.events.items()],
+            "event",
+        )
+        yield from _of_each_group(reading)
+
+    def _of_requests(self) -> Iterator[Metric]:
+        answered: Counter[tuple[str, ...]] = Counter()
+        for (answer, code), count in self._sources.answers.counts.items():
+            answered[answer.__name__.removesuffix("Response"), name_of(code)] += count
+        yield _counter(
+            "requests",
+            "Answers to requests about groups. An answer with a code per entry counts as NONE.",
+            answered.items(),
+            *("api", "code"),
+        )
+        writes = self._sources.log_writes
+        yield _counter(
+            "state_log_failures", "Writes of the state log that failed.", [((), writes.failures)]
+        )
+        buckets, count = [], 0
+        for bound, more in zip((*map(str, BOUNDS_S), "+Inf"), writes.counts, strict=True):
+            count += more
+            buckets.append((bound, count))
+        yield HistogramMetricFamily(
+            _PREFIX + "state_log_write_seconds",
+            "How long a write of the state log takes.",
+            buckets=buckets,
+            sum_value=writes.total_s,
+        )
+
+
+def _of_each_group(reading: _Reading) -> Iterator[Metric]:
+    lines = [(short(line.group_id), line) for line in reading.lines]
+    yield _gauge(
+        "group_members",
+        "Members of a group by protocol.",
+        [
+            ((name, protocol), count)
+            for name, line in lines
+            for protocol, count in (
+                ("consumer", line.native_members),
+                ("classic", line.members - line.native_members),
+            )
+        ],
+        *("group", "protocol"),
+    )
+    yield _gauge(
+        "group_unowned_partitions",
+        "Partitions of a group whose next owner is waited for.",
+        [((name,), line.unowned_partitions) for name, line in lines],
+        "group",
+    )
+    yield _gauge(
+        "group_waits",
+        "1 if the group waits for something.",
+        [((name,), line.blocker is not None and line.mode == "hosted") for name, line in lines],
+        "group",
+    )
+    yield _counter(
+        "group_unowned_partition_seconds",
+        "Time of a group's partitions without an owner.",
+        [((name,), line.unowned_partition_s) for name, line in lines],
+        "group",
+    )
+    yield _one(
+        "groups_without_series",
+        "Groups beyond metrics_groups_max, which have no series of their own.",
+        reading.lines_left_out,
+    )
+
+
+_PREFIX = "groupferry_"
+_Samples = Iterable[tuple[tuple[str, ...], float]]
+
+
+def _gauge(name: str, about: str, samples: _Samples, *labels: str) -> Metric:
+    made = GaugeMetricFamily(_PREFIX + name, about, labels=labels)
+    for values, value in _merged(samples):
+        made.add_metric(values, value)
+    return made
+
+
+def _counter(name: str, about: str, samples: _Samples, *labels: str) -> Metric:
+    made = CounterMetricFamily(_PREFIX + name, about, labels=labels)
+    for values, value in _merged(samples):
+        made.add_metric(values, value)
+    return made
+
+
+def _one(name: str, about: str, value: float) -> Metric:
+    return _gauge(name, about, [((), value)])
+
+
+def _merged(samples: _Samples) -> list[tuple[tuple[str, ...], float]]:
+    """Long names are cut, and may then be alike: a series may be there only once."""
+    found: dict[tuple[str, ...], float] = {}
+    for values, value in samples:
+        found[values] = found.get(values, 0.0) + value
+    return list(found.items())

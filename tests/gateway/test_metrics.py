@@ -1,0 +1,134 @@
+"""The metrics, read by Prometheus's own parser."""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import trio
+from prometheus_client.parser import text_string_to_metric_families
+from trio.testing import MockClock
+
+import gateway
+from gateway.metrics import LAG_LOOK_S, Metrics, Sources
+from gateway.observers.answers import AnswerCounts
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatResponse
+from tests.support.admin import admin_stage
+from tests.support.hosted_groups import GROUP
+
+CODE = Path(gateway.__file__).parent
+NAME = re.compile(r"\bgroupferry_[a-z_]+[a-z]")
+
+Series = dict[str, dict[tuple[str, ...], float]]
+
+
+def parsed(text: bytes) -> Series:
+    """The samples by name, and by their labels' values in the order of the labels' names."""
+    found: Series = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            values = tuple(value for _, value in sorted(sample.labels.items()))
+            assert values not in found.setdefault(sample.name, {}), "a series is there twice"
+            found[sample.name][values] = sample.value
+    return found
+
+
+async def test_a_mixed_group_is_measured() -> None:
+    """As the board shows it."""
+    async with admin_stage() as stage:
+        await stage.groups.lone_classic_member()
+        await stage.groups.native("n")
+        answer = await stage.ask("/metrics")
+    series = parsed(answer.body)
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert series["groupferry_groups"] == {("hosted", "Reconciling", "consumer"): 1}
+    assert series["groupferry_members"][("GivingUp", "classic")] == 1
+    assert series["groupferry_group_members"][(GROUP, "consumer")] == 1
+    assert series["groupferry_group_waits"] == {(GROUP,): 1}
+    assert series["groupferry_conversions_total"] == {(): 1}
+    assert series["groupferry_partitions_owned_twice_total"] == {(): 0}
+    assert series["groupferry_events_total"][("group_converted",)] == 1
+    assert series["groupferry_ready"] == {(): 1}
+    assert series["groupferry_state_log_write_seconds_count"][()] >= 2
+
+
+async def test_groups_with_series_of_their_own_are_limited() -> None:
+    """The others still count. Names that are alike once cut share a series."""
+    async with admin_stage(metrics_groups_max=2) as stage:
+        for group in ("x" * 300 + "1", "x" * 300 + "2", "y"):
+            await stage.groups.native("n", group=group)
+        series = parsed((await stage.ask("/metrics")).body)
+    assert sum(series["groupferry_groups"].values()) == 3
+    assert len(series["groupferry_group_waits"]) <= 2
+    assert series["groupferry_groups_without_series"] == {(): 1}
+
+
+async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) -> None:
+    """Whatever the number of clients."""
+    async with admin_stage() as stage:
+        answers = AnswerCounts()
+        answers.note(HeartbeatResponse(error_code=0))
+        answers.note(HeartbeatResponse(error_code=0))
+        answers.note(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        metrics = measured(stage.groups.table._rules, stage.board, answers)
+        series = parsed(await metrics.measure())
+    assert series["groupferry_requests_total"] == {
+        ("Heartbeat", "NONE"): 2,
+        ("Heartbeat", "REBALANCE_IN_PROGRESS"): 1,
+    }
+
+
+def measured(rules: object, board: object, answers: AnswerCounts) -> Metrics:
+    """Metrics of these sources."""
+    from gateway.observers.durations import Durations
+
+    return Metrics(
+        Sources(
+            board=board,  # type: ignore[arg-type]
+            rules=rules,  # type: ignore[arg-type]
+            answers=answers,
+            log_writes=Durations(),
+            now_ms=lambda: 0,
+            groups_max=1,
+        )
+    )
+
+
+async def test_a_late_task_shows_as_lag(autojump_clock: MockClock) -> None:
+    """The worst one since the last scrape."""
+    metrics = measured(None, None, AnswerCounts())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(metrics.watch_lag)
+        await trio.testing.wait_all_tasks_blocked()
+        autojump_clock.jump(LAG_LOOK_S + 2.0)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert round(metrics._lag_s, 3) == 2.0
+
+
+async def test_alerts_dashboard_and_documentation_name_the_metrics_that_exist() -> None:
+    """Each of them, and the documentation names all."""
+    async with admin_stage() as stage:
+        await stage.groups.native("n")
+        text = (await stage.ask("/metrics")).body.decode()
+    families = list(text_string_to_metric_families(text))
+    samples = {sample.name for family in families for sample in family.samples}
+    declared = {family.name for family in families}
+    declared |= {f"{family.name}_total" for family in families if family.type == "counter"}
+    exist = samples | declared
+    for name in ("deploy/alerts.yaml", "deploy/dashboard.json", "docs/metrics.md"):
+        assert named((CODE / name).read_text()) - exist == set(), name
+    documented = named((CODE / "docs" / "metrics.md").read_text())
+    missing = [
+        family.name for family in families if not {family.name, f"{family.name}_total"} & documented
+    ]
+    assert missing == []
+    dashboard = json.loads((CODE / "deploy" / "dashboard.json").read_text())
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def named(text: str) -> set[str]:
+    """The metrics that a text names."""
+    found: Iterable[str] = NAME.findall(text)
+    return set(found)
