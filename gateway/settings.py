@@ -24,6 +24,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -585,12 +586,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         if name in SECRETS:
             parser.add_argument(flag(name), action=_RefuseSecret, help=argparse.SUPPRESS)
             continue
-        if field.is_required():
-            default = "required"
-        elif field.default in (None, ()):
-            default = ""
-        else:
-            default = f"default {_as_text(field.default)}"
+        value = default_text(field)
+        default = "required" if field.is_required() else value and f"default {value}"
         about = field.description or f"Kafka's broker config {file_key(name)}"
         parser.add_argument(
             flag(name),
@@ -599,6 +596,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help=f"{about} ({default})" if default else about,
         )
+
+
+def default_text(field: FieldInfo) -> str:
+    """A field's default as one writes it in a flag; empty if there is none."""
+    return "" if field.default in (None, ()) else _as_text(field.default)
 
 
 class _RefuseSecret(argparse.Action):

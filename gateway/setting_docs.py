@@ -1,0 +1,82 @@
+"""Writes the documentation of the settings, and a config file that has them all.
+
+    python -m gateway.setting_docs
+
+writes both. A test fails while they differ from the settings.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import wrap
+
+from pydantic.fields import FieldInfo
+
+from gateway.reloading import RELOADED
+from gateway.settings import Settings, default_text, file_key
+
+PAGE = Path(__file__).parent / "docs" / "settings.md"
+MARK = "<!-- From here on generated: python -m gateway.setting_docs -->\n"
+CONFIG_FILE = Path(__file__).parent / "deploy" / "groupferry.toml"
+_WIDTH = 100
+
+
+def page() -> str:
+    """The page as it should be: its own text, followed by the table."""
+    words, mark, _table = PAGE.read_text().partition(MARK)
+    return words + mark + "\n".join(_rows()) + "\n"
+
+
+def config_file() -> str:
+    """A config file with every setting and its default, as comments except for the upstream."""
+    return "\n".join(_entries()) + "\n"
+
+
+def _rows() -> Iterator[str]:
+    yield ""
+    yield "| in the file | default | SIGHUP | meaning |"
+    yield "|---|---|---|---|"
+    for name, field in _in_file():
+        default = "required" if field.is_required() else default_text(field)
+        reloaded = "yes" if name in RELOADED else ""
+        shown = f"`{default}`" if default else ""
+        yield f"| `{file_key(name)}` | {shown} | {reloaded} | {_meaning(field)} |"
+
+
+def _entries() -> Iterator[str]:
+    yield "# The settings of `groupferry serve --config FILE`, with their defaults."
+    for name, field in _in_file():
+        yield ""
+        yield from (f"# {line}" for line in wrap(_meaning(field), _WIDTH - 2))
+        if field.is_required():
+            yield f'{file_key(name)} = ["kafka-1:9092", "kafka-2:9092"]'
+        else:
+            yield f"#{file_key(name)} = {_toml(field.default)}".rstrip()
+
+
+def _in_file() -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in Settings.model_fields.items():
+        if name != "config":
+            yield name, field
+
+
+def _meaning(field: FieldInfo) -> str:
+    return field.description or "as in Kafka's brokers"
+
+
+def _toml(default: object) -> str:
+    match default:
+        case None:
+            return ""
+        case bool():
+            return str(default).lower()
+        case int():
+            return f"{default:_}"
+        case tuple() if not hasattr(default, "_fields"):
+            return "[" + ", ".join(f'"{each}"' for each in default) + "]"
+        case _:
+            return f'"{default}"'
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    CONFIG_FILE.write_text(config_file())
