@@ -21,6 +21,7 @@ from tests.support.group_stage import PARTITIONS, GroupStage
 from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
 from tests.support.serve_process import serving
+from tests.support.token_server import token_server
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -39,6 +40,11 @@ OTHERS: Pair = {
         Client(library="franz-go", assignor="roundrobin"),
         Client(library="franz-go", protocol="consumer"),
     ),
+}
+TOKEN_S = 8
+WITH_TOKENS: Pair = {
+    "one": (Client(library="librdkafka"), NATIVE),
+    "two": (Client(library="librdkafka"), NATIVE),
 }
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
@@ -87,6 +93,21 @@ async def shown_certificate(address: tuple[str, int], trusted: ssl.SSLContext) -
         return shown
 
 
+def settings_with_tokens(secure: SecureKafka, url: str) -> Mapping[str, Mapping[str, str]]:
+    """The same with bearer tokens."""
+    return {
+        "librdkafka": {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "ssl.ca.location": f"{secure.authority.ca}",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": url,
+            "sasl.oauthbearer.client.id": USER,
+            "sasl.oauthbearer.client.secret": PASSWORD,
+        }
+    }
+
+
 @pytest.mark.parametrize(
     "pair",
     [
@@ -99,6 +120,28 @@ async def test_clients_roll_with_tls_scram_and_acls(
 ) -> None:
     """To the new protocol and back, with a new certificate in between. No record is lost, and no
     partition has two owners."""
+    await roll(secure_kafka, tmp_path, pair, settings_of(secure_kafka))
+
+
+async def test_clients_roll_while_their_tokens_expire(
+    secure_kafka: SecureKafka, tmp_path: Path
+) -> None:
+    """Each connection authenticates again every few seconds (KIP-368), and nobody notices."""
+    with token_server() as server:
+        server.user, server.lifetime_s = USER, TOKEN_S
+        began_s = trio.current_time()
+        settings = settings_with_tokens(secure_kafka, server.url)
+        await roll(secure_kafka, tmp_path, WITH_TOKENS, settings)
+        assert len(server.asked) > (trio.current_time() - began_s) / TOKEN_S / 2
+
+
+async def roll(
+    secure_kafka: SecureKafka,
+    tmp_path: Path,
+    pair: Pair,
+    settings_by_library: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Roll both members to the new protocol and back, with a new certificate after each step."""
     secrets = tmp_path / "secrets"
     secrets.mkdir()
     password = secrets / "password"
@@ -107,7 +150,7 @@ async def test_clients_roll_with_tls_scram_and_acls(
     assert listener.cert is not None
     assert listener.key is not None
     security = {}
-    for library, settings in settings_of(secure_kafka).items():
+    for library, settings in settings_by_library.items():
         security[library] = secrets / library
         lines = [f"{name}={value}" for name, value in settings.items()]
         security[library].write_text("\n".join(lines))
