@@ -30,6 +30,7 @@ GO_MODULES = {
     "franz-go": "github.com/twmb/franz-go",
     "sarama": "github.com/IBM/sarama",
     "kafka-go": "github.com/segmentio/kafka-go",
+    "kadm": "github.com/twmb/franz-go/pkg/kadm",
 }
 FRANZ_GO_WITH_NEW_PROTOCOL = (1, 22)
 
@@ -43,7 +44,9 @@ Library = Literal[
     "franz-go",
     "sarama",
     "kafka-go",
+    "kadm",
 ]
+"""`kadm` is franz-go's admin client, and no consumer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,7 @@ def program(library: Library, version: str = "") -> Program:
             return _in_node("@platformatic/kafka", version, script)
         case "java":
             return _in_java(version)
-        case "franz-go" | "sarama" | "kafka-go":
+        case "franz-go" | "sarama" | "kafka-go" | "kadm":
             return _in_go(library, version)
 
 

@@ -14,6 +14,7 @@ from kafka_codecs.consumer_protocol import Subscription, encode_subscription
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
+from tests.support.client_programs import program
 from tests.support.direct_clients import anchor_in, delete_offsets, remove_anchor, until_anchored
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, fresh_group, group_client
@@ -138,6 +139,7 @@ async def test_tools_beside_the_gateway_show_the_group_with_its_lag(kafka: Kafka
             ("numbers", number) for number in range(PARTITIONS)
         }
         await trio.to_thread.run_sync(_check_with_kafka_python, kafka, group)
+        await _check_with_kadm(kafka, group)
         rows = await _rows_of_kafkas_tool(kafka, group)
         assert [row[:2] for row in rows] == [["numbers", f"{n}"] for n in range(PARTITIONS)]
         for row in rows[:2]:  # offset, end of the log, lag
@@ -164,6 +166,19 @@ def _check_with_kafka_python(kafka: KafkaCluster, group: str) -> None:
         assert "Stable" in str(admin.describe_groups([group]))
     finally:
         admin.close()
+
+
+async def _check_with_kadm(kafka: KafkaCluster, group: str) -> None:
+    """franz-go's admin client, with which lag exporters in Go are written."""
+    kadm = await trio.to_thread.run_sync(program, "kadm")
+    command = [*kadm.command, kafka.bootstrap_servers, group]
+    done = await trio.run_process(command, capture_stdout=True)
+    first, *rows = done.stdout.decode().splitlines()
+    assert first == "Stable consumer 1"
+    assert [row.split()[:3] for row in rows] == [
+        ["numbers", f"{number}", "true"] for number in range(PARTITIONS)
+    ]
+    assert [row.split()[3] for row in rows[:2]] == ["0", "0"]
 
 
 async def _rows_of_kafkas_tool(kafka: KafkaCluster, group: str) -> list[list[str]]:
