@@ -1,7 +1,7 @@
-"""The README's table has the results of the last full run of the client matrix."""
+"""The documented table has the results of the last full run of the client matrix."""
 
 from tests.support.matrix import ROLLS
-from tests.support.matrix_table import README, in_readme, read_results, table, with_table
+from tests.support.matrix_table import PAGE, in_page, read_results, table, with_table
 
 
 def test_every_roll_has_a_result() -> None:
@@ -9,16 +9,16 @@ def test_every_roll_has_a_result() -> None:
     assert list(read_results()) == [str(roll) for roll in ROLLS]
 
 
-def test_the_readme_has_the_results() -> None:
+def test_the_page_has_the_results() -> None:
     """To update it, run `python -m tests.support.matrix_table`."""
-    assert in_readme(README.read_text()) == table(read_results().values())
+    assert in_page(PAGE.read_text()) == table(read_results().values())
 
 
 def test_a_different_table_is_found() -> None:
     """The comparison can fail."""
     results = list(read_results().values())
-    other = with_table(README.read_text(), table(results[:-1]))
-    assert in_readme(other) != table(results)
+    other = with_table(PAGE.read_text(), table(results[:-1]))
+    assert in_page(other) != table(results)
 
 
 def test_each_library_is_rolled_once_in_ci() -> None:

@@ -1,4 +1,4 @@
-"""The results of the client matrix in `tests/matrix.json`, and the README's table of them.
+"""The results of the client matrix in `tests/matrix.json`, and their table in the documentation.
 
 `pytest -m matrix` writes the results; `python -m tests.support.matrix_table` writes the table.
 """
@@ -14,7 +14,7 @@ Note = Callable[[Roll, Result], None]
 """Receives the result of a roll."""
 
 RESULTS = Path(__file__).parent.parent / "matrix.json"
-README = Path(__file__).parent.parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent.parent / "gateway" / "docs" / "clients.md"
 BEGIN = "<!-- client matrix: written by python -m tests.support.matrix_table -->\n"
 END = "<!-- end of the client matrix -->\n"
 HEADER = """\
@@ -48,19 +48,19 @@ def _row(result: Result) -> str:
     return f"{clients} {result.produced} | {result.delivered_twice} |\n"
 
 
-def in_readme(text: str) -> str:
-    """The table in a README. Raises ValueError if there is none."""
+def in_page(text: str) -> str:
+    """The table in a page. Raises ValueError if there is none."""
     return text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
 
 
 def with_table(text: str, new: str) -> str:
-    """A README with this table in place of the old one."""
-    return text.replace(BEGIN + in_readme(text), BEGIN + new)
+    """A page with this table in place of the old one."""
+    return text.replace(BEGIN + in_page(text), BEGIN + new)
 
 
 def main() -> None:
-    """Write the table of the last full run into the README."""
-    README.write_text(with_table(README.read_text(), table(read_results().values())))
+    """Write the table of the last full run into the page."""
+    PAGE.write_text(with_table(PAGE.read_text(), table(read_results().values())))
 
 
 if __name__ == "__main__":
