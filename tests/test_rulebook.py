@@ -222,3 +222,10 @@ def test_a_planted_page_is_read() -> None:
 )
 def test_a_planted_old_citation_is_found(text: str, is_old: bool) -> None:
     assert bool(OLD_CITATION.search(text)) is is_old
+
+
+def test_the_index_lists_every_page() -> None:
+    """Other pages of a folder are listed by the folder's own index."""
+    docs = PAGES.parent
+    listed = {target for target, _anchor in LINK.findall((docs / "README.md").read_text())}
+    assert {page.name for page in docs.glob("*.md")} - {"README.md"} <= listed

@@ -1,0 +1,55 @@
+"""Each warning and each error of `groupferry serve` has an entry in the documentation."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import gateway
+from gateway.events.catalog import EVENTS
+
+CODE = Path(gateway.__file__).parent
+PAGE = CODE / "docs" / "troubleshooting.md"
+OTHER_COMMANDS = {"demo", "pipeline", "simulation"}
+LEVELS = {"warning", "error"}
+BY_LEVEL = re.compile(r"(log|told)\.(warning|error|exception)|.*complain(ts\.tell)?|.*\._report")
+"""What a call looks like that always writes such a line."""
+BY_ARGUMENT = re.compile(r"Log|.*\._log")
+"""What a call looks like whose arguments have the level."""
+ENTRY = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+
+
+def logged() -> Iterator[str]:
+    """The names of the lines that the code writes itself."""
+    for path in CODE.rglob("*.py"):
+        if path.relative_to(CODE).parts[0] in OTHER_COMMANDS:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                given = (*node.args, *(keyword.value for keyword in node.keywords))
+                words = [each.value for each in given if isinstance(each, ast.Constant)]
+                texts = [word for word in words if isinstance(word, str)]
+                names = [text for text in texts if text not in LEVELS]
+                function = ast.unparse(node.func)
+                is_severe = LEVELS & {*texts} and BY_ARGUMENT.fullmatch(function)
+                if names and (is_severe or BY_LEVEL.fullmatch(function)):
+                    yield names[0]
+
+
+def told() -> Iterator[str]:
+    """The names of the events of these levels."""
+    for event in EVENTS.values():
+        if event.level in LEVELS:
+            yield event.name
+
+
+def test_every_warning_and_error_has_an_entry() -> None:
+    """Nor has the page an entry without a line, or one twice."""
+    entries = ENTRY.findall(PAGE.read_text())
+    assert sorted(entries) == sorted({*logged(), *told()})
+
+
+def test_lines_are_found_however_they_are_written() -> None:
+    """By a logger, an effect of the machine, a counter of complaints, or an event."""
+    assert {"state_log_failed", "group_load_failed", "anchor_lost", "groups_refused"} <= {*logged()}
+    assert {"group_taken", "upstream_lost"} <= set(told())
