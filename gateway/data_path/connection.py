@@ -12,6 +12,7 @@ from gateway.data_path.brokers import BrokerRoute
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.errors import (
     BadFrame,
+    ConnectionAbandoned,
     ListenError,
     NotAuthenticated,
     RequestRefused,
@@ -122,7 +123,14 @@ class ClientConnection:
             self._shared.complaints.tell("bad_frame_received", self._client_host, reason=reason)
         except* ListenError as group:
             log.error("broker_listener_failed", reason=str(first_of(group)))  # noqa: TRY400  # no bug
-        except* (OSError, StreamEnded, UpstreamLost, UpstreamChanged, UpstreamError) as group:
+        except* (
+            OSError,
+            StreamEnded,
+            ConnectionAbandoned,
+            UpstreamLost,
+            UpstreamChanged,
+            UpstreamError,
+        ) as group:
             log.debug("connection_lost", reason=str(first_of(group)))
         except* Exception:  # the boundary: a bug ends this connection only
             log.exception("connection_failed")

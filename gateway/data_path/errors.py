@@ -28,6 +28,10 @@ class ListenError(Exception):
     operator."""
 
 
+class ConnectionAbandoned(Exception):
+    """The client goes on on a newer connection. Its older one is closed."""
+
+
 class UpstreamLost(Exception):
     """The upstream connection ended before the answer came."""
 

@@ -4,6 +4,7 @@ If the broker goes away while it owes the client an answer, the client's connect
 Otherwise the client stays connected, and the broker is reconnected when it is next needed.
 """
 
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -43,6 +44,7 @@ _PROMPT = frozenset(
     }
 )
 _MAY_BE_PARKED = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+_numbers = itertools.count(1)
 
 
 class Upstream:
@@ -61,6 +63,8 @@ class Upstream:
         facilities: Facilities,
     ) -> None:
         """A task in `tasks` sends the broker's answers to `client`."""
+        self.number = next(_numbers)
+        """Counts the client connections of the process."""
         self.node_id = -1
         self.offer = NOTHING_OFFERED
         """What the broker speaks."""

@@ -15,6 +15,7 @@ from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, Situation
 from gateway.hosting.calls import (
+    Abandoned,
     Answer,
     Call,
     Commit,
@@ -146,7 +147,7 @@ class CallStages:
         if not can_send or self._adoption.is_under_way or self._is_ending:
             return False
         commit = call.only
-        if commit is None or self._commits.has_earlier(call):
+        if commit is None or self._commits.has_earlier(call) or self._commits.is_abandoned(call):
             return False
         commit.event = commit.make(commit.token, self._engine.topics)
         decided = self._engine.decide_at_rest(commit.event, now_ms)
@@ -219,7 +220,9 @@ class CallStages:
 
     def _queue(self, call: Commits, now_ms: int) -> None:
         """Wait until earlier commits of the same member have been answered."""
-        if self._commits.is_next(call):
+        if self._commits.is_abandoned(call):
+            self._finish(call, Abandoned())
+        elif self._commits.is_next(call):
             call.give_up_ms = None
             call.move(Stage.PLACING)
         else:

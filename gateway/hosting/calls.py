@@ -50,6 +50,11 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The client has committed on a newer connection, so its older one is closed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """The anchor is not in the group: the cluster may change it."""
 
@@ -64,7 +69,7 @@ class Outcome:
     """Whether the cluster may never have seen the commit."""
 
 
-Answer = Reply | Refused | Forwarded | Failed | Released | Mapping[Token, Outcome]
+Answer = Reply | Refused | Forwarded | Failed | Abandoned | Released | Mapping[Token, Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,9 @@ class Call:
     """Whether it joins with another embedded protocol, so that only the cluster can admit it."""
     is_placed: bool = False
     """Whether the caller knows already that the group is hosted here."""
-    connection: object | None = None
-    """The client's connection, if the same client is to be recognised."""
+    connection: int | None = None
+    """The number of the client's connection, if the same client is to be recognised. Later
+    connections have higher ones."""
     node_id: int | None = None
     """The broker that the client's listener stands for."""
     is_at_coordinator: bool | None = None

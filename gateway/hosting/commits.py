@@ -34,6 +34,8 @@ class CommitsInFlight:
         self._strays: dict[Token, Commit] = {}
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
+        self._newest: dict[object, int] = {}
+        """The newest connection on which each member has committed."""
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 
@@ -54,6 +56,14 @@ class CommitsInFlight:
     def has_earlier(self, call: Commits) -> bool:
         """Whether the call would not be next."""
         return any(map(self._queues.__contains__, call.order_keys))
+
+    def is_abandoned(self, call: Commits) -> bool:
+        """Whether a member of the call has committed on a newer connection since (DEV D73). Its
+        older one may have held an older commit back, behind a parked JoinGroup."""
+        number = call.connection
+        return number is not None and any(
+            self._newest.get(key, 0) > number for key in call.order_keys
+        )
 
     def has_later(self, call: Commits) -> bool:
         """Whether other calls wait for the answer to this one."""
@@ -82,8 +92,16 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.move(CommitPhase.ACCEPTED)
+        if commit.has_member and commit.call.connection is not None:
+            self._note_connection(commit, commit.call.connection)
         if commit.call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
             self._end(commit)
+
+    def _note_connection(self, commit: Commit, number: int) -> None:
+        self._newest.update(dict.fromkeys(commit.order_keys, number))
+        members = self._engine.members
+        if len(self._newest) > 2 * max(1, len(members)):
+            self._newest = {key: self._newest[key] for key in self._newest if key in members}
 
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int

@@ -5,7 +5,7 @@ records cannot be written, the request has no effect and the client is told to r
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -118,6 +118,12 @@ class LoggedEngine:
         """Whether the group has members."""
         group = self.core.state.group
         return group is not None and bool(group.members)
+
+    @property
+    def members(self) -> Collection[str]:
+        """The ids of the group's members."""
+        group = self.core.state.group
+        return () if group is None else group.members
 
     @property
     def is_loaded(self) -> bool:

@@ -45,7 +45,7 @@ class Recall:
         """Commits under the ids of the guard that have no answer yet."""
         self._tell = tell
         self._owners_may_return = owners_may_return
-        self._on_their_way: dict[object, str] = {}
+        self._on_their_way: dict[int | None, str] = {}
         """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
         connections, and their former ids."""
         self._has_stray = False

@@ -13,12 +13,13 @@ from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.replies import OffsetVerdict
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
-from gateway.data_path.errors import UpstreamAway, UpstreamLost
+from gateway.data_path.errors import ConnectionAbandoned, UpstreamAway, UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import GroupFailed, Groups
 from gateway.hosting.answers import ANSWERS, Situation, needs_lease
 from gateway.hosting.calls import (
+    Abandoned,
     Answer,
     Commit,
     Commits,
@@ -135,7 +136,7 @@ class CommitApis:
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
-        the cluster may never have seen. Raises UpstreamLost, GroupFailed."""
+        the cluster may never have seen. Raises UpstreamLost, ConnectionAbandoned, GroupFailed."""
         asked = [cast(CommitRequest, request.message) for request in requests]
         group_id = asked[0].group_id
         if not group_id:
@@ -164,6 +165,7 @@ class CommitApis:
         call = Commits(
             api=api_of(message),
             owner=first.owner,
+            connection=_connection_of(first),
             node_id=first.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(message.group_id, first),
             commits=commits,
@@ -171,7 +173,8 @@ class CommitApis:
         return _Sending(first, call, messages)
 
     async def responses(self, sending: _Sending, answer: Answer) -> Sequence[Struct | None]:
-        """The responses to the commits of a call that was answered here. Raises GroupFailed."""
+        """The responses to the commits of a call that was answered here. Raises
+        ConnectionAbandoned, GroupFailed."""
         version = sending.request.header.api_version
         match answer:
             case Refused(situation, why):
@@ -179,6 +182,8 @@ class CommitApis:
                 return [refused(message, version, situation, why) for message in messages]
             case Failed():
                 raise GroupFailed
+            case Abandoned():
+                raise ConnectionAbandoned("its client has committed on a newer connection")
             case _:
                 outcomes = cast(Mapping[Token, Outcome], answer)
                 return [
@@ -292,6 +297,12 @@ def _commit(message: CommitRequest, version: int) -> Commit:
         has_member=bool(message.member_id),
         order_keys=_order_keys(message),
     )
+
+
+def _connection_of(request: GroupRequest) -> int | None:
+    """The connection of a consumer. A member's transactions come on those of their producers."""
+    is_consumers = isinstance(request.message, OffsetCommitRequest)
+    return request.upstream.number if is_consumers else None
 
 
 def _order_keys(message: CommitRequest) -> frozenset[object]:

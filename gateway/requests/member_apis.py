@@ -41,7 +41,7 @@ class MemberApis:
         call = Call(
             api=api_of(message),
             owner=request.owner,
-            connection=request.upstream,
+            connection=request.upstream.number,
             node_id=request.node_id,
             is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),

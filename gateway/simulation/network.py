@@ -34,6 +34,7 @@ from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.calls import (
+    Abandoned,
     Call,
     Commit,
     Commits,
@@ -107,6 +108,7 @@ class Connection:
 
     def __init__(self, network: "Network", owner: "Line", process: Process) -> None:
         self.is_broken = False
+        self.number = next(network.numbers)
         self._network = network
         self._owner = owner
         self._process = process
@@ -198,10 +200,7 @@ class Connection:
             self._owner.arrived(ask)
         self._network.world.counts["requests"] += len(served)
         self._call = call = self._call_for(served)
-        if self.is_broken and isinstance(call, Commits):
-            # Begun so late, Kafka could not tell it from a new commit either.
-            self._network.world.after(0, self._gone, call)
-        elif self.is_broken:
+        if self.is_broken:
             self._expect_gone()
         self._process.ask(call, self)
 
@@ -217,6 +216,8 @@ class Connection:
         }
         if isinstance(request, OffsetCommitReceived):
             commits = [self._commit_of(ask.request) for ask in served]
+            if not request.is_transactional:
+                known["connection"] = self.number
             return Commits(commits={each.token: each for each in commits}, **known)
         is_admins = known["api"] is GroupApi.ADMIN or isinstance(request, OffsetDeleteReceived)
         is_placed_fetch = isinstance(request, OffsetFetchReceived) and process.group.is_live
@@ -409,6 +410,8 @@ class Network:
         self.error_rate = 0.0
         self.lines: dict[Token, tuple[Line, int]] = {}
         self.late: list[tuple[Callable[[Ask], None], Ask]] = []
+        self.numbers = itertools.count(1)
+        """Of the connections."""
         self._tokens = itertools.count(1)
         self._connections: list[Connection] = []
         driver.ended = self._process_ended
@@ -476,6 +479,8 @@ class Network:
                 if not isinstance(request, OffsetFetchReceived):
                     error = ErrorCode.UNKNOWN_MEMBER_ID
                 reply = request.refused(GroupError(error, FORWARDED))
+            case Abandoned():
+                return None
             case Failed():
                 assert call.is_gone, "a call has failed"
                 return None
@@ -532,11 +537,8 @@ def _is_commit(ask: Ask) -> bool:
 
 
 def _late_weight(request: Request) -> int:
-    """Requests that state owned partitions are late most often. Commits never are, because Kafka's
-    protocol cannot tell a late commit from a new one."""
+    """Requests that state owned partitions are late most often."""
     match request:
-        case OffsetCommitReceived():
-            return 0
         case JoinGroupReceived():
             return 8
         case ConsumerHeartbeatReceived(member_epoch=epoch):

@@ -241,7 +241,7 @@ class HostedAdoptionWorld(AdoptionWorld):
             api=_APIS[type(event)],
             event=event,
             token=event.token,
-            connection=name,
+            connection=self.behind.index(name) + 1,
             knows_topics=True,
             is_at_coordinator=True,
         )
@@ -297,7 +297,6 @@ class HostedAdoptionWorld(AdoptionWorld):
             api=GroupApi.COMMIT,
             token=self._token(),
             commits={commit.token: commit},
-            connection=name,
             knows_topics=True,
             is_at_coordinator=True,
         )

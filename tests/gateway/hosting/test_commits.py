@@ -19,7 +19,7 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Commits, Failed, Learn, Outcome, Probe, Refused, Store
+from gateway.hosting.calls import Abandoned, Commits, Failed, Learn, Outcome, Probe, Refused, Store
 from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
 from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored, Written
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
@@ -621,6 +621,54 @@ def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> Non
     on.release(Store)
     on.feed(Stored(first, {tokens(first)[0]: OK}))
     assert [token for token, _ in on.sent] == tokens(third)
+
+
+def test_a_commit_on_an_abandoned_connection_is_not_stored(on: HostedScene) -> None:
+    """It waited there, behind a parked JoinGroup, for longer than the member's newer commit took on
+    its next connection. Stored now, it would take the offset back."""
+    newer = member_commit(on, connection=2)
+    older = member_commit(on, connection=1)
+    assert isinstance(older.answer, Abandoned)
+    assert [token for token, _ in on.sent] == tokens(newer)
+    member_commit(on, connection=2)
+    member_commit(on, connection=3)
+    assert len(on.sent) == 3
+
+
+def test_a_commit_that_waits_its_turn_may_be_on_an_abandoned_connection(on: HostedScene) -> None:
+    """The newer one was not decided yet when it arrived."""
+    on.hold(Learn)
+    newer = member_commit(on, connection=2, knows_topics=False)
+    older = member_commit(on, connection=1)
+    assert older.stage is Stage.QUEUED
+    on.release(Learn)
+    assert isinstance(older.answer, Abandoned)
+    assert [token for token, _ in on.sent] == tokens(newer)
+
+
+def test_only_an_accepted_commit_closes_the_older_connection(on: HostedScene) -> None:
+    """A client may ask under any member id."""
+    on.commits(("n", 99, None), connection=2)
+    on.commits(("stranger", 2, None), connection=2)
+    assert isinstance(member_commit(on, connection=1).answer, Mapping)
+
+
+def test_members_have_connections_of_their_own(on: HostedScene) -> None:
+    """Their commits say nothing about each other."""
+    other = on.native_member("m")
+    on.commits(("m", other.member_epoch, {"foo": [1]}), connection=2)
+    assert isinstance(member_commit(on, connection=1).answer, Mapping)
+
+
+def test_the_connections_of_former_members_are_forgotten(on: HostedScene) -> None:
+    """Memory follows the members that are there."""
+    for number in range(8):
+        name = f"m{number}"
+        epoch = on.native_member(name).member_epoch
+        on.commits((name, epoch, {"foo": [1]}), connection=number)
+        on.native(name, -1)
+    member_commit(on, connection=9)
+    assert len(on.group.calls._commits._newest) <= 4
 
 
 def test_members_commit_side_by_side(on: HostedScene) -> None:

@@ -351,7 +351,7 @@ def test_a_cooperative_member_has_given_up_its_partitions_when_its_client_return
 ) -> None:
     """With the same connection, but not with any other."""
     on.to_recalling()
-    mine, other = object(), object()
+    mine, other = 1, 2
     assert situation_of(on.join(A, owned={"foo": [0]}, connection=mine)) is Situation.RECALLED
     on.leave(B)
     on.join(connection=other)
@@ -365,7 +365,7 @@ def test_a_cooperative_member_has_given_up_its_partitions_when_its_client_return
 def test_a_client_that_returns_with_its_partitions_is_refused_until_it_has_none(on: Scene) -> None:
     """Its JoinGroup might reach the cluster after its partitions have got another owner."""
     on.to_recalling()
-    mine = object()
+    mine = 1
     on.join(A, owned={"foo": [0]}, connection=mine)
     on.leave(B)
     returned = on.join(owned={"foo": [0]}, connection=mine)

@@ -23,7 +23,7 @@ from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.support.hosted_scene import HostedScene, situation_of
 
-CONNECTION = object()
+CONNECTION = 1
 
 
 class Scene(HostedScene):

@@ -21,7 +21,7 @@ from tests.support.group_values import Owned, subscription
 
 NOW_MS = 1_000
 MEMBERS = {"a": given_classic_group_member("a", {"foo": (0,)})}
-CONNECTION = object()
+CONNECTION = 1
 
 
 class Script:
@@ -33,7 +33,7 @@ class Script:
             lambda event, _now_ms: self.told.append(event), owners_may_return=owners_may_return
         )
 
-    def ask(self, event: Any, connection: object = CONNECTION) -> Any:
+    def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
         return self.recall.answer(call, MEMBERS, NOW_MS)
 
@@ -74,7 +74,7 @@ def test_a_cooperative_member_has_given_up_when_its_client_returns(on: Script) -
     """It loses its partitions when it gets UNKNOWN_MEMBER_ID."""
     assert on.join("a", owned={"foo": (0,)}) is RECALLED
     assert on.told == [Heard("a")]
-    assert on.join("", connection=object()) is None
+    assert on.join("", connection=CONNECTION + 1) is None
     assert on.told == [Heard("a")]
     assert on.join("") is None
     assert on.told == [Heard("a"), GaveUp("a")]

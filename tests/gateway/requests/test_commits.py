@@ -169,21 +169,22 @@ async def test_a_lost_answer_holds_the_partitions_until_the_anchor_is_replaced()
         before = stage.broker.coordinator.group("g").member_id
         stage.broker.join_gate = trio.Event()
         stage.broker.loses_commits = True
-        async with stage.another_client() as committer:
-            told = await committer.commit({0: 7}, **mine)  # type: ignore[arg-type]
+        async with stage.another_client() as cut_off:
+            told = await cut_off.commit({0: 7}, **mine)  # type: ignore[arg-type]
             assert told == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         stage.broker.loses_commits = False
         for version in (1, 5):
             refused: OffsetFetchResponse = await client.connection.ask(fetch, version)
             codes = {p.error_code for each in refused.topics for p in each.partitions}
             assert codes | {refused.error_code} - {0} == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-        again = await client.commit({0: 8}, **mine)  # type: ignore[arg-type]
-        assert again == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-        stage.broker.join_gate.set()
-        await until_answered(
-            lambda: client.connection.ask(fetch, 5), lambda fetched: not fetched.error_code
-        )
-        assert await client.commit({0: 8}, **mine) == {0: 0}  # type: ignore[arg-type]
+        async with stage.another_client() as next_connection:
+            commit = partial(next_connection.commit, {0: 8}, **mine)  # type: ignore[arg-type]
+            assert await commit() == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+            stage.broker.join_gate.set()
+            await until_answered(
+                lambda: client.connection.ask(fetch, 5), lambda fetched: not fetched.error_code
+            )
+            assert await commit() == {0: 0}
         lost, stored = stage.broker.commits
         assert isinstance(lost, OffsetCommitRequest)
         assert isinstance(stored, OffsetCommitRequest)

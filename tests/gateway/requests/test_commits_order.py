@@ -3,7 +3,7 @@ them ends."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
@@ -17,7 +17,7 @@ from kafka_codecs.header import (
     encode_response_header,
 )
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -27,6 +27,7 @@ from kafka_codecs.offset_commit import (
 from tests.support.commits import commit_of
 from tests.support.fake_broker import answer
 from tests.support.group_client import GroupClient, given_to
+from tests.support.group_script import subscription
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
@@ -34,7 +35,8 @@ from tests.support.wire import Wire, connected, framed, request_frame
 
 VERSION = 8
 HEARTBEAT_VERSION = 4
-LOADING, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION = 14, 25, 22
+JOIN_VERSION = 5
+LOADING, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCING = 14, 25, 22, 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,19 @@ class Scene:
         )
         version = HEARTBEAT_VERSION
         return request_frame(ApiKey.HEARTBEAT, version, correlation_id, encode(beat, version))
+
+    def join(self, correlation_id: int) -> bytes:
+        """The frame of the member's JoinGroup."""
+        message = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=self.joined.member_id,
+            protocol_type="consumer",
+            protocols=(JoinGroupProtocol(name="range", metadata=subscription(("numbers",))),),
+        )
+        body = encode(message, JOIN_VERSION)
+        return request_frame(ApiKey.JOIN_GROUP, JOIN_VERSION, correlation_id, body)
 
     async def codes(self, count: int) -> list[tuple[int, int]]:
         """The correlation ids and error codes of the next answers."""
@@ -106,6 +121,13 @@ def stored(code: int) -> OffsetCommitResponse:
     partition = OffsetCommitResponsePartition(partition_index=0, error_code=code)
     return OffsetCommitResponse(
         topics=(OffsetCommitResponseTopic(name="numbers", partitions=(partition,)),)
+    )
+
+
+async def until_rebalancing(client: GroupClient, member: JoinGroupResponse) -> None:
+    """Wait until another JoinGroup is parked."""
+    await until_answered(
+        lambda: client.beat(member), lambda answer: answer.error_code == REBALANCING
     )
 
 
@@ -226,15 +248,17 @@ async def test_an_overtaken_commit_is_not_sent_again() -> None:
 async def test_an_outage_stores_no_commit_late() -> None:
     """No commit uses another connection while an earlier one may still arrive. Then the group
     continues."""
-    async with open_scene() as on:
+    async with offset_stage() as stage, connected(stage.gateway.address) as wire:
+        on = Scene(stage.broker, stage.client, wire, await stage.client.enter())
         on.broker.loses_commits = True
         await on.wire.send(b"".join(map(on.commit, range(3))))
         assert await on.codes(3) == [(0, LOADING), (1, LOADING), (2, LOADING)]
         assert on.sent == [0]
         on.broker.loses_commits = False
         mine = {"member_id": on.joined.member_id, "epoch": on.joined.generation_id}
-        commit = partial(on.client.commit, {0: 9}, **mine, version=VERSION)  # type: ignore[arg-type]
-        assert await until_answered(commit, lambda codes: codes != {0: LOADING}) == {0: 0}
+        async with stage.another_client() as next_connection:
+            commit = partial(next_connection.commit, {0: 9}, **mine, version=VERSION)  # type: ignore[arg-type]
+            assert await until_answered(commit, lambda codes: codes != {0: LOADING}) == {0: 0}
         assert on.broker.offsets == {0: 9}
 
 
@@ -261,3 +285,31 @@ async def test_the_anchor_gets_a_new_id_if_a_client_disconnects_during_its_commi
         await on.wire.stream.aclose()
         await until(lambda: anchor.member_id != before)
         on.broker.gate.set()
+
+
+async def test_a_commit_behind_a_parked_join_closes_an_abandoned_connection() -> None:
+    """The member has committed on its next connection meanwhile. The broker would store the older
+    offset last."""
+    async with (
+        offset_stage() as stage,
+        stage.another_client() as other,
+        connected(stage.gateway.address) as old,
+        connected(stage.gateway.address) as new,
+    ):
+        alone = await stage.client.enter()
+        async with trio.open_nursery() as nursery:
+            follower = await other.join()
+            nursery.start_soon(other.join, follower.member_id)
+            await until_rebalancing(stage.client, alone)
+            joined = await stage.client.join(alone.member_id)
+        await stage.client.sync(joined, {joined.member_id: {"numbers": range(3)}})
+        on = Scene(stage.broker, stage.client, old, joined)
+        await old.send(on.join(0) + on.commit(1))
+        await until_rebalancing(other, replace(joined, member_id=follower.member_id))
+        await new.send(on.commit(2))
+        assert await replace(on, wire=new).codes(1) == [(2, 0)]
+        await new.send(on.join(3))  # answers the one on the old connection
+        frame = await old.frame()
+        assert decode_response_header(ApiKey.JOIN_GROUP, JOIN_VERSION, frame)[0] == 0
+        assert await old.at_end()
+        assert on.sent == [2]

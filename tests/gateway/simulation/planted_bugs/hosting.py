@@ -163,6 +163,12 @@ def a_commit_overtakes_an_earlier_one(patch: Patch) -> None:
 
 
 @noticed_by(Invariant.OFFSETS)
+def a_commit_on_an_abandoned_connection_is_stored(patch: Patch) -> None:
+    """A connection is read on after its client has committed on a newer one."""
+    patch.setattr(CommitsInFlight, "is_abandoned", lambda _flight, _call: False)
+
+
+@noticed_by(Invariant.OFFSETS)
 def a_stray_commit_ends_at_once(patch: Patch) -> None:
     """A commit counts as ended once its answer is lost."""
     patch.setattr(CommitsInFlight, "_lose", lambda flight, commit, _now_ms: flight._end(commit))
