@@ -7,7 +7,6 @@ result.
 
 from collections.abc import Iterable, Mapping
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType
@@ -15,7 +14,7 @@ from pyspark.sql.types import DateType, IntegerType
 from gateway.pipeline.drawing import Drawing, draw
 from gateway.pipeline.fold import Key
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.folding import BUCKET, DIGEST, folded, parsed
+from gateway.pipeline.folding import BUCKET, DIGEST, FOLDED, folded, parsed
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.spark_types import struct_of
 from gateway.pipeline.store import Store
@@ -41,12 +40,10 @@ class Analysis:
 
     def make(self, lines: DataFrame) -> Digest:
         """Make all tables from these lines alone, in an empty folder."""
-        rows = folded(parsed(lines), self._top).persist(StorageLevel.DISK_ONLY)
-        try:
-            digest = _sum(self._top, _digests(rows))
-            self._write(rows, self._tables, digest.rows)
-        finally:
-            rows.unpersist()
+        rows = self._folded(parsed(lines))
+        digest = _sum(self._top, _digests(rows))
+        self._write(rows, self._tables, digest.rows)
+        self._new.delete()
         return digest
 
     def take_in(self, lines: DataFrame, batch: int) -> Digest:
@@ -54,16 +51,9 @@ class Analysis:
         self._new.delete()
         self._store.append(parsed(lines), batch)
         buckets = self._store.buckets(batch)
-        rows = folded(self._store.rows(buckets), self._top).persist(StorageLevel.DISK_ONLY)
-        try:
-            (self._new / DIGEST).write(
-                rows.where(F.col(DIGEST).isNotNull()).select(BUCKET, DIGEST), BUCKET
-            )
-            told = self._spark.read.schema(_DIGESTS).parquet((self._new / DIGEST).path)
-            counts = _sum(self._top, (row.digest for row in told.collect())).rows
-            self._write(rows, self._new, counts)
-        finally:
-            rows.unpersist()
+        rows = self._folded(self._store.rows(buckets))
+        (self._new / DIGEST).write(_with_digests(rows).select(BUCKET, DIGEST), BUCKET)
+        self._write(rows, self._new, _sum(self._top, _digests(rows)).rows)
         for bucket in buckets:
             part = f"{BUCKET}={bucket}"
             for name in ALL_ROWS:
@@ -76,8 +66,8 @@ class Analysis:
         """The digest of everything stored."""
         if not self._digests.exists():
             return Digest(top=self._top)
-        stored = self._spark.read.schema(_DIGESTS).parquet(self._digests.path)
-        return _sum(self._top, (row.digest for row in stored.collect()))
+        stored = self._spark.read.schema(f"{DIGEST} string").parquet(self._digests.path)
+        return _sum(self._top, _digests(stored))
 
     def drawn(self, digest: Digest) -> Mapping[Key, Drawing]:
         """The ownership maps of the digest's worst groups."""
@@ -86,6 +76,13 @@ class Analysis:
     def tables(self) -> Mapping[str, DataFrame]:
         """All tables by name."""
         return {name: self._read(self._tables / name, row) for name, row in ALL_ROWS.items()}
+
+    def _folded(self, rows: DataFrame) -> DataFrame:
+        """Fold once, and read the rows from Parquet for each table: only its own column. Spark's
+        cache would keep a hundred batches of four megabytes in memory for each task."""
+        folder = self._new / "folded"
+        folder.write(folded(rows, self._top))
+        return self._spark.read.schema(FOLDED).parquet(folder.path)
 
     def _write(self, rows: DataFrame, folder: Folder, counts: Mapping[str, int]) -> None:
         """Write each table that has rows."""
@@ -109,12 +106,12 @@ class Analysis:
         return self._spark.read.schema(schema).parquet(folder.path)
 
 
-_DIGESTS = f"{DIGEST} string, {BUCKET} int"
+def _with_digests(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col(DIGEST).isNotNull())
 
 
 def _digests(rows: DataFrame) -> Iterable[str]:
-    found = rows.where(F.col(DIGEST).isNotNull()).select(DIGEST).collect()
-    return (row.digest for row in found)
+    return (row.digest for row in _with_digests(rows).select(DIGEST).collect())
 
 
 def _sum(top: int, digests: Iterable[str]) -> Digest:

@@ -8,6 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+_ROW_GROUP_BYTES = 16 << 20
+"""Each task keeps one row group in memory. Parquet's default of 128 MiB suits larger heaps."""
+
 
 class Folder:
     """One folder, local or not."""
@@ -62,7 +65,8 @@ class Folder:
 
     def write(self, rows: DataFrame, *partitions: str) -> None:
         """Replace the contents with these rows."""
-        rows.write.mode("overwrite").partitionBy(*partitions).parquet(self.path)
+        write = rows.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
+        write.partitionBy(*partitions).parquet(self.path)
 
     def write_text(self, name: str, text: str) -> None:
         """Write one file in UTF-8, as a whole or not at all."""

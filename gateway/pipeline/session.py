@@ -199,9 +199,11 @@ def as_pipeline_errors() -> Iterator[None]:
     JVM can provide."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         if _follows_interrupt(error):
             raise KeyboardInterrupt from None
+        if isinstance(error, ConnectionError):  # nobody listens
+            raise PipelineError(_JVM_ENDED) from None
         try:
             text, summary = str(error), _summary(error)
         except (OSError, Py4JError):  # only the JVM knows the text, and it has ended

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +13,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway import commands
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from tests.support.planted_faults import faulty, plant
+from tests.support.scribe import START_MS, Scribe
+from tests.support.spark import need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIMEOUT_S = 500
+SMALL_HEAP = "480m"
+"""The least that Spark starts with."""
 
 
 @pytest.fixture
@@ -114,3 +121,38 @@ def test_an_impossible_run_is_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("groupferry: ")
     assert why in line
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_the_heap_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    """All rows together have more bytes than the heap."""
+    need_spark()
+    offsets = tuple(
+        CommittedOffsets(partition=number, commits=1, first=1, lowest=1, last=1)
+        for number in range(50)
+    )
+    scribe = Scribe(group_id="g" * 4_000)
+    for second in range(2_500):
+        at_ms = START_MS + second * 1000
+        scribe.beside(
+            second,
+            OffsetsCommitted(
+                member_id="m",
+                is_transactional=False,
+                from_ms=at_ms,
+                to_ms=at_ms,
+                offsets={"t": offsets},
+            ),
+        )
+    (tmp_path / "events").write_text("\n".join(scribe.lines))
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "gateway", "report", f"{tmp_path / 'events'}"),
+            *(f"--output={tmp_path / 'report'}", f"--conf=spark.driver.memory={SMALL_HEAP}"),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert run.returncode == 0, run.stderr

@@ -222,8 +222,10 @@ def test_an_error_of_a_task_has_no_stack_trace(tmp_path: Path) -> None:
     assert last.endswith(": not a gzip file")
 
 
-def test_the_end_of_the_jvm_is_one_line() -> None:
-    """Only the JVM has the text of its exceptions, and it may run out of memory."""
+@pytest.mark.parametrize("is_called", [True, False])
+def test_the_end_of_the_jvm_is_one_line(*, is_called: bool) -> None:
+    """Only the JVM has the text of its exceptions, and it may run out of memory. It may end between
+    two calls, too."""
     need_spark()
     from py4j.protocol import Py4JError
 
@@ -234,4 +236,4 @@ def test_the_end_of_the_jvm_is_one_line() -> None:
             raise ConnectionRefusedError
 
     with pytest.raises(PipelineError, match="lack of memory"), as_pipeline_errors():
-        raise Lost
+        raise Lost if is_called else ConnectionRefusedError
