@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias, get_args
 
-from gateway import logs, settings
+from gateway import examples, logs, settings
 from gateway.control.messages import GROUP_ID_BYTES_MAX
 from gateway.demo.outcome import Options
 
@@ -45,10 +45,26 @@ in the file.
 
 
 class _Parser(argparse.ArgumentParser):
-    """An ArgumentParser that prints errors as one line."""
+    """An ArgumentParser that prints errors as one line, and ends its help with examples."""
+
+    def format_help(self) -> str:
+        return super().format_help() + examples.shown(self.prog.rpartition(" ")[2])
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_CALL, f"groupferry: {message}; see {self.prog} --help\n")
+
+
+class _PrintCompletion(argparse.Action):
+    """Prints a script that completes commands and flags."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, *args: object, **_kwargs: object
+    ) -> NoReturn:
+        import shtab  # not needed otherwise
+
+        (_namespace, shell, *_) = args
+        print(shtab.complete(parser, f"{shell}"))
+        parser.exit()
 
 
 class _ShowsDefaults(argparse.ArgumentDefaultsHelpFormatter):
@@ -70,6 +86,13 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     whole.add_argument("--version", action="version", version=f"groupferry {version('groupferry')}")
+    whole.add_argument(
+        "--print-completion",
+        action=_PrintCompletion,
+        choices=("bash", "zsh", "fish"),
+        default=argparse.SUPPRESS,
+        help="print the completion script of this shell, and exit",
+    )
     commands = whole.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )

@@ -52,11 +52,11 @@ _FAILED = 1
 
 def run(argv: Sequence[str] | None) -> int:
     """Run the command and return its exit status."""
-    options = parser().parse_args(argv)
-    command = _COMMANDS[options.command]
-    del options.command
     status = 0
     try:
+        options = parser().parse_args(argv)
+        command = _COMMANDS[options.command]
+        del options.command
         status = command(options)
         print(end="", flush=True)  # otherwise Python would report a broken pipe at its end
     except BrokenPipeError:  # the reader of the output has closed it

@@ -1,8 +1,12 @@
-"""compose.yaml and the Dockerfile, checked without Docker. `.ci/run` validates compose.yaml against
-its schema."""
+"""compose.yaml, the Dockerfile and the systemd unit, without Docker and systemd.
 
+`.ci/run` validates compose.yaml against its schema.
+"""
+
+import configparser
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +15,14 @@ from xml.etree import ElementTree as ET
 import pytest
 import trio
 
+from gateway.arguments import WRONG_CALL, parser
+from gateway.settings import Settings
+from tests.support.admin import HOST, admin_stage
+
 ROOT = Path(__file__).parent.parent
 COMPOSE = (ROOT / "compose.yaml").read_text()
 DOCKERFILE = (ROOT / "gateway" / "deploy" / "Dockerfile").read_text().replace("\\\n", " ")
+SERVICE = (ROOT / "gateway" / "deploy" / "groupferry.service").read_text()
 POM = ROOT / "tests" / "support" / "kafka" / "pom.xml"
 
 
@@ -47,20 +56,40 @@ def test_the_build_context_has_all_files_of_the_image() -> None:
     assert all((ROOT / each).exists() for each in copied)
 
 
-@pytest.mark.parametrize("serves", [True, False])
-async def test_the_health_check_tests_the_listener(serves: bool) -> None:
-    """It uses the port of GROUPFERRY_LISTEN, and only its exit status."""
+@pytest.mark.parametrize("drains", [False, True])
+async def test_the_health_check_asks_whether_clients_can_be_served(drains: bool) -> None:
+    """It asks /readyz at GROUPFERRY_ADMIN_LISTEN."""
     (check,) = instructions("HEALTHCHECK")
     command = json.loads(check.partition("CMD ")[2])
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    async with listener:
-        port = listener.socket.getsockname()[1]
-        if not serves:
-            await listener.aclose()
+    async with admin_stage() as stage:
+        if drains:
+            stage.stop.set()
         done = await trio.run_process(
             [sys.executable, *command[1:]],
-            env={"GROUPFERRY_LISTEN": f"0.0.0.0:{port}"},
+            env={"GROUPFERRY_ADMIN_LISTEN": f"{HOST}:{stage.port}"},
             stderr=subprocess.DEVNULL,
             check=False,
         )
-    assert (done.returncode == 0) is serves
+    assert (done.returncode == 0) is not drains
+
+
+def test_the_service_runs_an_existing_command() -> None:
+    """Its reload, stop and readiness are those of the gateway."""
+    unit = configparser.RawConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(SERVICE)
+    service = unit["Service"]
+    program, *arguments = shlex.split(service["ExecStart"])
+    assert program.endswith("/bin/groupferry")
+    assert parser().parse_args(arguments).command == "serve"
+    assert service["ExecReload"] == "kill -HUP $MAINPID"
+    assert "/readyz" in service["ExecStartPost"]
+    assert int(service["TimeoutStopSec"]) * 1000 > Settings.model_fields["drain_timeout_ms"].default
+    assert int(service["RestartPreventExitStatus"]) == WRONG_CALL
+    names = {each.removeprefix("GROUPFERRY_").lower() for each in environment(SERVICE)}
+    assert names <= Settings.model_fields.keys()
+
+
+def environment(unit: str) -> list[str]:
+    """The names of its environment variables."""
+    return re.findall(r"^Environment=(\w+)=", unit, re.MULTILINE)

@@ -89,3 +89,15 @@ def test_the_folder_of_a_gateway_may_come_from_the_environment(
     for command in ("state", "events"):
         assert parser().parse_args([command]).state_dir == f"{tmp_path}"
         assert parser().parse_args([command, "--state-dir=x"]).state_dir == "x"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_flags(
+    capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    """The script is printed to be sourced."""
+    with pytest.raises(SystemExit) as end:
+        parser().parse_args(["--print-completion", shell])
+    assert not end.value.code
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("adopt", "dry-run", "max-connections"))

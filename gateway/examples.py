@@ -1,0 +1,77 @@
+"""What each command looks like in use: the end of its `--help`."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Example(NamedTuple):
+    """A command line, and what it is for."""
+
+    line: str
+    purpose: str
+
+
+EXAMPLES: Mapping[str, tuple[Example, ...]] = {
+    "serve": (
+        Example(
+            "groupferry serve --upstream kafka-1:9092,kafka-2:9092 --listen 0.0.0.0:19092"
+            " --advertise gateway.example",
+            "in front of a cluster, for clients on other machines",
+        ),
+        Example("groupferry serve --config groupferry.toml", "with the settings of a file"),
+    ),
+    "adopt": (
+        Example("groupferry adopt orders --dry-run", "can it be adopted now, and if not, why?"),
+        Example("groupferry adopt orders", "take it over from the cluster"),
+    ),
+    "release": (
+        Example("groupferry release orders --dry-run", "can it be released now, and if not, why?"),
+        Example("groupferry release --all", "give every hosted group back to the cluster"),
+    ),
+    "groups": (
+        Example("groupferry groups", "which groups are there, and what do they wait for?"),
+        Example("groupferry groups --json", "the same for a program"),
+    ),
+    "describe": (Example("groupferry describe orders", "its members, and who owns what"),),
+    "readiness": (
+        Example("groupferry readiness", "which groups are ready for the new protocol?"),
+        Example("groupferry readiness orders --json", "one group, for a program"),
+    ),
+    "watch": (
+        Example("groupferry watch", "all groups, until Ctrl-C"),
+        Example("groupferry watch orders", "one group while it is rolled"),
+    ),
+    "state": (
+        Example("groupferry state --group orders", "what the state folder says about a group"),
+        Example("groupferry state --upstream kafka-1:9092", "the state log in the cluster"),
+    ),
+    "events": (
+        Example("groupferry events --group orders", "what happened to a group"),
+        Example("groupferry events --follow --json", "new events for a program"),
+    ),
+    "demo": (
+        Example("groupferry demo", "a roll there and back on this machine"),
+        Example("groupferry demo --upstream kafka-1:9092", "the same on your cluster"),
+    ),
+    "verdict": (
+        Example("groupferry verdict gateway-1/events gateway-2/events", "two gateways, judged"),
+    ),
+    "report": (
+        Example("groupferry report events --output report", "a page and tables from a folder"),
+        Example("groupferry report events --output report --check", "fail unless it was safe"),
+    ),
+    "simulate": (
+        Example("groupferry simulate --seeds 500", "500 runs under faults"),
+        Example("groupferry simulate --seeds 1 --first-seed 23", "one seed again"),
+    ),
+    "explore": (
+        Example("groupferry explore", "list the worlds"),
+        Example("groupferry explore upgrade", "play every interleaving of one"),
+    ),
+}
+
+
+def shown(command: str) -> str:
+    """The examples of a command, for its `--help`."""
+    lines = [f"  {line}\n      {purpose}" for line, purpose in EXAMPLES.get(command, ())]
+    return "\n".join(["", "examples:", *lines, ""]) if lines else ""

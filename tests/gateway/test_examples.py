@@ -1,0 +1,37 @@
+"""The examples at the end of each command's help."""
+
+import shlex
+
+import pytest
+
+from gateway.arguments import parser
+from gateway.commands import _COMMANDS
+from gateway.examples import EXAMPLES, Example
+
+ALL = [each for examples in EXAMPLES.values() for each in examples]
+
+
+@pytest.mark.parametrize("example", ALL, ids=[each.line for each in ALL])
+def test_an_example_is_a_valid_command_line(example: Example) -> None:
+    """Of the command whose help shows it."""
+    program, *arguments = shlex.split(example.line)
+    assert program == "groupferry"
+    command = parser().parse_args(arguments).command
+    assert example in EXAMPLES[command]
+
+
+def test_every_command_has_an_example() -> None:
+    """The table names no other commands."""
+    assert EXAMPLES.keys() == _COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_the_help_of_a_command_ends_with_its_examples(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """Line by line."""
+    with pytest.raises(SystemExit):
+        parser().parse_args([command, "--help"])
+    told = capsys.readouterr().out.partition("examples:\n")[2]
+    lines = [line.strip() for line in told.splitlines()]
+    assert lines == [part for each in EXAMPLES[command] for part in each]
