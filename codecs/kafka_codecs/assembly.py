@@ -67,31 +67,36 @@ class Structure(WireType, Generic[_M]):
         version cannot carry, which must have their defaults."""
         super().__init__()
         self.min_size = sum(member.min_size for _, member in members) + (tags is not None)
-        self._struct_type = struct_type
+        self.struct_type = struct_type
+        self.members = members
+        self.is_flexible = tags is not None
         self._readers = [
             (name, getattr(struct_type, name).__set__, member.read) for name, member in members
         ]
         carried = {name for name, _ in members}
-        self._defaults = [
-            (getattr(struct_type, declared.name).__set__, declared.default)
+        self.defaults = {
+            declared.name: declared.default
             for declared in fields(struct_type)
             if declared.name not in carried
+        }
+        """Of the fields that are not in `members`."""
+        self._defaults = [
+            (getattr(struct_type, name).__set__, default) for name, default in self.defaults.items()
         ]
         self._writers = [(name, member.write) for name, member in members]
-        self._flexible = tags is not None
         self._tags = {tag.tag: tag for tag in tags or ()}
-        self._absent = absent if self._flexible else [*absent, ("unknown_tags", ())]
+        self._absent = absent if self.is_flexible else [*absent, ("unknown_tags", ())]
 
     def read(self, stream: BytesIO) -> _M:
         # Setting the slots is what the constructor of a frozen dataclass does, too.
-        value = object.__new__(self._struct_type)
+        value = object.__new__(self.struct_type)
         name = _TAGS
         try:
             for name, set_field, read in self._readers:  # noqa: B007  # for the note below
                 set_field(value, read(stream))
             for set_field, default in self._defaults:
                 set_field(value, default)
-            if self._flexible:
+            if self.is_flexible:
                 name = _TAGS
                 if found := TAGGED_FIELDS.read(stream):
                     return replace(value, **self._read_tags(found))
@@ -108,7 +113,7 @@ class Structure(WireType, Generic[_M]):
                     raise MappingError("this version has no such field")
             for name, write in self._writers:
                 write(getattr(value, name), stream)
-            if self._flexible:
+            if self.is_flexible:
                 name = _TAGS
                 tags = self._written_tags(value) if self._tags else value.unknown_tags
                 TAGGED_FIELDS.write(tags, stream)

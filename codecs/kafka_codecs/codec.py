@@ -3,12 +3,14 @@
 They convert the errors of construct, struct and UTF-8 into `WireError`.
 """
 
+from functools import cache
 from io import BytesIO
 from typing import Any, TypeVar
 
 from kafka_codecs.assembly import MALFORMED, Structure, message_codec
 from kafka_codecs.declaration import Struct
 from kafka_codecs.errors import WireError
+from kafka_codecs.straight import GAVE_UP, StraightReader, straight_reader
 
 _M = TypeVar("_M", bound=Struct)
 
@@ -20,6 +22,14 @@ def decode(message_type: type[_M], data: bytes, version: int, *, trailing_ok: bo
     are left over and `trailing_ok` is false.
     """
     hashable: Any = message_type  # mypy considers a class that defines __hash__ unhashable
+    value: _M
+    try:
+        value, end = _reader(hashable, version)(data)
+    except GAVE_UP:
+        pass
+    else:
+        if end == len(data) or (trailing_ok and end < len(data)):
+            return value
     codec: Structure[_M] = message_codec(hashable, version)
     stream = BytesIO(data)
     try:
@@ -30,6 +40,11 @@ def decode(message_type: type[_M], data: bytes, version: int, *, trailing_ok: bo
         left = len(data) - stream.tell()
         raise WireError(f"{message_type.__name__} v{version}: {left} bytes left over")
     return value
+
+
+@cache
+def _reader(message_type: Any, version: int) -> StraightReader:
+    return straight_reader(message_codec(message_type, version))
 
 
 def encode(message: Struct, version: int) -> bytes:

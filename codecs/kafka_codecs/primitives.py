@@ -69,11 +69,12 @@ def remaining(stream: BytesIO) -> int:
     return end - here
 
 
-class _Fixed(WireType):
+class Fixed(WireType):
     """A fixed-width number, big-endian."""
 
     def __init__(self, layout: str) -> None:
         super().__init__()
+        self.layout = layout
         packer = struct.Struct(layout)
         self.min_size = packer.size
         self._unpack = packer.unpack
@@ -147,8 +148,8 @@ class _Uuid(WireType):
 
 _ONE_BYTE = [bytes([value]) for value in range(256)]
 
-INT8, INT16, INT32, INT64 = (_Fixed(layout) for layout in (">b", ">h", ">i", ">q"))
-BOOL = _Fixed(">?")
+INT8, INT16, INT32, INT64 = (Fixed(layout) for layout in (">b", ">h", ">i", ">q"))
+BOOL = Fixed(">?")
 UVARINT = _UVarint()
 COMPACT_LENGTH = _CompactLength()
 UUID16 = _Uuid()
@@ -165,7 +166,8 @@ class _Sized(WireType):
     def __init__(self, length: WireType, *, nullable: bool) -> None:
         super().__init__()
         self.min_size = length.min_size
-        self._nullable = nullable
+        self.length = length
+        self.nullable = nullable
         self._read_length: Callable[[BytesIO], int] = length.read
         self._write_length: Callable[[int, BytesIO], None] = length.write
 
@@ -181,7 +183,7 @@ class Bytes(_Sized):
     def read(self, stream: BytesIO) -> bytes | None:
         length = self._read_length(stream)
         if length < 0:
-            if length != NULL or not self._nullable:
+            if length != NULL or not self.nullable:
                 raise self._refused(length)
             return None
         data = stream.read(length)
@@ -191,7 +193,7 @@ class Bytes(_Sized):
 
     def write(self, value: bytes | None, stream: BytesIO) -> None:
         if value is None:
-            if not self._nullable:
+            if not self.nullable:
                 raise self._refused(NULL)
             self._write_length(NULL, stream)
         else:
@@ -205,7 +207,7 @@ class String(_Sized):
     def read(self, stream: BytesIO) -> str | None:
         length = self._read_length(stream)
         if length < 0:
-            if length != NULL or not self._nullable:
+            if length != NULL or not self.nullable:
                 raise self._refused(length)
             return None
         if length > STRING_SIZE_MAX:
@@ -217,7 +219,7 @@ class String(_Sized):
 
     def write(self, value: str | None, stream: BytesIO) -> None:
         if value is None:
-            if not self._nullable:
+            if not self.nullable:
                 raise self._refused(NULL)
             self._write_length(NULL, stream)
             return
@@ -235,27 +237,27 @@ class Array(_Sized):
         super().__init__(length, nullable=nullable)
         if not element.min_size:
             raise TypeError("elements take no bytes, so no count of them can be checked")
-        self._element = element
+        self.element = element
 
     def read(self, stream: BytesIO) -> tuple[Any, ...] | None:
         count = self._read_length(stream)
         if count < 0:
-            if count != NULL or not self._nullable:
+            if count != NULL or not self.nullable:
                 raise self._refused(count)
             return None
-        if count * self._element.min_size > remaining(stream):
+        if count * self.element.min_size > remaining(stream):
             raise RangeError(f"{count} elements cannot fit in {remaining(stream)} bytes")
-        read = self._element.read
+        read = self.element.read
         return tuple([read(stream) for _ in range(count)])
 
     def write(self, value: tuple[Any, ...] | None, stream: BytesIO) -> None:
         if value is None:
-            if not self._nullable:
+            if not self.nullable:
                 raise self._refused(NULL)
             self._write_length(NULL, stream)
             return
         self._write_length(len(value), stream)
-        write = self._element.write
+        write = self.element.write
         for element in value:
             write(element, stream)
 
@@ -267,18 +269,18 @@ class NullableStruct(WireType):
 
     def __init__(self, subject: WireType) -> None:
         super().__init__()
-        self._subject = subject
+        self.subject = subject
 
     def read(self, stream: BytesIO) -> Any:
         present = INT8.read(stream)
         if present not in (1, NULL):
             raise IntegerError(f"a nullable structure begins with 1 or -1, not {present}")
-        return None if present == NULL else self._subject.read(stream)
+        return None if present == NULL else self.subject.read(stream)
 
     def write(self, value: Any, stream: BytesIO) -> None:
         INT8.write(NULL if value is None else 1, stream)
         if value is not None:
-            self._subject.write(value, stream)
+            self.subject.write(value, stream)
 
 
 _NO_TAGS = b"\0"

@@ -1,0 +1,111 @@
+"""Straight readers agree with the constructs that they are made from, or give up."""
+
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_codecs import decode, encode
+from kafka_codecs.assembly import message_codec
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.straight import GAVE_UP, StraightReader, Unusual, straight_reader
+from tests.support.codecs import every_message, every_record_part, message_id, values
+from tests.support.commits import commit_of
+from tests.support.effort import examples
+from tests.support.group_values import topic_id
+
+EVERY_MESSAGE = pytest.mark.parametrize(
+    ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id
+)
+HARMFUL = (0x00, 0x01, 0x7F, 0x80, 0xFF)
+
+
+@cache
+def reader(message_type: Any, version: int) -> StraightReader:
+    return straight_reader(message_codec(message_type, version))
+
+
+def check_agreement(message_type: Any, version: int, wire: bytes) -> bool:
+    """Check what is read straight, if anything is."""
+    try:
+        found, end = reader(message_type, version)(wire)
+    except GAVE_UP:
+        return False
+    if end > len(wire):
+        return False
+    stream = BytesIO(wire)
+    assert message_codec(message_type, version).read(stream) == found
+    assert stream.tell() == end
+    return True
+
+
+@EVERY_MESSAGE
+@settings(max_examples=examples(2))
+@given(data=st.data())
+def test_what_is_read_straight_is_what_the_construct_reads(
+    message_type: type[Struct], version: int, data: st.DataObject
+) -> None:
+    """Also if one byte is wrong, or the last ones are missing."""
+    wire = encode(data.draw(values(message_type, version)), version)
+    check_agreement(message_type, version, wire)
+    position = data.draw(st.integers(0, len(wire)))
+    check_agreement(message_type, version, wire[:position])
+    for byte in HARMFUL:
+        wrong = wire[:position] + bytes([byte]) + wire[position + 1 :]
+        check_agreement(message_type, version, wrong)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        HeartbeatRequest(group_id="payments", generation_id=3, member_id="m"),
+        ConsumerGroupHeartbeatRequest(group_id="payments", member_id="m", member_epoch=3),
+        ConsumerGroupHeartbeatRequest(
+            group_id="payments",
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=1,
+            subscribed_topic_names=("numbers",),
+            topic_partitions=(TopicPartitions(topic_id=topic_id("numbers"), partitions=(0, 1, 2)),),
+        ),
+        commit_of({"numbers": {0: 1, 1: 2}}, group_id="payments", member_id="m", epoch=3),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_members_send_most_is_read_straight(message: Struct) -> None:
+    """Otherwise every heartbeat is read twice."""
+    kind: Any = type(message)
+    for version in kind.SCHEMA.versions[:-1]:  # the last version of a commit has topic ids
+        assert check_agreement(kind, version, encode(message, version))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        HeartbeatRequest(group_id="g" * 127, generation_id=3, member_id="m"),
+        HeartbeatRequest(group_id="g", generation_id=3, member_id="m", unknown_tags=((9, b"x"),)),
+    ],
+    ids=["long", "tagged"],
+)
+def test_what_is_seldom_sent_is_read_by_the_construct(message: HeartbeatRequest) -> None:
+    """A straight reader gives up, and nobody notices."""
+    wire = encode(message, 4)
+    with pytest.raises(Unusual):
+        reader(HeartbeatRequest, 4)(wire)
+    assert decode(HeartbeatRequest, wire, 4) == message
+
+
+def test_a_count_beyond_the_bytes_allocates_nothing() -> None:
+    """The reader gives up before its loop."""
+    head = encode(OffsetCommitRequest(group_id="g", topics=()), 2)[:-4]
+    with pytest.raises(Unusual):
+        reader(OffsetCommitRequest, 2)(head + b"\x7f\xff\xff\xff")
