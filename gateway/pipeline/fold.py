@@ -4,14 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from pydantic import TypeAdapter
+
 from gateway.events.gateway_events import GatewayStarted
-from gateway.pipeline.history import Numbered, clusters, history
+from gateway.events.member_events import PartitionsStated
+from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
+from gateway.pipeline.history import History, Numbered, Order, Told, clusters
+from gateway.pipeline.json_pairs import Pairs
 from gateway.pipeline.parsing import Line, content_of, parse
 from gateway.pipeline.tables.changes import ChangeRow, changes
 from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
 from gateway.pipeline.tables.differences import DifferenceRow, differences
 from gateway.pipeline.tables.migrations import MigrationRow, migrations
-from gateway.pipeline.tables.offset_history import offset_history
+from gateway.pipeline.tables.offset_history import OffsetFold
 from gateway.pipeline.tables.offsets import OffsetRow
 from gateway.pipeline.tables.ownership import OwnershipRow, ownership
 from gateway.pipeline.tables.readiness import ReadinessRow, readiness
@@ -25,7 +30,7 @@ from gateway.pipeline.tables.sequences import (
     number_of,
     sequences,
 )
-from gateway.pipeline.tables.stated import claims
+from gateway.pipeline.tables.stated import ClaimFold
 from gateway.pipeline.tables.timeline import TimelineRow, timeline
 from gateway.pipeline.tables.wrong_starts import WrongStartRow
 
@@ -98,31 +103,109 @@ def fold_name(
         yield (cluster_id, group_id), fold_group(cluster_id, group_id, some)
 
 
+@dataclass(slots=True)
+class GroupFold:
+    """The fold of one group. It may stop and go on between any two lines, as JSON in between."""
+
+    cluster_id: str
+    group_id: str
+    offsets: OffsetFold
+    claims: ClaimFold = field(default_factory=ClaimFold)
+    order: Order = field(default_factory=Order)
+    told: list[Told] = field(default_factory=list)
+    """The events about the group, its members and their partitions. Later ones decide what they
+    mean, so their rows are made at the end."""
+    seen_ms: dict[str, int] = field(default_factory=dict)
+    """When each member first spoke of partitions."""
+    numbers: Pairs[SequenceKey, list[Number]] = field(default_factory=dict)
+    """Of the group's sequences: it may have several, one after another."""
+    reached_ms: Pairs[tuple[str, int | None], dict[int, int]] = field(default_factory=dict)
+    """The numbers that each sequence had reached according to events beside it, and when at the
+    latest."""
+
+    def take(self, lines: Iterable[Numbered]) -> Tables:
+        """Take the next lines, in any order, and return the rows that no later line changes. The
+        state does not grow with commits. Raises LateLineError if a line belongs before those taken
+        earlier: then fold all of them anew."""
+        lines = list(lines)
+        for each in lines:
+            self._count(each)
+        made = Tables()
+        for number, told in enumerate(self.order.take(lines), 1):
+            event = told.event
+            if isinstance(event, OffsetsCommitted | PartitionsStated):
+                self.seen_ms.setdefault(event.member_id, told.at_ms)
+            if not isinstance(event, _SUMMED_UP):
+                self.told.append(told)
+            self.offsets.take(told)
+            self.claims.take(told)
+            if number % CLOSED_EVERY == 0:
+                self._close(made, told.at_ms)
+        if self.order.before_ms is not None:
+            self._close(made, self.order.before_ms)
+        return made
+
+    def finish(self) -> Tables:
+        """All other rows, as if nothing followed. Only a copy of the state can go on then."""
+        forced, cluster_id = self.order.forced, self.cluster_id
+        told = History(cluster_id, self.group_id, self.told, forced, self.seen_ms)
+        its_changes = changes(told)
+        its_claims = self.claims.finish()
+        commits, starts = self.offsets.finish()
+        owned = ownership(told, its_changes, its_claims)
+        rounds = rebalances(told, its_changes)
+        made = Tables(
+            changes=its_changes,
+            ownership=owned,
+            differences=differences(told, owned, its_claims),
+            offsets=commits,
+            wrong_starts=starts,
+            timeline=timeline(told, its_changes),
+            rebalances=rounds,
+            migrations=migrations(told, its_changes, owned, rounds),
+            readiness=readiness(told),
+        )
+        for key, numbers in self.numbers.items():
+            reached_ms = self.reached_ms.get((key.gateway_id, key.began_ms), {})
+            in_order = sorted(numbers)
+            made.sequences += sequences(cluster_id, key, in_order, reached_ms.items())
+            made.contradictions += contradictions(cluster_id, key, in_order)
+        return made
+
+    def _count(self, each: Numbered) -> None:
+        line = each.line
+        if not line.is_beside:
+            self.numbers.setdefault(key_of(each), []).append(number_of(each))
+        elif line.after is not None:
+            at = line.gateway_id, line.began_ms
+            reached_ms = self.reached_ms.setdefault(at, {})
+            reached_ms[line.after] = min(reached_ms.get(line.after, line.at_ms), line.at_ms)
+
+    def _close(self, made: Tables, now_ms: int) -> None:
+        commits, starts = self.offsets.close(now_ms)
+        made.offsets += commits
+        made.wrong_starts += starts
+
+
+CLOSED_EVERY = 4_096
+"""Events between two times at which rows are closed."""
+_SUMMED_UP = (OffsetsCommitted, OffsetsFetched, OffsetsDeleted, PartitionsStated)
+STATES: TypeAdapter[GroupFold] = TypeAdapter(GroupFold)
+"""States of folds in JSON."""
+
+
+def begin(cluster_id: str, group_id: str) -> GroupFold:
+    """The fold of a group without any lines yet."""
+    return GroupFold(cluster_id, group_id, OffsetFold(cluster_id, group_id))
+
+
 def fold_group(cluster_id: str, group_id: str, lines: Iterable[Numbered]) -> Tables:
     """All rows of a group, from its lines in any order."""
-    lines = list(lines)
-    told = history(cluster_id, group_id, lines)
-    its_changes = changes(told)
-    its_claims = claims(told)
-    commits, starts = offset_history(told)
-    owned = ownership(told, its_changes, its_claims)
-    rounds = rebalances(told, its_changes)
-    made = Tables(
-        changes=its_changes,
-        ownership=owned,
-        differences=differences(told, owned, its_claims),
-        offsets=commits,
-        wrong_starts=starts,
-        timeline=timeline(told, its_changes),
-        rebalances=rounds,
-        migrations=migrations(told, its_changes, owned, rounds),
-        readiness=readiness(told),
-    )
-    reached = _reached(lines)
-    for key, numbers in _numbers(lines).items():
-        at = (key.gateway_id, key.began_ms)
-        made.sequences += sequences(cluster_id, key, numbers, reached.get(at, ()))
-        made.contradictions += contradictions(cluster_id, key, numbers)
+    fold = begin(cluster_id, group_id)
+    closed = fold.take(lines)
+    made = fold.finish()
+    made.offsets[:0] = closed.offsets
+    made.wrong_starts[:0] = closed.wrong_starts
     return made
 
 
@@ -133,25 +216,3 @@ def fold_process(cluster_id: str, key: SequenceKey, numbers: Iterable[Number]) -
         sequences=list(sequences(cluster_id, key, in_order)),
         contradictions=list(contradictions(cluster_id, key, in_order)),
     )
-
-
-def _numbers(lines: Iterable[Numbered]) -> Mapping[SequenceKey, list[Number]]:
-    """The sorted numbers of the group's sequences: it may have several, one after another."""
-    found: dict[SequenceKey, list[Number]] = {}
-    for each in lines:
-        if not each.line.is_beside:
-            found.setdefault(key_of(each), []).append(number_of(each))
-    for numbers in found.values():
-        numbers.sort()
-    return found
-
-
-def _reached(lines: Iterable[Numbered]) -> Mapping[tuple[str, int | None], list[tuple[int, int]]]:
-    """The numbers that each sequence had reached, according to events beside it."""
-    found: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
-    for each in lines:
-        line = each.line
-        if line.is_beside and line.after is not None:
-            at = (line.gateway_id, line.began_ms)
-            found.setdefault(at, []).append((line.after, line.at_ms))
-    return found

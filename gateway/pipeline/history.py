@@ -6,10 +6,12 @@ are read twice.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from itertools import groupby
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
+from pydantic import PlainSerializer, PlainValidator
+
+from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.offset_events import OffsetsCommitted
@@ -30,11 +32,26 @@ class Moment(NamedTuple):
     """The log of its event, which is a gateway's; null if no single event determines it."""
 
 
+def _event(told: GatewayEvent | Sequence[Any]) -> GatewayEvent:
+    if isinstance(told, GatewayEvent):
+        return told
+    name, fields = told
+    return EVENTS[name].model_validate(fields)
+
+
+Event: TypeAlias = Annotated[
+    GatewayEvent,
+    PlainValidator(_event),
+    PlainSerializer(lambda event: (event.name, event.fields)),
+]
+"""In JSON its name and its fields."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """An event in its place. `at_ms` never decreases within a group, whatever the clocks did."""
 
-    event: GatewayEvent
+    event: Event
     gateway_id: str
     process_id: str | None
     sequence: int
@@ -63,13 +80,15 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All events of one group."""
+    """The events of one group, except those that are summed up at once."""
 
     cluster_id: str
     group_id: str
     told: Sequence[Told]
     forced: AbstractSet[frozenset[str]] = frozenset()
     """Pairs of logs whose order is known from their epochs."""
+    seen_ms: Mapping[str, int] = field(default_factory=dict)
+    """When each member first spoke of partitions, in events that are not kept."""
 
     def is_open(self, one: Moment, other: Moment) -> bool:
         """Whether the order of two moments is unknown."""
@@ -93,39 +112,156 @@ class Numbered:
     content: int
 
 
-def history(cluster_id: str, group_id: str, lines: Iterable[Numbered]) -> History:
-    """Order the lines of a group. An unreadable event is a hole. Events with an unknown name are no
-    hole: they do not change the meaning of others, and no table asks for them."""
-    readable = [each for each in lines if each.line.fields is not None or not each.line.is_known]
-    readable.sort(key=_in_sequence)
-    logs = [
-        list(_of_gateway(some))
-        for _, some in groupby(readable, key=lambda each: each.line.gateway_id)
-    ]
-    forced = _in_forced_order(logs) if len(logs) > 1 else frozenset()
-    once = [placed for log in logs for placed in log]
-    once.sort(key=_Placed.order)
-    told: list[Told] = []
-    hole: Moment | None = None
-    before_ms: int | None = None
-    for position, each in enumerate(once, 1):
-        if each.is_after_hole:
-            hole = Moment(position - 1, before_ms)
-        line, before_ms = each.line, each.told_ms
+class LateLineError(Exception):
+    """A line belongs before others that have been taken: order all of them anew."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """What is known of one gateway's lines about a group. It takes them in the order of their
+    sequences, each once."""
+
+    first_ms: int = 0
+    told_ms: int = 0
+    """The latest time that the gateway told."""
+    behind_ms: int | None = None
+    began_ms: int | None = None
+    """The beginning of the current sequence; one that begins again follows the one before it."""
+    place: int = 0
+    """The place reached in it."""
+    number: tuple[str | None, int | None, int] | None = None
+    """Of the last line."""
+    latest: tuple[int, int, bool, int, str, int, int] | None = None
+    """The order of the last line."""
+    epoch_min: int | None = None
+    """The lowest and the highest epoch or generation of the group."""
+    epoch_max: int | None = None
+
+    def take(self, each: Numbered) -> "_Placed | None":
+        """The line in its place; null if it is a repeat. Raises LateLineError."""
+        line, in_order = each.line, _in_sequence(each)
+        if self.latest is not None and in_order < self.latest:
+            raise LateLineError
+        number = line.process_id, line.began_ms, line.sequence
+        if number == self.number:
+            return None
+        if self.number is None:
+            self.first_ms = line.at_ms
+        place, place_before = in_order[1], self.place
+        if line.began_ms != self.began_ms:
+            place_before = 0
+        # An event beside the sequence carries the number of the latest event in the sequence.
+        expected = place if line.is_beside else place - 1
+        self.told_ms = max(self.told_ms, line.at_ms)
+        if self.told_ms > line.at_ms:  # all later events come from a clock that had been behind
+            self.behind_ms = self.told_ms
+        self.latest, self.number, self.began_ms, self.place = (
+            *(in_order, number, line.began_ms),
+            place,
+        )
         if line.fields is not None:
-            told.append(
-                Told(
+            self._learn_epochs(line.fields)
+        return _Placed(
+            line=line,
+            told_ms=self.told_ms,
+            behind_ms=self.behind_ms,
+            is_after_hole=expected > place_before,
+            among_equals=in_order[2:],
+        )
+
+    def _learn_epochs(self, event: GatewayEvent) -> None:
+        fields = vars(event)
+        for name in _EPOCHS:
+            epoch = fields.get(name)
+            if epoch is not None and epoch > 0:
+                lowest, highest = self.epoch_min, self.epoch_max
+                self.epoch_min = epoch if lowest is None else min(lowest, epoch)
+                self.epoch_max = epoch if highest is None else max(highest, epoch)
+
+
+@dataclass(slots=True)
+class Order:
+    """Puts the lines of a group in order, and may stop and go on between any two of them."""
+
+    logs: dict[str, _Log] = field(default_factory=dict)
+    """By gateway."""
+    position: int = 0
+    before_ms: int | None = None
+    """The time of the latest event."""
+    latest: tuple[int, int, str, int, bool, int, str, int, int] | None = None
+    """Its order."""
+    hole: Moment | None = None
+    forced: set[frozenset[str]] = field(default_factory=set)
+    """Pairs of logs whose order is known from their epochs."""
+
+    def take(self, lines: Iterable[Numbered]) -> Iterator[Told]:
+        """The next lines, in any order, as events in their order. An unreadable event is a hole.
+        Events with an unknown name are no hole: they do not change the meaning of others, and no
+        table asks for them. Raises LateLineError: then the state is of no use any more."""
+        readable = [
+            each for each in lines if each.line.fields is not None or not each.line.is_known
+        ]
+        readable.sort(key=_in_sequence_of_gateway)
+        new: dict[str, list[_Placed]] = {}
+        for each in readable:
+            gateway_id = each.line.gateway_id
+            if (log := self.logs.get(gateway_id)) is None:
+                log = self.logs[gateway_id] = _Log()
+            if (placed := log.take(each)) is not None:
+                new.setdefault(gateway_id, []).append(placed)
+        if len(self.logs) > 1:
+            self._force(new)
+        once = [placed for some in new.values() for placed in some]
+        if len(new) > 1:
+            once.sort(key=_Placed.order)
+        if once and self.latest is not None and once[0].order() < self.latest:
+            raise LateLineError
+        for placed in once:
+            self.position += 1
+            if placed.is_after_hole:
+                self.hole = Moment(self.position - 1, self.before_ms)
+            line, self.before_ms = placed.line, placed.told_ms
+            if line.fields is not None:
+                yield Told(
                     event=line.fields,
                     gateway_id=line.gateway_id,
                     process_id=line.process_id,
                     sequence=line.sequence,
-                    at_ms=each.told_ms,
-                    position=position,
-                    hole=hole,
-                    behind_ms=each.behind_ms,
+                    at_ms=placed.told_ms,
+                    position=self.position,
+                    hole=self.hole,
+                    behind_ms=placed.behind_ms,
                 )
-            )
-    return History(cluster_id, group_id, told, forced)
+        if once:
+            self.latest = once[-1].order()
+
+    def _force(self, new: Mapping[str, Sequence["_Placed"]]) -> None:
+        """Move each log behind those that end with a lower epoch of the group than it begins with,
+        if only clocks that differ contradict that."""
+        is_new = self.latest is None
+        known = [
+            (log.epoch_min, log.epoch_max, gateway_id)
+            for gateway_id, log in self.logs.items()
+            if log.epoch_min is not None and log.epoch_max is not None
+        ]
+        known.sort()
+        self.forced = set()
+        for rank, (low, high, later) in enumerate(known):
+            for _low, high_before, earlier in known[:rank]:
+                if not (high_before <= low and high_before < high):
+                    continue
+                begun_ms = new[later][0].told_ms if is_new else self.logs[later].first_ms
+                ended_ms = new[earlier][-1].told_ms if is_new else self.logs[earlier].told_ms
+                if ended_ms - begun_ms > CLOCKS_DIFFER_MS_MAX:
+                    continue
+                self.forced.add(frozenset((earlier, later)))
+                if begun_ms < ended_ms and not is_new:
+                    raise LateLineError
+                for each in new.get(later, ()):
+                    if each.told_ms >= ended_ms:
+                        break
+                    each.told_ms = each.behind_ms = ended_ms
+                    each.rank = rank
 
 
 def clusters(started: Iterable[tuple[Line, GatewayStarted]]) -> Mapping[str, str]:
@@ -141,13 +277,14 @@ class _Placed:
     """The latest time that the gateway had told by then."""
     behind_ms: int | None
     is_after_hole: bool
-    among_equals: tuple[object, ...]
+    among_equals: tuple[bool, int, str, int, int]
     rank: int = 0
     """The order of logs that epochs have moved to the same time."""
 
-    def order(self) -> tuple[object, ...]:
+    def order(self) -> tuple[int, int, str, int, bool, int, str, int, int]:
         """The order of the events of all gateways."""
-        return self.told_ms, self.rank, self.line.gateway_id, _place(self.line), *self.among_equals
+        line = self.line
+        return self.told_ms, self.rank, line.gateway_id, _place(line), *self.among_equals
 
 
 def _place(line: Line) -> int:
@@ -155,81 +292,19 @@ def _place(line: Line) -> int:
     return line.sequence if line.after is None else line.after
 
 
-def _among_equals(each: Numbered) -> tuple[object, ...]:
-    """The order of events with the same place. If lines contradict each other, the first one
-    counts, and the choice is the same in every run."""
+def _in_sequence(each: Numbered) -> tuple[int, int, bool, int, str, int, int]:
+    """The order of one gateway's lines. If lines with the same place contradict each other, the
+    first one counts, and the choice is the same in every run."""
     line = each.line
-    return line.is_beside, line.at_ms, line.process_id or "", line.sequence, each.content
+    return (
+        -1 if line.began_ms is None else line.began_ms,
+        _place(line),
+        *(line.is_beside, line.at_ms, line.process_id or "", line.sequence, each.content),
+    )
 
 
-def _in_sequence(each: Numbered) -> tuple[object, ...]:
-    line = each.line
-    began_ms = -1 if line.began_ms is None else line.began_ms
-    return line.gateway_id, began_ms, _place(line), *_among_equals(each)
-
-
-def _of_gateway(lines: Iterable[Numbered]) -> Iterator[_Placed]:
-    """The events of one gateway without repeats. A sequence that begins again follows the one
-    before it."""
-    number_before: tuple[object, ...] | None = None
-    began_before: int | None = None
-    place_before = told_ms = 0
-    behind_ms: int | None = None
-    for each in lines:
-        line = each.line
-        number = (line.process_id, line.began_ms, line.sequence)
-        if number == number_before:
-            continue
-        if line.began_ms != began_before:
-            place_before = 0
-        number_before, began_before = number, line.began_ms
-        place = _place(line)
-        # An event beside the sequence carries the number of the latest event in the sequence.
-        expected = place if line.is_beside else place - 1
-        told_ms = max(told_ms, line.at_ms)
-        if told_ms > line.at_ms:  # all later events come from a clock that had been behind
-            behind_ms = told_ms
-        yield _Placed(
-            line=line,
-            told_ms=told_ms,
-            behind_ms=behind_ms,
-            is_after_hole=expected > place_before,
-            among_equals=_among_equals(each),
-        )
-        place_before = place
-
-
-def _in_forced_order(logs: Sequence[Sequence[_Placed]]) -> AbstractSet[frozenset[str]]:
-    """Move each log behind those that end with a lower epoch of the group than it begins with, if
-    only clocks that differ contradict that. Returns the pairs whose order this determines."""
-    spans = [(*_epochs(log), log) for log in logs]
-    known = [(low, high, log) for low, high, log in spans if low is not None and high is not None]
-    known.sort(key=lambda each: each[:2])
-    forced: set[frozenset[str]] = set()
-    for place, (low, high, log) in enumerate(known):
-        for _low, high_before, before in known[:place]:
-            ended_ms = before[-1].told_ms
-            is_later = high_before <= low and high_before < high
-            if is_later and ended_ms - log[0].told_ms <= CLOCKS_DIFFER_MS_MAX:
-                forced.add(frozenset((before[0].line.gateway_id, log[0].line.gateway_id)))
-                for each in log:
-                    if each.told_ms >= ended_ms:
-                        break
-                    each.told_ms = each.behind_ms = ended_ms
-                    each.rank = place
-    return forced
-
-
-def _epochs(log: Iterable[_Placed]) -> tuple[int | None, int | None]:
-    """The lowest and the highest epoch or generation of the group in a log."""
-    found = [
-        epoch
-        for each in log
-        if each.line.fields is not None
-        for name in _EPOCHS
-        if (epoch := getattr(each.line.fields, name, None)) is not None and epoch > 0
-    ]
-    return min(found, default=None), max(found, default=None)
+def _in_sequence_of_gateway(each: Numbered) -> tuple[object, ...]:
+    return each.line.gateway_id, *_in_sequence(each)
 
 
 _EPOCHS = ("group_epoch", "assignment_epoch", "generation", "member_epoch")

@@ -1,9 +1,9 @@
 """Folds lines into tables in this process."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from gateway.pipeline.fold import Key, SourceLine, Tables, fold_lines
-from gateway.pipeline.history import History, Numbered, history
+from gateway.pipeline.history import History, Numbered, Order
 from gateway.pipeline.parsing import content_of, parse
 from gateway.pipeline.tables.catalog import ALL_ROWS
 from tests.support.scribe import GROUP
@@ -27,9 +27,11 @@ def folds(*texts: str) -> Iterator[tuple[Key | None, Tables]]:
 
 def told_history(*texts: str) -> History:
     """The history of one group."""
-    return history("", GROUP, _readable(texts))
+    order = Order()
+    return History("", GROUP, list(order.take(numbered(*texts))), order.forced)
 
 
-def _readable(texts: Iterable[str]) -> list[Numbered]:
+def numbered(*texts: str) -> list[Numbered]:
+    """The lines that have a place in a sequence."""
     found = ((parse(text)[0], content_of(text)) for text in texts)
     return [Numbered(line, content) for line, content in found if line is not None]

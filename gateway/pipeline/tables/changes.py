@@ -143,7 +143,8 @@ class _Row:
         """The finished row. Sightings come before everything else, whenever the member was seen."""
         seen, event = self.seen, self.event
         of_member = seen.member_id is not None
-        epoch = getattr(event, "group_epoch", None)
+        fields = {} if event is None else vars(event)
+        epoch = fields.get("group_epoch")
         return ChangeRow(
             cluster_id=history.cluster_id,
             group_id=history.group_id,
@@ -162,13 +163,13 @@ class _Row:
             is_present=self.is_present if of_member else None,
             was_present=self.was_present if of_member else None,
             was_there=self.was_there if of_member else None,
-            cause=getattr(event, "cause", None),
-            direction=getattr(event, "direction", None),
-            from_state=getattr(event, "from_state", None),
-            to_state=getattr(event, "to_state", None),
-            epoch=getattr(event, "generation", None) if epoch is None else epoch,
-            partitions=getattr(event, "partitions", None),
-            topics=getattr(event, "topics", None),
+            cause=fields.get("cause"),
+            direction=fields.get("direction"),
+            from_state=fields.get("from_state"),
+            to_state=fields.get("to_state"),
+            epoch=fields.get("generation") if epoch is None else epoch,
+            partitions=fields.get("partitions"),
+            topics=fields.get("topics"),
         )
 
 

@@ -1,15 +1,18 @@
 """Follows the owners and offsets of each partition, and judges its commits and fetches.
 
 A commit is placed where the last commit of its event was stored. The event is told some seconds
-later, possibly by a gateway that has given up the group meanwhile.
+later, possibly by a gateway that has given up the group meanwhile. An event therefore waits until
+no later one can come before it, or explain it.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import (
@@ -20,8 +23,7 @@ from gateway.events.offset_events import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from gateway.pipeline.history import History, Told
-from gateway.pipeline.tables.granted import TopicPartition
+from gateway.pipeline.history import Told
 from gateway.pipeline.tables.offsets import Finding, OffsetRow
 from gateway.pipeline.tables.wrong_starts import WrongStartRow
 
@@ -30,19 +32,30 @@ GONE_TOLD_MS_MAX = 30_000
 IN_FLIGHT_MS_MAX = 1_000
 """How long a commit may be on its way to the cluster and back. Whether its member may commit was
 decided at the beginning, and the event has the time of the end."""
+TOLD_MS_MAX = 60_000
+"""How long after its last commit an event is told at the latest. One that is told later is placed
+so long before it was told."""
+_WAIT_MS = GONE_TOLD_MS_MAX + TOLD_MS_MAX
+"""An event waits for those that are placed up to GONE_TOLD_MS_MAX later."""
 
 _At: TypeAlias = tuple[int, int]
 """A place in time: milliseconds and position."""
 
 
 class _Step(NamedTuple):
-    """An event of one partition. Sorts by its place."""
+    """An event about offsets or owners, in its place."""
 
     at: _At
     told: Told
     span_ms: tuple[int, int]
-    """Of a commit."""
-    detail: CommittedOffsets | FetchedOffset | None
+    """When the first and the last commit of the event were stored."""
+
+    def details(self, partition: "Partition") -> Iterator[CommittedOffsets]:
+        """The commits for a partition."""
+        if isinstance(self.told.event, OffsetsCommitted):
+            for each in self.told.event.offsets.get(partition.topic, ()):
+                if each.partition == partition.number:
+                    yield each
 
 
 class _Stored(NamedTuple):
@@ -51,214 +64,163 @@ class _Stored(NamedTuple):
     at: _At
     offset: int | None
     """Null if it was deleted."""
-    told: Told
+    gateway_id: str
+    process_id: str | None
     is_foreign: bool
     """Whether somebody other than the owner committed it."""
-
-
-def offset_history(history: History) -> tuple[list[OffsetRow], list[WrongStartRow]]:
-    """See `OffsetRow` and `WrongStartRow`."""
-    ends = list(_ends(history.of(TopicsGone, GroupDeleted, GroupForwarded)))
-    commits: list[OffsetRow] = []
-    starts: list[WrongStartRow] = []
-    for partition, steps in _steps(history).items():
-        steps.sort(key=itemgetter(0))
-        followed = _Partition(history, partition, ends)
-        for number, step in enumerate(steps):
-            match step.told.event:
-                case OffsetsCommitted() as event:
-                    commits.append(followed.committed(step, event))
-                case OffsetsFetched() as event:
-                    behind = islice(steps, number + 1, None)
-                    starts += followed.fetched(step, event, behind)
-                case _:
-                    followed.moved(step)
-    return commits, starts
-
-
-def _steps(history: History) -> Mapping[TopicPartition, list[_Step]]:
-    found: dict[TopicPartition, list[_Step]] = {}
-    kinds = (PartitionsAssigned, PartitionsReleased)
-    kinds_of_offsets = (OffsetsCommitted, OffsetsFetched, OffsetsDeleted)
-    for told in history.of(*kinds, *kinds_of_offsets):
-        at = told.at_ms, told.position
-        span_ms = told.at_ms, told.at_ms
-        details: Mapping[str, Iterable[CommittedOffsets | FetchedOffset]]
-        match told.event:
-            case OffsetsCommitted() as event:
-                span_ms = told.span_ms(event)
-                at = min(told.at_ms, span_ms[1]), told.position
-                details = event.offsets
-            case OffsetsFetched() as event:
-                details = event.starts
-            case PartitionsAssigned() | PartitionsReleased() | OffsetsDeleted() as event:
-                for topic, numbers in event.partitions.items():
-                    for number in numbers:
-                        found.setdefault((topic, number), []).append(_Step(at, told, span_ms, None))
-                continue
-            case _:
-                continue
-        for topic, some in details.items():
-            for detail in some:
-                step = _Step(at, told, span_ms, detail)
-                key = topic, detail.partition
-                if key in found:
-                    found[key].append(step)
-                else:
-                    found[key] = [step]
-    return found
 
 
 class _End(NamedTuple):
     """A topic, or everything, starts over."""
 
     at: _At
-    topics: Sequence[str] | None
+    topics: tuple[str, ...] | None
     """Null if it concerns the whole group."""
 
 
-def _ends(told: Iterable[Told]) -> Iterator[_End]:
-    for each in told:
-        at = (each.at_ms, each.position)
-        match each.event:
-            case TopicsGone(topics=topics):
-                yield _End(at, topics)
-            case GroupDeleted() | GroupForwarded():
-                yield _End(at, None)
-            case _:
-                pass
+KINDS: tuple[type[GatewayEvent], ...] = (
+    *(PartitionsAssigned, PartitionsReleased),
+    *(OffsetsCommitted, OffsetsFetched, OffsetsDeleted),
+)
+_ENDS: tuple[type[GatewayEvent], ...] = (TopicsGone, GroupDeleted, GroupForwarded)
 
 
-class _Partition:
-    """One partition. Its methods take the steps in their order."""
+@dataclass(slots=True)
+class OffsetFold:
+    """The offsets of one group. Takes its events in their order."""
 
-    def __init__(self, history: History, partition: TopicPartition, ends: Sequence[_End]) -> None:
-        self._history = history
-        self._topic, self._number = partition
-        of_topic = [end for end in ends if end.topics is None or self._topic in end.topics]
-        self._ends = [end.at for end in of_topic]
-        self._gone = [end.at for end in of_topic if end.topics is not None]
-        self._life = 0
-        """How often it has started over: because its topic was recreated, or its group was deleted
-        or forwarded."""
-        self._begin()
+    cluster_id: str
+    group_id: str
+    waiting: list[_Step] = field(default_factory=list)
+    """In the order of their places."""
+    ends: list[_End] = field(default_factory=list)
+    partitions: dict[str, dict[int, "Partition"]] = field(default_factory=dict)
+    """By topic and number."""
 
-    def _begin(self) -> None:
-        self._is_owner_known = False
-        self._owner_id: str | None = None
-        """Null if there is none, or it is unknown."""
-        self._granted_to: str | None = None
-        self._granted_at: _At | None = None
-        """The latest grant, to anybody."""
-        self._stored: _Stored | None = None
-        self._before: int | None = None
-        """The offset in force, as last committed or fetched."""
-        self._in_transaction_at: _At | None = None
-        """The latest transactional commit."""
-        self._begins(None)
+    def take(self, told: Told) -> None:
+        """Take the next event."""
+        event, at = told.event, (told.at_ms, told.position)
+        if isinstance(event, _ENDS):
+            self.ends.append(_End(at, getattr(event, "topics", None)))
+        elif isinstance(event, KINDS):
+            span_ms = told.at_ms, told.at_ms
+            if isinstance(event, OffsetsCommitted):
+                span_ms = told.span_ms(event)
+                placed_ms = max(span_ms[1], told.at_ms - TOLD_MS_MAX)
+                at = min(told.at_ms, placed_ms), told.position
+            step = _Step(at, told, span_ms)
+            if not self.waiting or self.waiting[-1].at < at:
+                self.waiting.append(step)
+            else:
+                insort(self.waiting, step, key=itemgetter(0))
 
-    def _begins(self, at: _At | None) -> None:
-        """What is known of the latest owner since it got the partition."""
-        self._began = at
-        self._found = self._stored.offset if self._stored else None
-        """The offset that was stored then."""
-        self._is_told = self._has_acted = False
-        """Whether it was told an offset before it committed; whether it fetched or committed."""
-        self._start: int | None = None
-        """What it was told."""
-        self._own: int | None = None
-        """Its latest commit without a transaction."""
+    def close(self, now_ms: int) -> tuple[list[OffsetRow], list[WrongStartRow]]:
+        """The rows that no event from now on can change."""
+        ready = bisect_left(self.waiting, (now_ms - _WAIT_MS, 0), key=itemgetter(0))
+        return self._rows(ready)
 
-    def moved(self, step: _Step) -> None:
-        """The partition was granted or released, or its offset was deleted."""
-        self._live_at(step.at)
-        match step.told.event:
-            case PartitionsAssigned(member_id=member_id):
-                if self._owner_id != member_id:
-                    self._begins(step.at)
-                self._is_owner_known, self._owner_id = True, member_id
-                self._granted_to, self._granted_at = member_id, step.at
-            case PartitionsReleased(member_id=member_id):
-                if self._granted_to in (None, member_id):
-                    self._is_owner_known, self._owner_id = True, None
-            case OffsetsDeleted():
-                self._stored = _Stored(step.at, None, step.told, is_foreign=True)
-                self._before = None
-            case _:
-                pass
+    def finish(self) -> tuple[list[OffsetRow], list[WrongStartRow]]:
+        """All other rows, as if nothing followed."""
+        return self._rows(len(self.waiting))
 
-    def fetched(
-        self, step: _Step, event: OffsetsFetched, later: Iterable[_Step]
+    def _rows(self, ready: int) -> tuple[list[OffsetRow], list[WrongStartRow]]:
+        """See `OffsetRow` and `WrongStartRow`."""
+        commits: list[OffsetRow] = []
+        starts: list[WrongStartRow] = []
+        ends: dict[str, _Ends] = {}
+        for number, step in enumerate(islice(self.waiting, ready)):
+            event = step.told.event
+            details: Mapping[str, Iterable[CommittedOffsets | FetchedOffset | int]]
+            match event:
+                case OffsetsCommitted():
+                    details = event.offsets
+                case OffsetsFetched():
+                    details = event.starts
+                case PartitionsAssigned() | PartitionsReleased() | OffsetsDeleted():
+                    details = event.partitions
+                case _:
+                    continue
+            for topic, some in details.items():
+                if (of_topic := ends.get(topic)) is None:
+                    of_topic = ends[topic] = self._ends_of(topic)
+                life = bisect_left(of_topic.all, step.at)
+                its = self.partitions.setdefault(topic, {})
+                for each in some:
+                    place = each if isinstance(each, int) else each.partition
+                    followed = its.get(place)
+                    if followed is None or followed.life < life:
+                        followed = its[place] = Partition(topic, place, life)
+                    if isinstance(each, CommittedOffsets):
+                        commits.append(self._committed(followed, step, each, of_topic))
+                    elif isinstance(each, FetchedOffset):
+                        behind = islice(self.waiting, number + 1, None)
+                        starts += self._fetched(followed, step, each, behind, of_topic)
+                    else:
+                        followed.moved(step)
+        del self.waiting[:ready]
+        return commits, starts
+
+    def _fetched(
+        self,
+        followed: "Partition",
+        step: _Step,
+        fetched: FetchedOffset,
+        later: Iterable[_Step],
+        ends: "_Ends",
     ) -> Iterator[WrongStartRow]:
         """An answer to a fetch."""
-        self._live_at(step.at)
-        assert isinstance(step.detail, FetchedOffset)
-        told = step.detail.offset if step.detail.offset >= 0 else None
+        assert isinstance(step.told.event, OffsetsFetched)
+        member_id = step.told.event.member_id
+        offset = fetched.offset if fetched.offset >= 0 else None
         # An owner may fetch without a member id.
-        is_owner = self._owner_id is not None and event.member_id in (self._owner_id, NO_MEMBER)
-        is_start = is_owner and not self._has_acted
+        is_owner = followed.owner_id is not None and member_id in (followed.owner_id, NO_MEMBER)
+        is_start = is_owner and not followed.has_acted
+        stored = followed.stored
+        finding = None
         if is_owner:
-            yield from self._wrong_start(step, event, told, later, is_start=is_start)
-            self._has_acted = True
+            finding = followed.wrong_start(step, offset, later, ends, is_start=is_start)
+            followed.has_acted = True
         if is_start:
-            self._is_told, self._start = True, told
-        self._before = told
-
-    def _wrong_start(
-        self,
-        step: _Step,
-        event: OffsetsFetched,
-        told: int | None,
-        later: Iterable[_Step],
-        *,
-        is_start: bool,
-    ) -> Iterator[WrongStartRow]:
-        stored = self._stored
-        if stored is None or stored.offset is None or stored.offset == told:
-            return
-        was_stored = self._granted_at is not None and stored.at < self._granted_at
-        is_behind_transaction = (
-            self._in_transaction_at is not None and self._in_transaction_at > stored.at
-        )
-        if not (event.member_id or was_stored) or is_behind_transaction or self._is_gone_soon(step):
-            return
-        is_lost = told is None or told < stored.offset
-        if is_lost or (is_start and was_stored and _is_skip(step, told or 0, stored, later)):
+            followed.is_told, followed.start = True, offset
+        followed.before = offset
+        if finding is not None and stored is not None and stored.offset is not None:
             yield WrongStartRow(
-                cluster_id=self._history.cluster_id,
-                group_id=self._history.group_id,
-                topic=self._topic,
-                partition=self._number,
-                finding="lost" if is_lost else "skipped",
-                member_id=event.member_id,
-                owner_id=self._owner_id or "",
+                cluster_id=self.cluster_id,
+                group_id=self.group_id,
+                topic=followed.topic,
+                partition=followed.number,
+                finding=finding,
+                member_id=member_id,
+                owner_id=followed.owner_id or "",
                 stored=stored.offset,
                 stored_ms=stored.at[0],
-                told=told,
+                told=offset,
                 at_ms=step.at[0],
                 gateway_id=step.told.gateway_id,
                 process_id=step.told.process_id,
                 sequence=step.told.sequence,
             )
 
-    def committed(self, step: _Step, event: OffsetsCommitted) -> OffsetRow:
+    def _committed(
+        self, followed: "Partition", step: _Step, committed: CommittedOffsets, ends: "_Ends"
+    ) -> OffsetRow:
         """The row of a commit."""
-        self._live_at(step.at)
-        committed, told = step.detail, step.told
-        assert isinstance(committed, CommittedOffsets)
-        is_transactional, owner_id = event.is_transactional, self._owner_id
+        told, event, owner_id = step.told, step.told.event, followed.owner_id
+        assert isinstance(event, OffsetsCommitted)
+        member_id, is_transactional = event.member_id, event.is_transactional
         # A commit in a transaction may omit the member id.
-        is_unsaid = is_transactional and event.member_id == NO_MEMBER
-        is_owner = owner_id is not None and (is_unsaid or event.member_id == owner_id)
+        is_owner = owner_id is not None and (
+            member_id == owner_id or (is_transactional and member_id == NO_MEMBER)
+        )
         if is_transactional:
-            self._in_transaction_at = step.at
-        started_at = (self._start if self._is_told else self._found) if is_owner else None
+            followed.in_transaction_at = step.at
+        started_at = (followed.start if followed.is_told else followed.found) if is_owner else None
         row = OffsetRow(
-            cluster_id=self._history.cluster_id,
-            group_id=self._history.group_id,
-            topic=self._topic,
-            partition=self._number,
-            member_id=event.member_id,
+            cluster_id=self.cluster_id,
+            group_id=self.group_id,
+            topic=followed.topic,
+            partition=followed.number,
+            member_id=member_id,
             owner_id=owner_id,
             is_transactional=is_transactional,
             commits=committed.commits,
@@ -267,93 +229,180 @@ class _Partition:
             last=committed.last,
             from_ms=step.span_ms[0],
             to_ms=step.span_ms[1],
-            before=self._before,
+            before=followed.before,
             started_at=started_at,
-            finding=self._finding(step, event, committed, started_at, is_owner=is_owner),
+            finding=followed.finding(step, event, committed, started_at, ends, is_owner=is_owner),
             gateway_id=told.gateway_id,
             process_id=told.process_id,
             sequence=told.sequence,
         )
         if not is_transactional:
             is_foreign = owner_id is not None and not is_owner
-            self._before = committed.last
-            self._stored = _Stored(step.at, committed.last, told, is_foreign)
+            last = followed.before = committed.last
+            followed.stored = _Stored(step.at, last, told.gateway_id, told.process_id, is_foreign)
             if is_owner:
-                self._own = committed.last
+                followed.own = last
         if is_owner:
-            self._has_acted = True
+            followed.has_acted = True
         return row
 
-    def _finding(
+    def _ends_of(self, topic: str) -> "_Ends":
+        its = [end for end in self.ends if end.topics is None or topic in end.topics]
+        return _Ends([end.at for end in its], [end.at for end in its if end.topics is not None])
+
+
+class _Ends(NamedTuple):
+    """The ends of one topic."""
+
+    all: Sequence[_At]
+    """Including those of the whole group."""
+    gone: Sequence[_At]
+
+    def are_soon(self, at: _At) -> bool:
+        """Whether a later event tells that the topic had perhaps been gone."""
+        soon = bisect_left(self.gone, at)
+        return soon < len(self.gone) and self.gone[soon][0] - at[0] <= GONE_TOLD_MS_MAX
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is known of one partition. Its methods take the steps in their order."""
+
+    topic: str
+    number: int
+    life: int
+    """How often it has started over: because its topic was recreated, or its group was deleted or
+    forwarded."""
+    is_owner_known: bool = False
+    owner_id: str | None = None
+    """Null if there is none, or it is unknown."""
+    granted_to: str | None = None
+    granted_at: _At | None = None
+    """The latest grant, to anybody."""
+    stored: _Stored | None = None
+    before: int | None = None
+    """The offset in force, as last committed or fetched."""
+    in_transaction_at: _At | None = None
+    """The latest transactional commit."""
+    began: _At | None = None
+    """When the latest owner got the partition."""
+    found: int | None = None
+    """The offset that was stored then."""
+    is_told: bool = False
+    """Whether the owner was told an offset before it committed."""
+    has_acted: bool = False
+    """Whether it fetched or committed."""
+    start: int | None = None
+    """What it was told."""
+    own: int | None = None
+    """Its latest commit without a transaction."""
+
+    def moved(self, step: _Step) -> None:
+        """The partition was granted or released, or its offset was deleted."""
+        told = step.told
+        match told.event:
+            case PartitionsAssigned(member_id=member_id):
+                if self.owner_id != member_id:
+                    self.began = step.at
+                    self.found = self.stored.offset if self.stored else None
+                    self.is_told = self.has_acted = False
+                    self.start = self.own = None
+                self.is_owner_known, self.owner_id = True, member_id
+                self.granted_to, self.granted_at = member_id, step.at
+            case PartitionsReleased(member_id=member_id):
+                if self.granted_to in (None, member_id):
+                    self.is_owner_known, self.owner_id = True, None
+            case OffsetsDeleted():
+                self.stored = _Stored(
+                    step.at, None, told.gateway_id, told.process_id, is_foreign=True
+                )
+                self.before = None
+            case _:
+                pass
+
+    def wrong_start(
+        self,
+        step: _Step,
+        told: int | None,
+        later: Iterable[_Step],
+        ends: _Ends,
+        *,
+        is_start: bool,
+    ) -> Literal["lost", "skipped"] | None:
+        """How the offset that an owner was told differs from the stored one."""
+        stored = self.stored
+        if stored is None or stored.offset is None or stored.offset == told:
+            return None
+        was_stored = self.granted_at is not None and stored.at < self.granted_at
+        is_behind_transaction = (
+            self.in_transaction_at is not None and self.in_transaction_at > stored.at
+        )
+        is_named = getattr(step.told.event, "member_id", NO_MEMBER) != NO_MEMBER
+        if not (is_named or was_stored) or is_behind_transaction or ends.are_soon(step.at):
+            return None
+        if told is None or told < stored.offset:
+            return "lost"
+        is_skip = is_start and was_stored and self._is_skip(step, told, stored, later)
+        return "skipped" if is_skip else None
+
+    def _is_skip(self, step: _Step, told: int, stored: _Stored, later: Iterable[_Step]) -> bool:
+        """Whether no commit explains that a new owner was told more than what was stored."""
+        if (step.told.gateway_id, step.told.process_id) != (stored.gateway_id, stored.process_id):
+            return False
+        asked_by = getattr(step.told.event, "member_id", None)
+        for other in later:
+            if other.at[0] > step.at[0] + GONE_TOLD_MS_MAX:
+                break
+            if (
+                getattr(other.told.event, "member_id", None) != asked_by
+                and other.span_ms[0] <= step.at[0] + IN_FLIGHT_MS_MAX
+                and any(each.last >= told for each in other.details(self))
+            ):
+                return False
+        return True
+
+    def finding(
         self,
         step: _Step,
         event: OffsetsCommitted,
         committed: CommittedOffsets,
         started_at: int | None,
+        ends: _Ends,
         *,
         is_owner: bool,
     ) -> Finding | None:
-        lowest, stored = committed.lowest, self._stored
+        """How a commit went back, if it did."""
+        lowest, stored = committed.lowest, self.stored
         turns_back = not event.is_transactional and lowest < committed.first
-        is_lower = turns_back or _is_less(lowest, self._before)
+        is_lower = turns_back or _is_less(lowest, self.before)
         is_behind = _is_less(lowest, started_at)
         latest = stored.offset if stored else None
         if stored is not None and stored.is_foreign and is_owner:
-            latest = self._own
+            latest = self.own
         goes_back = turns_back or _is_less(lowest, latest)
         if not (is_lower or is_behind or goes_back or event.member_id == NO_MEMBER):
             return None
-        if (is_lower or is_behind or goes_back) and self._is_gone_soon(step):
+        if (is_lower or is_behind or goes_back) and ends.are_soon(step.at):
             return "reset"
-        has_no_owner = self._is_owner_known and self._owner_id is None
+        has_no_owner = self.is_owner_known and self.owner_id is None
         is_named = event.member_id != NO_MEMBER
         if has_no_owner and is_named:
             return "non_monotonic" if is_lower else None
-        if self._owner_id is not None and not is_owner:
+        if self.owner_id is not None and not is_owner:
             return "non_monotonic" if is_lower else None
         if is_behind:
             return "non_monotonic"
-        if self._owner_id is None and not is_named and not event.is_transactional:
+        if self.owner_id is None and not is_named and not event.is_transactional:
             return "reset" if has_no_owner or is_lower else None
         return "seek" if goes_back and not (is_owner and self._started_lower()) else None
 
     def _started_lower(self) -> bool:
         """Whether the owner was told less than what had been stored when it began."""
-        stored = self._stored
-        if not self._is_told or stored is None or stored.offset is None or self._began is None:
+        stored = self.stored
+        if not self.is_told or stored is None or stored.offset is None or self.began is None:
             return False
-        told = -1 if self._start is None else self._start
-        return stored.at < self._began and told < stored.offset
-
-    def _live_at(self, at: _At) -> None:
-        """Start over with each end of the topic, or of the group."""
-        while self._life < len(self._ends) and self._ends[self._life] < at:
-            self._life += 1
-            self._begin()
-
-    def _is_gone_soon(self, step: _Step) -> bool:
-        """Whether a later event tells that the topic had perhaps been gone."""
-        soon = bisect_left(self._gone, step.at)
-        return soon < len(self._gone) and self._gone[soon][0] - step.at[0] <= GONE_TOLD_MS_MAX
-
-
-def _is_skip(step: _Step, told: int, stored: _Stored, later: Iterable[_Step]) -> bool:
-    """Whether no commit explains that a new owner was told more than what was stored."""
-    if (step.told.gateway_id, step.told.process_id) != (
-        stored.told.gateway_id,
-        stored.told.process_id,
-    ):
-        return False
-    until_ms = step.at[0] + IN_FLIGHT_MS_MAX
-    for other in later:
-        match other.told.event, other.detail:
-            case OffsetsCommitted() as event, CommittedOffsets() as committed:
-                is_others = event.member_id != getattr(step.told.event, "member_id", None)
-                if is_others and other.span_ms[0] <= until_ms and committed.last >= told:
-                    return False
-            case _:
-                pass
-    return True
+        told = -1 if self.start is None else self.start
+        return stored.at < self.began and told < stored.offset
 
 
 def _is_less(offset: int, other: int | None) -> bool:

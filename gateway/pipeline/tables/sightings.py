@@ -29,9 +29,8 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsRevoked,
-    PartitionsStated,
 )
-from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
+from gateway.events.offset_events import NO_MEMBER
 from gateway.pipeline.history import History, Told
 
 CHANGES = (
@@ -92,11 +91,7 @@ def _itself(told: Told) -> Sighting:
 
 def _seen(history: History) -> Iterator[Sighting]:
     """Members that appear without having joined, perhaps in frequent events that change nothing."""
-    first_ms: dict[str, int] = {}
-    for told in history.of(PartitionsStated, OffsetsCommitted):
-        if isinstance(told.event, OffsetsCommitted | PartitionsStated):
-            first_ms.setdefault(told.event.member_id, told.at_ms)
-    for member_id, at_ms in sorted(first_ms.items()):
+    for member_id, at_ms in sorted(history.seen_ms.items()):
         if member_id != NO_MEMBER:
             yield Sighting(0, at_ms, SEEN, member_id)
 

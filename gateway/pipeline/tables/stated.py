@@ -1,17 +1,19 @@
 """The members' own claims to partitions, made by a join, a heartbeat or a commit. Nothing here is
 derived from the engine's grants."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TypeAlias
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
 from gateway.events.group_events import GroupStateMoved
 from gateway.events.member_events import MemberStateMoved, PartitionsStated
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
-from gateway.pipeline.history import History
+from gateway.pipeline.history import Told
+from gateway.pipeline.json_pairs import Pairs
 from gateway.pipeline.tables.granted import TopicPartition
 from gateway.pipeline.tables.intervals import Interval
 
@@ -34,64 +36,91 @@ class Claim:
 
 Claims: TypeAlias = Mapping[TopicPartition, Sequence[Claim]]
 
+_Speaker: TypeAlias = tuple[str, int, bool]
+"""The member, the rounds begun by then, and whether it is by commits: as in `Claim`."""
+_Partitions: TypeAlias = tuple[str, tuple[int, ...]]
+"""A topic, and partitions that were claimed together."""
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+
+class _Word(NamedTuple):
     """Something that a member said: its partitions by topic, at one or two moments."""
 
     member_id: str
     is_commit: bool
-    partitions: Mapping[str, tuple[int, ...]]
+    partitions: tuple[_Partitions, ...]
     from_ms: int
     to_ms: int
 
 
-def claims(history: History) -> Claims:
-    """The claims to each partition."""
-    words, begun_ms, rejoined_ms = _words(history)
-    found: dict[TopicPartition, dict[tuple[str, int, bool], Claim]] = {}
-    for word in words:
-        for at_ms in {word.from_ms, word.to_ms}:
-            rounds = bisect_right(begun_ms.get(word.member_id, ()), at_ms)
-            rounds += bisect_right(rejoined_ms, at_ms)
-            key = word.member_id, rounds, word.is_commit
-            for topic, numbers in word.partitions.items():
-                for number in numbers:
-                    of_partition = found.setdefault((topic, number), {})
-                    claim = of_partition.get(key)
-                    if claim is None:
-                        of_partition[key] = Claim(*key, at_ms, at_ms)
-                    else:
-                        claim.from_ms = min(claim.from_ms, at_ms)
-                        claim.to_ms = max(claim.to_ms, at_ms)
-    return {partition: list(some.values()) for partition, some in found.items()}
+@dataclass(slots=True)
+class ClaimFold:
+    """The claims in one group. Takes its events in their order."""
 
+    waiting: list[_Word] = field(default_factory=list)
+    """Words that a round may yet begin for: those of the latest millisecond. Sorted by `to_ms`."""
+    begun_ms: dict[str, list[int]] = field(default_factory=dict)
+    """When each member began rounds."""
+    rejoined_ms: list[int] = field(default_factory=list)
+    """When the group's rebalances did."""
+    spans: Pairs[tuple[_Speaker, _Partitions], tuple[int, int]] = field(default_factory=dict)
+    """The first and the last of the claims that are alike."""
 
-def _words(history: History) -> tuple[list[_Word], Mapping[str, list[int]], list[int]]:
-    """What was said, when each member began rounds, and when the group's rebalances did."""
-    words: list[_Word] = []
-    begun_ms: dict[str, list[int]] = {}
-    rejoined_ms: list[int] = []
-    kinds = (OffsetsCommitted, PartitionsStated, GroupStateMoved, MemberStateMoved)
-    for told in history.of(*kinds):
+    def take(self, told: Told) -> None:
+        """Take the next event."""
+        if self.waiting and self.waiting[0].to_ms < told.at_ms:
+            self._settle(bisect_left(self.waiting, told.at_ms, key=attrgetter("to_ms")))
         match told.event:
-            case OffsetsCommitted() as commits if commits.member_id != NO_MEMBER:
-                numbers = {
-                    topic: tuple(each.partition for each in some)
-                    for topic, some in commits.offsets.items()
-                }
-                words.append(_Word(commits.member_id, True, numbers, *told.span_ms(commits)))
-            case PartitionsStated() as stated if stated.member_id != NO_MEMBER:
-                begun_ms.setdefault(stated.member_id, []).append(told.at_ms)
-                of_one = (stated.partitions, told.at_ms, told.at_ms)
-                words.append(_Word(stated.member_id, False, *of_one))
+            case OffsetsCommitted(member_id=member_id) as commits if member_id != NO_MEMBER:
+                partitions = tuple(
+                    [
+                        (topic, tuple([each.partition for each in some]))
+                        for topic, some in commits.offsets.items()
+                    ]
+                )
+                self._hear(_Word(member_id, True, partitions, *told.span_ms(commits)), told)
+            case PartitionsStated(member_id=member_id) as statement if member_id != NO_MEMBER:
+                self.begun_ms.setdefault(member_id, []).append(told.at_ms)
+                partitions = tuple(statement.partitions.items())
+                self._hear(_Word(member_id, False, partitions, told.at_ms, told.at_ms), told)
             case GroupStateMoved(to_state=ClassicPhase.PREPARING_REBALANCE):
-                rejoined_ms.append(told.at_ms)
-            case MemberStateMoved(to_state=MemberPhase.PREPARE_REBALANCE) as moved:
-                begun_ms.setdefault(moved.member_id, []).append(told.at_ms)
+                self.rejoined_ms.append(told.at_ms)
+            case MemberStateMoved(to_state=MemberPhase.PREPARE_REBALANCE, member_id=member_id):
+                self.begun_ms.setdefault(member_id, []).append(told.at_ms)
             case _:
                 pass
-    return words, begun_ms, rejoined_ms
+
+    def finish(self) -> Claims:
+        """The claims to each partition."""
+        self._settle(len(self.waiting))
+        found: dict[TopicPartition, dict[_Speaker, Claim]] = {}
+        for (speaker, (topic, numbers)), (from_ms, to_ms) in self.spans.items():
+            for number in numbers:
+                of_partition = found.setdefault((topic, number), {})
+                claim = of_partition.setdefault(speaker, Claim(*speaker, from_ms, to_ms))
+                claim.from_ms = min(claim.from_ms, from_ms)
+                claim.to_ms = max(claim.to_ms, to_ms)
+        return {partition: list(claims.values()) for partition, claims in found.items()}
+
+    def _hear(self, word: _Word, told: Told) -> None:
+        if word.to_ms < told.at_ms:
+            self._add(word)
+        else:
+            insort(self.waiting, word, key=attrgetter("to_ms"))
+
+    def _settle(self, ready: int) -> None:
+        for word in self.waiting[:ready]:
+            self._add(word)
+        del self.waiting[:ready]
+
+    def _add(self, word: _Word) -> None:
+        member_id, is_commit, partitions, *times = word
+        begun_ms = self.begun_ms.get(member_id, ())
+        for at_ms in {*times}:
+            rounds = bisect_right(begun_ms, at_ms) + bisect_right(self.rejoined_ms, at_ms)
+            for each in partitions:
+                key = (member_id, rounds, is_commit), each
+                from_ms, to_ms = self.spans.get(key, (at_ms, at_ms))
+                self.spans[key] = min(from_ms, at_ms), max(to_ms, at_ms)
 
 
 def stated(claims: Iterable[Claim]) -> Iterator[Interval]:
