@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from tests.support.installs import INSTALL_LIMIT_S, installed, run
@@ -21,6 +21,7 @@ def kafka_jars(release: str) -> Path:
     return installed(f"kafka-{release}", POM.read_bytes(), fetch)
 
 
+@cache
 def require_java() -> None:
     """Java and Maven are there, and Java is new enough for Apache Kafka."""
     for tool in ("java", "mvn"):
