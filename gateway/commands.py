@@ -3,6 +3,8 @@
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
+
+Each command loads its own modules: those of `serve` would double the start of the others.
 """
 
 import argparse
@@ -19,20 +21,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from gateway import explore, logs, serve, settings, show_board, show_events, show_state, simulate
+from gateway import logs, settings
 from gateway.arguments import SEED_MAX, WRONG_CALL, parser
-from gateway.control import release_command
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import Adopt, CommandRefused
-from gateway.demo import summary
-from gateway.demo.borrowed_cluster import borrowed, random_prefix
-from gateway.demo.gateway import run_demo_gateway
-from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
-from gateway.demo.outcome import Options, Outcome
-from gateway.demo.run import Interrupted
-from gateway.demo.run import run as run_demo
-from gateway.demo.upstream import OpenUpstream
 from gateway.events.line_files import FOLDER_NAME
 from gateway.loading import loading
 from gateway.pipeline import installed
@@ -40,11 +33,10 @@ from gateway.pipeline.errors import PipelineError
 from gateway.readable import escaped
 from gateway.security import UNPROTECTED, Security, security_of
 from gateway.settings import Address
-from gateway.simulation.explorer.search import Bounds
-from gateway.simulation.explorer.worlds import WORLDS
-from gateway.state_log.log import StateLogError, StateLogUnusable
 
 if TYPE_CHECKING:
+    from gateway.demo.outcome import Outcome
+    from gateway.demo.upstream import OpenUpstream
     from gateway.pipeline.verdict import Verdict
 
 _FAILED = 1
@@ -72,6 +64,9 @@ def run(argv: Sequence[str] | None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import serve
+
     chosen = settings.load(vars(options))
     logs.configure(chosen.log_format, chosen.log_level)
     return serve.run(chosen, partial(settings.load, vars(options)))
@@ -98,6 +93,9 @@ def _adopt(options: argparse.Namespace) -> int:
 
 
 def _release(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway.control import release_command
+
     try:
         folder = settings.state_folder(options.state_dir)
         return trio.run(release_command.run, folder, options.group, options.dry_run)
@@ -107,20 +105,32 @@ def _release(options: argparse.Namespace) -> int:
 
 
 def _groups(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import show_board
+
     return _ask_gateway(options, partial(show_board.groups, as_json=options.json))
 
 
 def _describe(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import show_board
+
     ask = partial(show_board.describe, group_id=options.group, as_json=options.json)
     return _ask_gateway(options, ask)
 
 
 def _readiness(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import show_board
+
     ask = partial(show_board.readiness, group_id=options.group, as_json=options.json)
     return _ask_gateway(options, ask)
 
 
 def _watch(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import show_board
+
     ask = partial(show_board.watch, group_id=options.group, as_json=options.json)
     return _ask_gateway(options, ask)
 
@@ -135,6 +145,15 @@ def _ask_gateway(options: argparse.Namespace, ask: Callable[[Path], Awaitable[No
 
 
 def _demo(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway.demo import summary
+        from gateway.demo.borrowed_cluster import borrowed, random_prefix
+        from gateway.demo.gateway import run_demo_gateway
+        from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
+        from gateway.demo.outcome import Options
+        from gateway.demo.run import Interrupted
+        from gateway.demo.run import run as run_demo
+
     open_upstream: OpenUpstream = embedded
     security = UNPROTECTED
     if options.upstream:
@@ -192,7 +211,7 @@ def _folder_of_demo(kept: Path | None) -> Iterator[Path]:
             yield Path(name)
 
 
-def _with_verdict(outcome: Outcome, events: Path) -> Outcome:
+def _with_verdict(outcome: "Outcome", events: Path) -> "Outcome":
     """The outcome with the verdict on its events, which a successful run needs to be safe."""
     verdict = _judged([f"{events}"])
     reason = None if verdict.is_safe else "the verdict on its events is not safe"
@@ -223,6 +242,10 @@ def _security_for(upstream: Sequence[Address]) -> Security:
 
 
 def _state(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import show_state
+        from gateway.state_log.log import StateLogError, StateLogUnusable
+
     try:
         if options.upstream is not None:
             upstream = settings.addresses(options.upstream)
@@ -240,6 +263,9 @@ def _state(options: argparse.Namespace) -> int:
 
 
 def _events(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import show_events
+
     try:
         folder = settings.state_folder(options.state_dir) / FOLDER_NAME
         if show_events.run(folder, options.group, follows=options.follow, as_json=options.json):
@@ -315,6 +341,9 @@ def _simulate(options: argparse.Namespace) -> int:
         _print_error(f"--first-seed: the last of {seeds} seeds would be above {SEED_MAX}")
         return WRONG_CALL
     if not (output or options.master or options.conf):
+        with loading():
+            from gateway import simulate
+
         is_fine, report = simulate.run(first_seed, seeds)
     else:
         installed.require()
@@ -331,6 +360,11 @@ def _simulate(options: argparse.Namespace) -> int:
 
 
 def _explore(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import explore
+        from gateway.simulation.explorer.search import Bounds
+        from gateway.simulation.explorer.worlds import WORLDS
+
     if options.world is None:
         print(explore.listed())
         return 0

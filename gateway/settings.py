@@ -34,8 +34,12 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
-from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
+from coordinator.interface.config import (
+    INT32_MAX,
+    RESOLUTIONS_APART_MS,
+    GroupConfig,
+    MigrationPolicy,
+)
 from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
 from gateway.data_path.broker_names import BrokerNames

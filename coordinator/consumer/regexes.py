@@ -9,14 +9,12 @@ from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.topic_regex import compile_regex
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import RESOLUTIONS_APART_MS
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import RegexesResolved
 from coordinator.interface.records import EpochCause, RegularExpression, ResolvedRegex
 from coordinator.interface.volatile_records import RegexResolution, RegexResolutionMoved
 from kafka_codecs.error_codes import ErrorCode
-
-RESOLUTIONS_APART_MS = 10_000
-"""The minimum interval between resolutions of a group (a constant in Kafka)."""
 
 REGEXES_MAX = 100
 """The limit of different regular expressions per group; Kafka has none."""

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 INT32_MAX = 2**31 - 1
+RESOLUTIONS_APART_MS = 10_000
+"""The minimum interval between two resolutions of a group's regular expressions (a constant in
+Kafka)."""
 
 
 class MigrationPolicy(StrEnum):

@@ -9,11 +9,13 @@ from pydantic import ValidationError
 
 from gateway.board.views import View
 from gateway.control.control_socket import connect
-from gateway.control.handlers import COMMAND_S
 from gateway.control.lines import BadLine, receive_line
 from gateway.control.messages import (
     ANSWER_BYTES_MAX,
     ANSWERS,
+    COMMAND_S,
+    RECEIVE_S,
+    SEND_S,
     Adopt,
     Adoption,
     Answer,
@@ -26,7 +28,6 @@ from gateway.control.messages import (
     Released,
     Shown,
 )
-from gateway.control.server import RECEIVE_S, SEND_S
 
 ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
 """How long a gateway that works may take."""

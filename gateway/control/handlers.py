@@ -11,6 +11,7 @@ import trio
 from gateway.board.board import Board, NoSuchGroup
 from gateway.board.views import View
 from gateway.control.messages import (
+    COMMAND_S,
     REASON_CHARS_MAX,
     REASONS_MAX,
     Adopt,
@@ -36,8 +37,6 @@ from gateway.events.gateway_events import CommandGiven
 from gateway.groups.groups import Groups
 from gateway.state_log.log import StateLogError
 
-COMMAND_S = 60.0
-"""How long a client waits for the end of its command."""
 _OPEN_END = f"it is not over after {COMMAND_S:g} s; groupferry events tells how it ends"
 REASONS_TOLD_MAX = 10
 """Reasons in the event; the giver of the command gets all of them."""

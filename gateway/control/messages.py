@@ -15,6 +15,12 @@ REASON_CHARS_MAX = 500
 """The length of a reason. Clients choose the ids in it, up to 32 KiB each."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """A line with an answer. A group may have 2,000 members with 100,000 partitions."""
+RECEIVE_S = 5.0
+"""How long a client may take to send its command."""
+COMMAND_S = 60.0
+"""How long a client waits for the end of its command."""
+SEND_S = 5.0
+"""How long a client may take to receive its answer."""
 
 
 class CommandRefused(Exception):

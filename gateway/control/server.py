@@ -19,16 +19,14 @@ from gateway.control.lines import BadLine, receive_line
 from gateway.control.messages import (
     COMMAND_BYTES_MAX,
     COMMANDS,
+    RECEIVE_S,
+    SEND_S,
     Answer,
     Command,
     Refusal,
 )
 
 CONNECTIONS_MAX = 16
-RECEIVE_S = 5.0
-"""How long a client may take to send its command."""
-SEND_S = 5.0
-"""How long a client may take to receive its answer."""
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of the client."""
 

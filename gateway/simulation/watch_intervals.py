@@ -3,11 +3,10 @@
 It inspects only the engine. Times are those of the gateway's clock.
 """
 
-from coordinator.consumer.regexes import RESOLUTIONS_APART_MS
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import RESOLUTIONS_APART_MS, GroupConfig
 from coordinator.interface.events import (
     JOIN_EPOCH,
     ConsumerHeartbeatReceived,

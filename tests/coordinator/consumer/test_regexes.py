@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.consumer.regexes import REGEXES_MAX, RESOLUTIONS_APART_MS
-from coordinator.interface.config import GroupConfig
+from coordinator.consumer.regexes import REGEXES_MAX
+from coordinator.interface.config import RESOLUTIONS_APART_MS, GroupConfig
 from coordinator.interface.events import RegexesResolved
 from coordinator.interface.records import EpochCause, GroupEpoch, MemberState, RegularExpression
 from kafka_codecs.error_codes import ErrorCode
