@@ -1,5 +1,9 @@
 """The members' own claims to partitions, made by a join, a heartbeat or a commit. Nothing here is
-derived from the engine's grants."""
+derived from the engine's grants.
+
+While the cluster serves a group, its coordinator grants, and no event tells what. What members say
+then is no claim to be checked.
+"""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +13,13 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
-from gateway.events.group_events import GroupStateMoved
+from gateway.events.group_events import (
+    GroupAdopted,
+    GroupForwarded,
+    GroupHosted,
+    GroupStateMoved,
+    ReleaseStarted,
+)
 from gateway.events.member_events import MemberStateMoved, PartitionsStated
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
 from gateway.pipeline.history import Told
@@ -62,6 +72,11 @@ class ClaimFold:
     """When each member began rounds."""
     rejoined_ms: list[int] = field(default_factory=list)
     """When the group's rebalances did."""
+    forwarded_ms: int | None = None
+    """Since when the cluster serves the group. A release that has begun ends what the engine
+    grants."""
+    hosted_ms: int = -1
+    """When the cluster served it last."""
     spans: Pairs[tuple[_Speaker, _Partitions], tuple[int, int]] = field(default_factory=dict)
     """The first and the last of the claims that are alike."""
 
@@ -82,6 +97,10 @@ class ClaimFold:
                 self.begun_ms.setdefault(member_id, []).append(told.at_ms)
                 partitions = tuple(statement.partitions.items())
                 self._hear(_Word(member_id, False, partitions, told.at_ms, told.at_ms), told)
+            case GroupForwarded() | ReleaseStarted() if self.forwarded_ms is None:
+                self.forwarded_ms = told.at_ms
+            case GroupHosted() | GroupAdopted() if self.forwarded_ms is not None:
+                self.forwarded_ms, self.hosted_ms = None, told.at_ms
             case GroupStateMoved(to_state=ClassicPhase.PREPARING_REBALANCE):
                 self.rejoined_ms.append(told.at_ms)
             case MemberStateMoved(to_state=MemberPhase.PREPARE_REBALANCE, member_id=member_id):
@@ -102,6 +121,9 @@ class ClaimFold:
         return {partition: list(claims.values()) for partition, claims in found.items()}
 
     def _hear(self, word: _Word, told: Told) -> None:
+        is_forwarded = self.forwarded_ms is not None and word.to_ms >= self.forwarded_ms
+        if is_forwarded or word.from_ms <= self.hosted_ms:
+            return
         if word.to_ms < told.at_ms:
             self._add(word)
         else:

@@ -5,7 +5,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupCreated
+from gateway.events.group_events import (
+    GroupAdopted,
+    GroupCreated,
+    GroupForwarded,
+    ReleaseStarted,
+)
 from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsReleased,
@@ -93,6 +98,19 @@ def a_commit_on_its_way(scribe: Scribe) -> None:
     scribe.beside(2.9, commits(2.9, "a"))
 
 
+def a_visit(scribe: Scribe) -> None:
+    """The cluster grants before the group is adopted, and after it is released. In between the
+    engine does, and a stray commit is found."""
+    scribe.tell(0, GroupForwarded(reason="its members"))
+    scribe.beside(1, commits(1, "a"))
+    scribe.tell(2, GroupAdopted(held_ms=5), CREATED, gets("a", 0))
+    scribe.beside(3, commits(3, "z"))
+    scribe.tell(4, ReleaseStarted(members=1), gives("a", 0))
+    scribe.beside(5, commits(5, "b"))
+    scribe.tell(6, GroupForwarded(reason="released"))
+    scribe.beside(7, commits(7, "b"))
+
+
 EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
     as_it_should_be: [],
     anothers: [(0, "a", "b", "statement", 2)],
@@ -101,10 +119,11 @@ EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
     unknown: [],
     a_stray_commit: [(0, "a", "b", "commit", 3), (0, "c", "b", "commit", 3)],
     a_commit_on_its_way: [],
+    a_visit: [(0, "z", "a", "commit", 3)],
 }
 TELLERS = (
     *(as_it_should_be, anothers, at_once, nobodys, unknown),
-    *(a_stray_commit, a_commit_on_its_way),
+    *(a_stray_commit, a_commit_on_its_way, a_visit),
 )
 
 
