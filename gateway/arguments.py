@@ -100,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
         _add_serve,
         _add_adopt,
         _add_release,
+        _add_remove,
         _add_groups,
         _add_describe,
         _add_readiness,
@@ -161,6 +162,24 @@ def _add_release(commands: _Commands) -> None:
         "--dry-run", action="store_true", help="only say whether the group can be released now"
     )
     _add_state_dir(release)
+
+
+def _add_remove(commands: _Commands) -> None:
+    remove = commands.add_parser(
+        "remove",
+        help="send all clients to the cluster, without a restart where they can",
+        description="Have the running gateway tell its clients to resolve their bootstrap.servers"
+        " again, and close their connections. Point those names at the cluster first. No group may"
+        " be hosted. Clients that do not know how are listed: they need a restart. The exit status"
+        " is 0 once no client is left.",
+        allow_abbrev=False,
+    )
+    remove.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only say whether it can begin, and which clients need a restart",
+    )
+    _add_state_dir(remove)
 
 
 def _add_groups(commands: _Commands) -> None:

@@ -1,5 +1,6 @@
-"""The commands: `groupferry serve`, `adopt`, `release`, `groups`, `describe`, `readiness`, `watch`,
-`state`, `events`, `demo`, `verdict`, `report`, `simulate`, `explore`, `--version`.
+"""The commands: `groupferry serve`, `adopt`, `release`, `remove`, `groups`, `describe`,
+`readiness`, `watch`, `state`, `events`, `demo`, `verdict`, `report`, `simulate`, `explore`,
+`--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -101,6 +102,18 @@ def _release(options: argparse.Namespace) -> int:
         return trio.run(release_command.run, folder, options.group, options.dry_run)
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"{options.group or 'no group'} is released: {error}")
+        return _FAILED
+
+
+def _remove(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway.control import remove_command
+
+    try:
+        folder = settings.state_folder(options.state_dir)
+        return trio.run(remove_command.run, folder, options.dry_run)
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        _print_error(f"the gateway is not removed: {error}")
         return _FAILED
 
 
@@ -395,6 +408,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "adopt": _adopt,
     "release": _release,
+    "remove": _remove,
     "groups": _groups,
     "describe": _describe,
     "readiness": _readiness,

@@ -20,6 +20,7 @@ from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.places import Places
 from gateway.data_path.private_names import PrivateNames
+from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.journal import Journal, Sinks
@@ -128,7 +129,7 @@ async def run_gateway(
                 nursery=nursery,
             )
             hosted_groups = Groups(rules, services)
-            places = Places(config.data_path.limits)
+            places, removal = Places(config.data_path.limits), Removal()
             operators = Operators(
                 config.operators,
                 hosted_groups,
@@ -139,6 +140,7 @@ async def run_gateway(
                 log_writes=services.log_writes,
                 limits=config.data_path.limits,
                 places=places,
+                removal=removal,
                 stop=stop,
             )
             service = GroupService(
@@ -172,6 +174,7 @@ async def run_gateway(
                         cluster,
                         stop=stop,
                         places=places,
+                        removal=removal,
                         private_names=private_names,
                         tell=journal.tell,
                     )

@@ -17,6 +17,7 @@ from gateway.control.handlers import Handlers
 from gateway.control.server import serve_commands
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
+from gateway.data_path.removal import Removal
 from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
 from gateway.groups.groups import Groups
@@ -58,6 +59,7 @@ class Operators:
         log_writes: Durations,
         limits: Limits,
         places: Places,
+        removal: Removal,
         stop: trio.Event,
     ) -> None:
         self._config = config
@@ -70,7 +72,7 @@ class Operators:
         self._rules = rules
         self._clock = clock
         self._log_writes = log_writes
-        self._handlers = Handlers(groups, self._board, journal.tell)
+        self._handlers = Handlers(groups, self._board, journal.tell, removal)
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
 

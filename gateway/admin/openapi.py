@@ -7,7 +7,15 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from gateway.board.views import Events, GatewayLine, GroupPage, Groups, Readiness
-from gateway.control.messages import GROUP_ID_BYTES_MAX, Adopt, Adoption, Release, Released
+from gateway.control.messages import (
+    GROUP_ID_BYTES_MAX,
+    Adopt,
+    Adoption,
+    Release,
+    Released,
+    Remove,
+    Removed,
+)
 
 _REF = "#/components/schemas/{model}"
 _GROUP_ID = {"type": "string", "minLength": 1, "maxLength": GROUP_ID_BYTES_MAX}
@@ -31,7 +39,7 @@ _REASONS = {
 }
 _VIEWS: tuple[type[BaseModel], ...] = (
     *(Groups, GroupPage, GatewayLine, Events, Readiness),
-    *(Adopt, Adoption, Release, Released),
+    *(Adopt, Adoption, Release, Released, Remove, Removed),
 )
 
 
@@ -84,6 +92,7 @@ def description() -> dict[str, Any]:
             ),
             "/api/commands/adopt": _post(Adopt, Adoption),
             "/api/commands/release": _post(Release, Released),
+            "/api/commands/remove": _post(Remove, Removed),
             "/api/openapi.json": _get("This description.", {"type": "object"}),
         },
         "components": {

@@ -1,5 +1,6 @@
 """Gives a command to a running gateway."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, overload
@@ -26,6 +27,8 @@ from gateway.control.messages import (
     Refusal,
     Release,
     Released,
+    Remove,
+    Removed,
     Shown,
 )
 
@@ -34,19 +37,27 @@ ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
 
 
 _V = TypeVar("_V", bound=View)
+_Outcome = Adoption | Released | Removed
+_OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
+    Adopt: Adoption,
+    Release: Released,
+    Remove: Removed,
+}
 
 
 @overload
 async def give(folder: Path, command: Adopt) -> Adoption: ...
 @overload
 async def give(folder: Path, command: Release) -> Released: ...
-async def give(folder: Path, command: Order) -> Adoption | Released:
+@overload
+async def give(folder: Path, command: Remove) -> Removed: ...
+async def give(folder: Path, command: Order) -> _Outcome:
     """Give a command to the gateway of a state folder, and return its outcome.
 
     Raises CommandRefused, NoControlSocket.
     """
     answer = await _ask(folder, command)
-    if not isinstance(answer, Adoption if isinstance(command, Adopt) else Released):
+    if not isinstance(answer, _OUTCOMES[type(command)]):
         raise _other_version(folder)
     return answer
 

@@ -30,8 +30,11 @@ from gateway.control.messages import (
     Refusal,
     Release,
     Released,
+    Remove,
+    Removed,
     Shown,
 )
+from gateway.data_path.removal import Removal, reasons_of_hosted
 from gateway.events.event import Tell
 from gateway.events.gateway_events import CommandGiven
 from gateway.groups.groups import Groups
@@ -47,10 +50,11 @@ log = structlog.get_logger()
 class Handlers:
     """Carries out commands."""
 
-    def __init__(self, groups: Groups, board: Board, tell: Tell) -> None:
+    def __init__(self, groups: Groups, board: Board, tell: Tell, removal: Removal) -> None:
         self._groups = groups
         self._board = board
         self._tell = tell
+        self._removal = removal
 
     async def answer(self, command: Command, given_by: str) -> Answer:
         """The answer to a command. A refusal or a bug is an answer, too."""
@@ -95,6 +99,8 @@ class Handlers:
                     answer = await self._adopt(order)
                 case Release():
                     answer = await self._release(order)
+                case Remove():
+                    answer = await self._remove(order)
         except CommandRefused as refused:
             answer = Refusal(why=str(refused))
         except trio.Cancelled:
@@ -104,7 +110,8 @@ class Handlers:
             answer = Refusal(why="the gateway failed to carry it out")
             raise
         finally:
-            self._tell(_audit(order, given_by, answer), order.group_id)
+            group_id = None if isinstance(order, Remove) else order.group_id
+            self._tell(_audit(order, given_by, answer), group_id)
         return answer
 
     async def _adopt(self, command: Adopt) -> Adoption:
@@ -127,12 +134,33 @@ class Handlers:
             unowned_ms=outcome.unowned_ms,
         )
 
+    async def _remove(self, command: Remove) -> Removed:
+        """Send all clients to the cluster, or say why not. Raises CommandRefused."""
+        if self._removal.is_running:
+            raise CommandRefused("another command removes it already")
+        with self._groups.taking_none():
+            hosted = self._groups.hosted_ids()
+            if hosted:
+                return Removed(is_removed=False, reasons=_bounded(reasons_of_hosted(hosted)))
+            if command.dry_run:
+                left = self._removal.left_behind()
+                return Removed(is_removed=False, clients_left=_bounded(left))
+            outcome = await self._removal.run(self._groups.hosted_ids)
+        return Removed(
+            is_removed=outcome.is_over,
+            told=outcome.told,
+            reasons=_bounded(outcome.reasons),
+            clients_left=_bounded(outcome.left),
+        )
+
 
 def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
     reasons: Sequence[str] = ()
     match answer:
         case Adoption() | Released():
             reasons = answer.reasons
+        case Removed():
+            reasons = answer.reasons or (() if order.dry_run else answer.clients_left)
         case Refusal(why=why):
             reasons = (why,)
         case Shown():
@@ -151,4 +179,4 @@ def _bounded(reasons: Sequence[str]) -> tuple[str, ...]:
         for each in reasons[:REASONS_MAX]
     )
     left_out = len(reasons) - REASONS_MAX
-    return (*shown, f"{left_out} more reasons") if left_out > 0 else tuple(shown)
+    return (*shown, f"{left_out} more") if left_out > 0 else tuple(shown)

@@ -53,6 +53,14 @@ class Release(_Message):
     """Only say whether the group can be released."""
 
 
+class Remove(_Message):
+    """Send all clients to the cluster: they resolve their bootstrap servers again."""
+
+    command: Literal["remove"] = "remove"
+    dry_run: bool = False
+    """Only say whether it can begin, and which clients would stay."""
+
+
 class ListGroups(_Message):
     """Say how the groups stand, those after a group id."""
 
@@ -113,6 +121,20 @@ class Released(_Message):
     """For how long nobody could own its partitions; None if it was not released now."""
 
 
+class Removed(_Message):
+    """What became of a removal, or would become of it."""
+
+    kind: Literal["removal"] = "removal"
+    is_removed: bool
+    """Whether no client is left."""
+    told: int = 0
+    """Clients that were told to resolve their bootstrap servers again."""
+    reasons: tuple[str, ...] = ()
+    """Why it did not begin, or was stopped."""
+    clients_left: tuple[str, ...] = ()
+    """A line for each client that is left, or, after a dry run, would be."""
+
+
 class Shown(_Message):
     """What was asked for."""
 
@@ -130,13 +152,13 @@ class Refusal(_Message):
 
 Question = ListGroups | DescribeGroup | AssessGroup | LatestEvents | DescribeGateway
 """Changes nothing."""
-Order = Adopt | Release
+Order = Adopt | Release | Remove
 """Changes something."""
 Command = Question | Order
-Answer = Adoption | Released | Shown | Refusal
+Answer = Adoption | Released | Removed | Shown | Refusal
 
 ORDERS: Mapping[str, type[Order]] = {
-    each.model_fields["command"].default: each for each in (Adopt, Release)
+    each.model_fields["command"].default: each for each in (Adopt, Release, Remove)
 }
 """The orders by name."""
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])

@@ -8,7 +8,7 @@ import structlog
 import trio
 
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.brokers import BrokerRoute
+from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.errors import (
     BadFrame,
@@ -22,6 +22,7 @@ from gateway.data_path.errors import (
 )
 from gateway.data_path.not_kafka import what_instead
 from gateway.data_path.places import Place
+from gateway.data_path.removal import Client
 from gateway.data_path.request_server import (
     REQUEST_START,
     SHORTEST_REQUEST,
@@ -72,6 +73,7 @@ class ClientConnection:
         self._tasks: trio.Nursery
         self._reading = trio.CancelScope()
         self._state = ClientState.SERVING
+        self.accepted_s = trio.current_time()
         self._begun_s = 0.0  # when the first bytes of the current request arrived
 
     async def serve(self) -> None:
@@ -136,6 +138,21 @@ class ClientConnection:
             log.exception("connection_failed")
         finally:
             self._close()
+
+    @property
+    def client(self) -> Client:
+        """Whose connection it is."""
+        return Client(self._client_host, self.software.client_id)
+
+    @property
+    def software(self) -> ClientSoftware:
+        """As the client has introduced itself."""
+        return self._upstream.software
+
+    @property
+    def is_at_bootstrap(self) -> bool:
+        """Whether its port is the one that `bootstrap.servers` names."""
+        return self._route.node_id is None
 
     def drain(self) -> None:
         """Read no further request, answer those in flight, then end `serve`."""

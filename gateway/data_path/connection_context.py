@@ -11,6 +11,7 @@ from gateway.data_path.conversions import TopicNames
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
+from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
 from kafka_codecs.declaration import Struct
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
@@ -37,6 +38,8 @@ class ConnectionContext:
     """The topics and transactional ids that clients may not use."""
     clients_authenticate: bool = False
     """Whether the brokers want SASL of clients."""
+    removal: Removal = field(default_factory=Removal)
+    """Sends clients to the cluster, when the gateway is to be removed."""
     complaints: Complaints = field(default_factory=Complaints)
     aside: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
     """The thread that decodes and encodes long messages, so that heartbeats need not wait."""

@@ -30,6 +30,7 @@ from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
 from gateway.data_path.places import Place
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.produce_topics import ProduceTopics
+from gateway.data_path.removal import REBOOTSTRAP, Client
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import BUFFER_BYTES, FrameSource
 from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS, Treatment
@@ -299,16 +300,23 @@ class RequestServer:
             await self._relay_produce(size, version, correlation_id)
         elif treatment in {Treatment.RELAY, Treatment.SASL}:  # a port without SASL refuses it
             await self._relay_guarded(ApiKey(api_key), size, version, correlation_id)
+        elif api_key == ApiKey.METADATA and self._is_sent_away(version):
+            await self._send((await self._hold_request(size))[0], REBOOTSTRAP)
         elif api_key == ApiKey.METADATA and await self._must_recall():
             await self._recall_metadata(size)
         elif treatment is Treatment.REWRITE and version > self._upstream.versions[api_key][1]:
-            await self._convert_metadata(size)
+            await self._ask_for_metadata(*await self._hold_request(size))
         elif treatment is Treatment.REWRITE:
             rewrite = self._shared.rewrite
             take = partial(self._rewritten, ApiKey(api_key), version, correlation_id, rewrite)
             await self._relay(size, correlation_id, take)
         else:
             await self._answer(ApiKey(api_key), size)
+
+    def _is_sent_away(self, version: int) -> bool:
+        """Whether to answer Metadata with the advice to bootstrap again."""
+        client = Client(self._client_host, self._upstream.software.client_id)
+        return self._shared.removal.tells(client, version)
 
     async def _must_recall(self) -> bool:
         """Whether memory has to answer Metadata. It has what the gateway may see, so it answers no
@@ -518,12 +526,6 @@ class RequestServer:
         refuse = partial(self._shared.private_names.refused, answer, whole=whole)
         return await self._in_thread_if_large(refuse, bytes_of(answer, ASIDE_FROM_BYTES))
 
-    async def _convert_metadata(self, size: int) -> None:
-        """Ask the upstream in a version that it supports, and answer in the client's version."""
-        header, request = await self._hold_request(size)
-        assert isinstance(request, MetadataRequest)
-        await self._ask_for_metadata(header, request)
-
     async def _recall_metadata(self, size: int) -> None:
         """Answer from memory if no broker can. Otherwise wait for the client's own broker."""
         header, request = await self._hold_request(size)
@@ -535,7 +537,9 @@ class RequestServer:
             await self._upstream.opened()
             await self._ask_for_metadata(header, request)
 
-    async def _ask_for_metadata(self, header: RequestHeader, request: MetadataRequest) -> None:
+    async def _ask_for_metadata(self, header: RequestHeader, request: Struct) -> None:
+        """Ask the upstream in a version that it supports, and answer in the client's version."""
+        assert isinstance(request, MetadataRequest)
         names, version = self._shared.topic_names, header.api_version
         answer = await ask_for_metadata(request, self._upstream, version, names)
         await self._send(header, await self._shared.rewrite(answer))

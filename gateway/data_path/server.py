@@ -21,6 +21,7 @@ from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
 from gateway.data_path.places import Place, Places
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
+from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
 from gateway.events.event import Tell
 from gateway.events.gateway_events import DrainFinished, DrainStarted
@@ -45,6 +46,7 @@ async def serve(
     *,
     stop: trio.Event,
     places: Places | None = None,
+    removal: Removal | None = None,
     private_names: PrivateNames = NOTHING_PRIVATE,
     tell: Tell = write_to_log,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
@@ -53,7 +55,8 @@ async def serve(
 
     Reports the bootstrap address once every known broker has its listener. The cluster must be
     running already. Raises ListenError if a port is not available at the start. Cancellation closes
-    all connections at once. `places` counts the connections for others to see.
+    all connections at once. `places` counts the connections for others to see;
+    `removal` sends the clients away when it is told to.
     """
     facilities = Facilities()
     context = ConnectionContext(
@@ -66,6 +69,7 @@ async def serve(
         clients_authenticate=config.clients_authenticate,
         anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX),
         facilities=facilities,
+        removal=removal or Removal(),
     )
     failure: ListenError | None = None
     async with looking_after(facilities), trio.open_nursery() as connections:
@@ -154,6 +158,7 @@ class _Clients:
         self._places = places
         self._is_draining = False
         self._connections: set[ClientConnection] = set()
+        context.removal.visitors = self._connections
         self._ids = itertools.count(1)
 
     @property

@@ -112,7 +112,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.FETCH: _guard(4, 15),  # v16 has addresses at the end of a frame we never hold
         ApiKey.LIST_OFFSETS: _guard(1, 11),
         # Native members look topics up by id, which v12 allows.
-        ApiKey.METADATA: _rewrite(0, 13, converted_up_to=12),
+        ApiKey.METADATA: _rewrite(0, 13, converted_up_to=13),
         # Native members need v9. v10 names topics by id.
         ApiKey.OFFSET_COMMIT: _vet(2, 9, converted_up_to=9),
         ApiKey.OFFSET_FETCH: _vet(1, 9, converted_up_to=9),

@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 
 import structlog
 import trio
@@ -357,6 +357,8 @@ class Groups:
             return ("it is hosted already",)
         if not self._rules.can_anchor:
             return ("the embedded cluster cannot hold anchors",)
+        if self._rules.standing.is_removing:
+            return ("the gateway is being removed",)
         if self._rules.standing.adoption == "never":
             return ("as configured (groups_adopt = never)",)
         if self._standing(group_id).is_configured:
@@ -398,6 +400,26 @@ class Groups:
             return ("the gateway does not host a group of this name: see groupferry groups",)
         driver = self._loaded(group_id)
         return () if driver is None else why_not_released(driver.group.engine.core.state)
+
+    # -- removal ---------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def taking_none(self) -> Iterator[None]:
+        """Leave every group to the cluster during the block that is not hosted before."""
+        rules = self._rules.standing
+        rules.is_removing = True
+        try:
+            yield
+        finally:
+            rules.is_removing = False
+
+    def hosted_ids(self) -> Collection[str]:
+        """The groups that have members or an anchor here, or may have once they are loaded."""
+        return self._unresumed | {
+            each
+            for each in self._drivers
+            if self.is_live(each) or self.is_held(each) or self.is_moving(each)
+        }
 
     # -- views -----------------------------------------------------------------------------------
 

@@ -140,6 +140,8 @@ class StandingRules:
     forward_patterns: tuple[str, ...] = ()
     """Patterns (* and ?) of group ids that stay with the cluster."""
     adoption: Adoption = "manual"
+    is_removing: bool = False
+    """Whether the gateway is being removed, and takes no group over meanwhile."""
     released: set[str] = field(default_factory=set)
     """The groups that the operator has given back to the cluster, as far as loaded."""
 
@@ -284,6 +286,8 @@ class Standing:
                 return self.forward(why, now_ms)
             case NoAnswer(why):
                 return self._unknown(why, now_ms)
+            case Nobody() if self.rules.is_removing and not is_held:
+                return self.forward("the gateway is being removed", now_ms)
             case Nobody() if self.rules.adoption == "never" and not is_held:
                 return self.forward("as configured (groups.adopt)", now_ms)
             case Nobody():

@@ -18,6 +18,7 @@ from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
+from gateway.data_path.removal import Removal
 from gateway.groups.clock import Clock
 from gateway.metrics import Metrics, Sources
 from gateway.observers.answers import AnswerCounts
@@ -115,7 +116,7 @@ async def admin_stage(
                 places=Places(Limits()),
             )
             groups.journal.listen(board.take)
-            handlers = Handlers(groups.table, board, groups.journal.tell)
+            handlers = Handlers(groups.table, board, groups.journal.tell, Removal())
             metrics = Metrics(
                 Sources(
                     board=board,

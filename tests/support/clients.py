@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -83,16 +83,18 @@ async def run_client(
     *,
     name: str,
     on_line: Callable[[str], None],
+    within: Sequence[str] = (),
     task_status: trio.TaskStatus[ClientProcess] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a client until it has ended and all its lines were read. Cancelling kills it."""
+    """Run a client until it has ended and all its lines were read. Cancelling kills it. `within` is
+    a command that runs the client's, such as `env`."""
     started = await trio.to_thread.run_sync(client.program)
     arguments = [*arguments, f"--protocol={client.protocol}", f"--assignor={client.assignor}"]
     async with trio.open_nursery() as nursery:
         process: trio.Process = await nursery.start(
             partial(
                 trio.run_process,
-                [*started.command, *arguments, f"--client-id={name}"],
+                [*within, *started.command, *arguments, f"--client-id={name}"],
                 env={**os.environ, **started.environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

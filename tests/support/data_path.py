@@ -10,6 +10,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
+from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
 from tests.support.forward_everything import ForwardEverything
 
@@ -41,6 +42,7 @@ async def running_gateway(
     limits: Limits | None = None,
     poll_interval_s: float = 5.0,
     private_names: PrivateNames = NOTHING_PRIVATE,
+    removal: Removal | None = None,
 ) -> AsyncIterator[RunningGateway]:
     """Run a data path in front of the cluster at `bootstrap`."""
     stop = trio.Event()
@@ -59,6 +61,7 @@ async def running_gateway(
                 cluster,
                 stop=stop,
                 private_names=private_names,
+                removal=removal,
                 task_status=task_status,
             )
 

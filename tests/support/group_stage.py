@@ -92,11 +92,13 @@ class GroupStage:
         *flags: str,
         beside: bool = False,
         behind: ServeProcess | None = None,
+        bootstrap: str = "",
+        within: Sequence[str] = (),
     ) -> None:
-        """Start a client as this member, beside the gateway or behind it, or behind another one.
-        `settled` waits for it."""
+        """Start a client as this member, beside the gateway or behind it, behind another one, or
+        with another name in `bootstrap.servers`. `settled` waits for it."""
         gateway = behind or self.gateway
-        bootstrap = self._upstream.bootstrap if beside else gateway.bootstrap
+        bootstrap = bootstrap or (self._upstream.bootstrap if beside else gateway.bootstrap)
         self._incarnations += 1
         process = Process(member=name, incarnation=self._incarnations)
         child = await self._nursery.start(
@@ -111,6 +113,7 @@ class GroupStage:
                 ],
                 name=name,
                 on_line=self._listener(process),
+                within=within,
             )
         )
         self.members[name] = Member(client=client, process=process, child=child)
@@ -247,14 +250,18 @@ async def open_group(
     state_folder: Path,
     *flags: str,
     open_upstream: OpenUpstream = mock_cluster.embedded,
+    bootstrap: str | None = None,
+    produces_beside: bool = False,
     limit_s: float = STAGE_LIMIT_S,
 ) -> AsyncIterator[GroupStage]:
     """Run cluster, gateway (with these flags) and producer. The block's end stops all of them."""
     with trio.fail_after(limit_s):
         async with open_upstream(PARTITIONS) as upstream, trio.open_nursery() as nursery:
-            async with serving(upstream.bootstrap, state_folder, *flags) as gateway:
+            async with serving(
+                upstream.bootstrap, state_folder, *flags, bootstrap=bootstrap
+            ) as gateway:
                 stage = GroupStage(nursery, upstream, gateway)
-                await stage.produce()
+                await stage.produce(beside=produces_beside)
                 yield stage
                 nursery.cancel_scope.cancel()
 

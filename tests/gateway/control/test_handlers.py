@@ -1,6 +1,7 @@
 """What a command does with the groups of the gateway, and who is told of it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
@@ -21,8 +22,11 @@ from gateway.control.messages import (
     CommandRefused,
     DescribeGroup,
     Refusal,
+    Remove,
+    Removed,
     Shown,
 )
+from gateway.data_path.removal import Removal
 from gateway.events.event import GatewayEvent
 from gateway.groups.groups import Groups
 from gateway.hosting.adoption_steps import AdoptionOutcome
@@ -48,6 +52,15 @@ class FakeGroups:
             group_id=group_id, is_adopted=not self.reasons, reasons=self.reasons, held_ms=120
         )
 
+    @contextmanager
+    def taking_none(self) -> Iterator[None]:
+        """Nothing changes."""
+        yield
+
+    def hosted_ids(self) -> Collection[str]:
+        """The reasons' groups."""
+        return self.reasons
+
 
 class FakeBoard:
     """Knows no group."""
@@ -64,10 +77,12 @@ class Desk:
 
     def __init__(self, groups: FakeGroups) -> None:
         self.told: list[tuple[GatewayEvent, str | None]] = []
+        self.removal = Removal()
         self.handlers = Handlers(
             cast("Groups", groups),
             cast("Board", FakeBoard()),
             lambda event, group_id=None: self.told.append((event, group_id)),
+            self.removal,
         )
 
     async def adopt(self, group_id: str = "\x01" * 32_767, *, dry_run: bool = False) -> Answer:
@@ -95,7 +110,7 @@ async def test_the_reasons_are_bounded() -> None:
     told = await desk.adopt()
     assert isinstance(told, Adoption)
     assert len(told.reasons) == REASONS_MAX + 1
-    assert told.reasons[-1] == "5 more reasons"
+    assert told.reasons[-1] == "5 more"
     assert len(told.model_dump_json()) < ANSWER_BYTES_MAX
     assert len(desk.audits[0]["reasons"]) == 10
 
@@ -159,3 +174,29 @@ def test_a_question_is_told_from_an_order_by_its_name(line: bytes) -> None:
     """An answer to it has no other kind than shown."""
     assert not isinstance(COMMANDS.validate_json(line), Adopt)
     assert Shown(view={}).kind == "shown"
+
+
+async def test_a_removal_begins_once_no_group_is_hosted() -> None:
+    """It belongs to no group. Without clients it is over at once."""
+    desk = Desk(FakeGroups("orders"))
+    told = await desk.handlers.answer(Remove(), "me")
+    hosted = "orders is hosted: groupferry release orders"
+    assert told == Removed(is_removed=False, reasons=(hosted,))
+    desk = Desk(FakeGroups())
+    assert await desk.handlers.answer(Remove(dry_run=True), "me") == Removed(is_removed=False)
+    assert await desk.handlers.answer(Remove(), "me") == Removed(is_removed=True)
+    assert [(each["command"], each["is_trial"]) for each in desk.audits] == [
+        ("remove", True),
+        ("remove", False),
+    ]
+    assert [group_id for _, group_id in desk.told] == [None, None]
+
+
+async def test_one_removal_runs_at_a_time(autojump_clock: MockClock) -> None:
+    """Two would not agree on who was told."""
+    desk = Desk(FakeGroups())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(desk.removal.run, lambda: ("held",))
+        desk.removal._began_s = trio.current_time()
+        refused = await desk.handlers.answer(Remove(), "me")
+    assert refused == Refusal(why="another command removes it already")

@@ -115,7 +115,7 @@ def test_no_data_api_by_topic_id_is_offered_with_derived_ids() -> None:
     """The upstream does not know the gateway's derived ids."""
     speaks = {0: (0, 13), 1: (0, 15), 3: (0, 9), 19: (0, 7), 20: (0, 6), 75: (0, 0)}
     offered = offered_versions(speaks)
-    assert offered[ApiKey.METADATA] == (0, 12)
+    assert offered[ApiKey.METADATA] == (0, 13)
     assert offered[ApiKey.PRODUCE] == (3, 12)
     assert offered[ApiKey.FETCH] == (4, 12)
     assert offered[ApiKey.CREATE_TOPICS] == (2, 6)

@@ -315,3 +315,18 @@ async def test_groups_beyond_the_limit_are_not_loaded(autojump_clock: MockClock)
             await groups.table.resume()
         assert len(groups.running) == 2
         assert [line["groups"] for line in lines if line["event"] == "groups_left_out"] == [1]
+
+
+async def test_hosted_groups_are_known_until_their_anchors_have_left(
+    autojump_clock: MockClock,
+) -> None:
+    """They keep the gateway from being removed. Meanwhile none is adopted."""
+    async with hosted_groups() as groups:
+        await groups.native("n", group="a")
+        with groups.table.taking_none():
+            assert groups.table.hosted_ids() == {"a"}
+            outcome = await groups.table.adopt("b")
+            assert outcome.reasons != ()
+        await groups.native("n", -1, group="a")
+        await trio.sleep(2)
+        assert groups.table.hosted_ids() == set()

@@ -267,3 +267,13 @@ def test_a_gateway_that_took_the_group_over_keeps_it_until_it_is_free() -> None:
     assert group.take(SUCCESSORS, 0).mode is Mode.ELSEWHERE
     assert group.take(Nobody(), SESSION_MS - 1).mode is Mode.UNKNOWN
     assert group.take(Nobody(), SESSION_MS).mode is Mode.HOSTED
+
+
+def test_a_gateway_that_is_being_removed_takes_no_group() -> None:
+    """It keeps those that it has. Afterwards the next look decides again."""
+    group = standing()
+    group.rules.is_removing = True
+    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+    assert group.take(Nobody(), 0, is_held=True).mode is Mode.HOSTED
+    group.rules.is_removing = False
+    assert group.take(Nobody(), 0).mode is Mode.HOSTED

@@ -1,0 +1,40 @@
+"""`groupferry remove`: what became of it, a line for each client that is left."""
+
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from gateway.control.client import give
+from gateway.control.messages import Remove
+from gateway.readable import escaped
+
+
+async def run(folder: Path, is_trial: bool) -> int:
+    """Send all clients to the cluster. Returns the exit status, 0 once none is left.
+
+    Raises NoControlSocket, CommandRefused.
+    """
+    outcome = await give(folder, Remove(dry_run=is_trial))
+    for reason in outcome.reasons:
+        _tell(sys.stderr, f"groupferry: the gateway is not removed: {reason}")
+    for client in outcome.clients_left:
+        _tell(sys.stdout if is_trial else sys.stderr, client)
+    if is_trial and not outcome.reasons:
+        _tell(
+            sys.stdout, "the gateway can be removed; point bootstrap.servers at the cluster first"
+        )
+        return 0
+    if outcome.told:
+        _tell(sys.stdout, _told(outcome.told, is_over=outcome.is_removed))
+    elif outcome.is_removed:
+        _tell(sys.stdout, "no client is left, stop the gateway")
+    return 0 if outcome.is_removed else 1
+
+
+def _told(clients: int, *, is_over: bool) -> str:
+    told = f"clients told to resolve bootstrap.servers again: {clients}"
+    return f"{told}; none is left, stop the gateway" if is_over else told
+
+
+def _tell(where: TextIO, line: str) -> None:
+    where.write(f"{escaped(line)}\n")

@@ -1,0 +1,103 @@
+"""The gateway is removed while its clients run: they go on at the cluster, without a restart.
+
+`GroupStage.end` checks the clients' own reports: no record is lost, no partition had two owners.
+"""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.e2e.test_release import assignments, command
+from tests.support.clients import Client
+from tests.support.group_stage import GroupStage, on_kafka, open_group
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.moved_name import NAME, MovedName
+from tests.support.promises import promise
+from tests.support.serve_process import PROGRAM
+
+LIMIT_S = 280
+GATEWAY, CLUSTER = "127.0.0.2", "127.0.0.1"
+CLIENTS = {"a": Client(library="librdkafka"), "b": Client(library="java")}
+TRIES_MAX = 3
+"""A client that was told in vain is told again after a minute, and a removal takes 45 s."""
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
+
+
+@asynccontextmanager
+async def released(
+    kafka: KafkaCluster, folder: Path, *flags: str
+) -> AsyncIterator[tuple[GroupStage, MovedName]]:
+    """A released group whose consumers know the gateway by a name."""
+    name = MovedName(folder, GATEWAY)
+    port = kafka.addresses[0][1]
+    async with open_group(
+        folder,
+        *flags,
+        open_upstream=on_kafka(kafka),
+        bootstrap=f"{GATEWAY}:{port}",
+        produces_beside=True,
+        limit_s=LIMIT_S,
+    ) as group:
+        for each, client in CLIENTS.items():
+            await group.join(each, client, bootstrap=f"{NAME}:{port}", within=name.within)
+        await group.settled("classic")
+        hosted = await command("remove", f"--state-dir={folder}")
+        why = f"{group.group} is hosted: groupferry release {group.group}"
+        assert (hosted.returncode, hosted.stdout) == (1, b"")
+        assert hosted.stderr.decode() == f"groupferry: the gateway is not removed: {why}\n"
+        done = await command("release", group.group, f"--state-dir={folder}")
+        assert (done.returncode, done.stderr) == (0, b"")
+        await group.settled("classic")
+        yield group, name
+
+
+async def removed(folder: Path) -> None:
+    """Remove the gateway."""
+    for _ in range(TRIES_MAX):
+        done = await command("remove", f"--state-dir={folder}")
+        print(done.stdout.decode(), done.stderr.decode())
+        if done.returncode == 0:
+            return
+    raise AssertionError("clients are left")
+
+
+async def test_clients_go_on_at_the_cluster(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """The newest Java and the newest librdkafka. Nobody gets partitions again: they are the same
+    members. While the name leads to the gateway, it says so, and serves them."""
+    async with released(kafka, tmp_path) as (group, name):
+        since_s = time.monotonic()
+        in_vain = await command("remove", f"--state-dir={tmp_path}")
+        assert in_vain.returncode == 1
+        assert b"still lead to this gateway" in in_vain.stderr
+        await group.settled("classic")
+        name.point(CLUSTER)
+        await removed(tmp_path)
+        await group.gateway.terminate()
+        await group.progress(200)
+        got = assignments(group, since_s)
+        promise(set(got.values()) == {0}, f"assignments since then: {got}; {group.troubles}")
+        await group.end()
+
+
+@pytest.mark.parametrize("after_s", [1.0, 1.5, 2.5, 4.0])
+async def test_a_gateway_that_is_killed_meanwhile_loses_nothing(
+    kafka: KafkaCluster, after_s: float, tmp_path: Path
+) -> None:
+    """Some clients have been told, others not. The next process serves those that come, and sends
+    them away."""
+    async with released(kafka, tmp_path) as (group, name):
+        name.point(CLUSTER)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(command, "remove", f"--state-dir={tmp_path}")
+            await trio.sleep(after_s)
+            await group.gateway.kill()
+        await group.gateway.start(PROGRAM)
+        await group.gateway.until_event("gateway_started", 2)
+        await removed(tmp_path)
+        await group.progress(200)
+        await group.end()

@@ -1,0 +1,87 @@
+"""What `groupferry remove` prints, and its exit status."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from gateway import commands
+from gateway.control.messages import Answer, Command, Refusal, Remove, Removed
+from gateway.control.server import serve_commands
+
+OLD = "old at 10.0.0.1 (librdkafka 2.3.0) needs a restart: it asks for Metadata v12"
+HOSTED = "orders is hosted: groupferry release orders"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "status", "out", "err"),
+    [
+        (
+            [],
+            Removed(is_removed=True, told=3),
+            0,
+            ["clients told to resolve bootstrap.servers again: 3; none is left, stop the gateway"],
+            [],
+        ),
+        (
+            [],
+            Removed(is_removed=False, told=3, clients_left=(OLD,)),
+            1,
+            ["clients told to resolve bootstrap.servers again: 3"],
+            [OLD],
+        ),
+        (
+            [],
+            Removed(is_removed=False, reasons=(HOSTED,)),
+            1,
+            [],
+            [f"groupferry: the gateway is not removed: {HOSTED}"],
+        ),
+        (
+            [],
+            Refusal(why="the gateway is busy"),
+            1,
+            [],
+            ["groupferry: the gateway is not removed: the gateway is busy"],
+        ),
+        (
+            ["--dry-run"],
+            Removed(is_removed=False, clients_left=(OLD,)),
+            0,
+            [OLD, "the gateway can be removed; point bootstrap.servers at the cluster first"],
+            [],
+        ),
+        (
+            ["--dry-run"],
+            Removed(is_removed=False, reasons=(HOSTED,)),
+            1,
+            [],
+            [f"groupferry: the gateway is not removed: {HOSTED}"],
+        ),
+    ],
+)
+async def test_a_removal_prints_its_outcome(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    answer: Answer,
+    status: int,
+    out: list[str],
+    err: list[str],
+) -> None:
+    """Status 0 means that the gateway can be stopped, or, after a dry run, that it can begin."""
+
+    async def carry_out(command: Command, _given_by: str) -> Answer:
+        await trio.lowlevel.checkpoint()
+        assert command == Remove(dry_run="--dry-run" in arguments)
+        return answer
+
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(partial(serve_commands, tmp_path, carry_out, stop=stop))
+        words = ["remove", *arguments, f"--state-dir={tmp_path}"]
+        assert await trio.to_thread.run_sync(commands.run, words) == status
+        stop.set()
+    printed = capsys.readouterr()
+    assert (printed.out.splitlines(), printed.err.splitlines()) == (out, err)
