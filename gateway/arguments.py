@@ -282,6 +282,19 @@ def _add_demo(commands: _Commands) -> None:
         help="a cluster to use instead of the embedded one",
     )
     demo.add_argument(
+        "--story",
+        action="store_true",
+        help="also insert the gateway before the roll, and remove it afterwards",
+    )
+    demo.add_argument(
+        "--kafka-home",
+        type=Path,
+        metavar="DIR",
+        default=os.environ.get("KAFKA_HOME"),
+        help="for --story without --upstream: a folder of Apache Kafka, of which it runs one broker"
+        " (default: KAFKA_HOME)",
+    )
+    demo.add_argument(
         "--prefix",
         type=_prefix,
         help="prefix for the temporary topic and group in that cluster (default: a random one)",

@@ -162,30 +162,23 @@ def _demo(options: argparse.Namespace) -> int:
         from gateway.demo import summary
         from gateway.demo.borrowed_cluster import borrowed, random_prefix
         from gateway.demo.gateway import run_demo_gateway
-        from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX, embedded
+        from gateway.demo.mock_cluster import embedded
         from gateway.demo.outcome import Options
+        from gateway.demo.own_kafka import own_kafka
         from gateway.demo.run import Interrupted
         from gateway.demo.run import run as run_demo
 
+    security = _security_for(options.upstream) if options.upstream else UNPROTECTED
+    folder: Path | None = options.state_dir
+    if why := _why_no_demo(options, security):
+        _print_error(why)
+        return WRONG_CALL
     open_upstream: OpenUpstream = embedded
-    security = UNPROTECTED
     if options.upstream:
-        security = _security_for(options.upstream)
         prefix = options.prefix or random_prefix()
         open_upstream = partial(borrowed, options.upstream, prefix, access=security.own)
-    elif options.prefix:
-        _print_error("--prefix: works only with --upstream")
-        return WRONG_CALL
-    elif options.rate > options.partitions * RATE_PER_PARTITION_MAX:
-        most = options.partitions * RATE_PER_PARTITION_MAX
-        _print_error(
-            f"--rate: at most {most} for {options.partitions} partitions in the embedded cluster"
-        )
-        return WRONG_CALL
-    folder: Path | None = options.state_dir
-    if folder is not None and (why := _why_unusable(folder)):
-        _print_error(f"--state-dir: {why}")
-        return WRONG_CALL
+    elif options.story:
+        open_upstream = partial(own_kafka, options.kafka_home)
     logs.configure(options.log_format, options.log_level)
     wanted = Options(
         consumers=options.consumers,
@@ -197,7 +190,8 @@ def _demo(options: argparse.Namespace) -> int:
     try:
         with _folder_of_demo(folder) as used:
             run_gateway = partial(run_demo_gateway, security=security, state_dir=used)
-            outcome = trio.run(run_demo, wanted, run_gateway, open_upstream)
+            commanded = used if options.story else None
+            outcome = trio.run(run_demo, wanted, run_gateway, open_upstream, commanded)
             if outcome.totals is not None:
                 outcome = _with_verdict(outcome, used / FOLDER_NAME)
     except Interrupted as interruption:
@@ -213,6 +207,28 @@ def _demo(options: argparse.Namespace) -> int:
         _print_error(f"demo failed: {outcome.reason}")
         return _FAILED
     return 0
+
+
+def _why_no_demo(options: argparse.Namespace, security: Security) -> str | None:
+    """Why the demo cannot run with these options; None if it can."""
+    with loading():
+        from gateway.demo.mock_cluster import RATE_PER_PARTITION_MAX
+        from gateway.demo.own_kafka import why_not as why_no_kafka
+
+    most = options.partitions * RATE_PER_PARTITION_MAX
+    if options.prefix and not options.upstream:
+        return "--prefix: works only with --upstream"
+    if options.story and options.static:
+        return "--story: a group whose leader is static cannot be adopted; leave out --static"
+    if options.story and security.own.tls is not None:
+        return "--story: its consumers go without TLS; give a listener of the cluster without it"
+    if options.story and not options.upstream and (why := why_no_kafka(options.kafka_home)):
+        return f"--story: {why}"
+    if not (options.story or options.upstream) and options.rate > most:
+        return f"--rate: at most {most} for {options.partitions} partitions in the embedded cluster"
+    if options.state_dir is not None and (why := _why_unusable(options.state_dir)):
+        return f"--state-dir: {why}"
+    return None
 
 
 @contextmanager

@@ -6,7 +6,7 @@ before: names in use are refused.
 
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -53,6 +53,7 @@ _UNKNOWN_TOPIC = 3
 
 _REQUEST_LIMIT_MS = 15_000
 SPREAD_LIMIT_S = 30.0
+COORDINATOR_LIMIT_S = 15.0
 _REMOVAL_LIMIT_S = 15.0
 _LOOK_INTERVAL_S = 0.1
 
@@ -117,9 +118,21 @@ async def _client_of(addresses: Sequence[Address], access: Access) -> AsyncItera
 
 async def _refuse_taken_group(cluster: Cluster, group: str) -> None:
     """A coordinator lists all of its groups, of any type, including those without members."""
-    listed = await cluster.ask(await cluster.coordinator_of(group), ListGroupsRequest())
+    listed = await cluster.ask(await _coordinator_of(cluster, group), ListGroupsRequest())
     if any(each.group_id == group for each in listed.groups):
         raise DemoError(f"group {group} exists already, choose another --prefix")
+
+
+async def _coordinator_of(cluster: Cluster, group: str) -> int:
+    """A cluster has no coordinators before the first group of its life, which it makes then.
+
+    Raises UpstreamError."""
+    with trio.move_on_after(COORDINATOR_LIMIT_S):
+        while True:
+            with suppress(UpstreamError):
+                return await cluster.coordinator_of(group)
+            await trio.sleep(_LOOK_INTERVAL_S)
+    return await cluster.coordinator_of(group)
 
 
 async def _make_topic(cluster: Cluster, topic: str, partitions: int) -> None:

@@ -28,10 +28,14 @@ log = structlog.get_logger()
 class Fleet:
     """A fixed set of members, each run by one process at a time."""
 
-    def __init__(self, names: list[str], arguments: list[str], ledger: Ledger) -> None:
-        """`arguments` are for every consumer process, besides its name and protocol."""
+    def __init__(
+        self, names: list[str], arguments: list[str], ledger: Ledger, bootstrap: str
+    ) -> None:
+        """`arguments` are for every consumer process, besides its name, protocol and bootstrap
+        servers."""
         self.wanted: dict[str, Protocol] = dict.fromkeys(names, "classic")
         """The protocol wanted for each member."""
+        self._bootstraps = dict.fromkeys(names, bootstrap)
 
         self.unexpected_ends = 0
         self._arguments = arguments
@@ -53,9 +57,11 @@ class Fleet:
         """The id of the process that runs this member."""
         return self._children[name].pid
 
-    async def replace(self, name: str, protocol: Protocol) -> None:
-        """Stop one member cleanly. Its replacement starts at once with this protocol."""
+    async def replace(self, name: str, protocol: Protocol, bootstrap: str | None = None) -> None:
+        """Stop one member cleanly. Its replacement starts at once with this protocol, and with
+        other bootstrap servers if they are given."""
         self.wanted[name] = protocol
+        self._bootstraps[name] = bootstrap or self._bootstraps[name]
         await self._children[name].finish(CLOSE_LIMIT_S)
 
     async def close(self) -> None:
@@ -70,20 +76,26 @@ class Fleet:
             if self._closing.is_set():
                 return
             process = Process(member=name, incarnation=incarnation)
-            protocol = self.wanted[name]
+            protocol, bootstrap = self.wanted[name], self._bootstraps[name]
             async with trio.open_nursery() as nursery:
                 child = self._children[name] = await nursery.start(
                     partial(
                         run_child,
                         "gateway.demo.consumer",
-                        [*self._arguments, f"--client-id={name}", f"--protocol={protocol}"],
+                        [
+                            *self._arguments,
+                            f"--bootstrap={bootstrap}",
+                            f"--client-id={name}",
+                            f"--protocol={protocol}",
+                        ],
                         name=name,
                         on_line=self._listener(process),
                     )
                 )
                 log.info("consumer_started", member=name, group_protocol=protocol, pid=child.pid)
-                if self._closing.is_set() or self.wanted[name] != protocol:
-                    child.ask_to_end()  # the wanted protocol changed during its start
+                is_wanted = (self.wanted[name], self._bootstraps[name]) == (protocol, bootstrap)
+                if self._closing.is_set() or not is_wanted:
+                    child.ask_to_end()  # another one was wanted during its start
             self._ledger.process_ended(process, time.monotonic())
             if child.ended_in_good_order():
                 log.info("consumer_ended", member=name, group_protocol=protocol, pid=child.pid)

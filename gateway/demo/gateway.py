@@ -12,6 +12,7 @@ from gateway.events.envelope import Listener
 from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
+from gateway.operators import OperatorsConfig
 from gateway.security import UNPROTECTED, Security
 from gateway.settings import addresses
 from gateway.state_folder import locked
@@ -49,6 +50,7 @@ async def run_demo_gateway(
             ),
             groups=group_config,
             max_groups=MAX_GROUPS,
+            operators=OperatorsConfig(control_folder=state_dir),
         )
         sinks = Sinks(files=files, listener=listener)
         host, port = await nursery.start(

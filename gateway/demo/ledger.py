@@ -10,6 +10,7 @@ has returned, or the process is dead. A *member* is a place in the group that a 
 replacement fills the same place.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,6 +90,15 @@ class Disturbance:
 
     unowned_partition_s: float
     """Seconds without an owner, summed over the partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a rebalance did to one member: how many partitions it gave up, and how many it got."""
+
+    member: str
+    gave_up: int
+    got: int
 
 
 class Ledger:
@@ -219,6 +229,19 @@ class Ledger:
             partitions_moved=moved,
             members_disturbed=len(disturbed - {replaced}),
             unowned_partition_s=unowned_s,
+        )
+
+    def changes(self, replaced: str | None, since_s: float, until_s: float) -> tuple[Change, ...]:
+        """What each member saw between these times, apart from the one that was replaced."""
+        gave_up, got = Counter[str](), Counter[str]()
+        for owned in itertools.chain.from_iterable(self._history):
+            got[owned.process.member] += since_s < owned.since_s <= until_s
+            ended_s = owned.until_s
+            gave_up[owned.process.member] += ended_s is not None and since_s < ended_s <= until_s
+        return tuple(
+            Change(member=each, gave_up=gave_up[each], got=got[each])
+            for each in sorted(got)
+            if each != replaced and (gave_up[each] or got[each])
         )
 
     def _assign(self, process: Process, report: Assigned) -> None:

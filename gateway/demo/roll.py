@@ -6,6 +6,7 @@ Defines the order of the steps, and when a step counts as settled.
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 import trio
@@ -13,7 +14,7 @@ import trio
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
 from gateway.demo.group_view import GroupView, Protocol, disagreement
-from gateway.demo.ledger import Disturbance, Ledger
+from gateway.demo.ledger import Change, Disturbance, Ledger
 
 SETTLE_LIMIT_S = 60.0
 _LOOK_INTERVAL_S = 0.1
@@ -32,6 +33,8 @@ class RollStep:
     native_members: int
     settled_after_s: float
     disturbance: Disturbance
+    rebalanced: tuple[Change, ...] = ()
+    """What members saw besides the replaced one. The step is the cause."""
 
 
 class Roll:
@@ -48,17 +51,28 @@ class Roll:
 
     async def run(self) -> None:
         """Run all steps. Raises DemoError with the reason if one does not settle."""
-        await self._settle("all start as classic", None, time.monotonic())
+        await self.step("all start as classic")
+        await self.there_and_back()
+
+    async def there_and_back(self) -> None:
+        """Roll all members to the new protocol, and back. Raises DemoError."""
         protocols: tuple[Protocol, ...] = ("consumer", "classic")
         for protocol in protocols:
             for name in self._fleet.wanted:
-                title = f"{name} to {protocol}"
-                since_s = time.monotonic()
-                log.info("step_started", step=title)
-                await self._fleet.replace(name, protocol)
-                await self._settle(title, name, since_s)
+                replace = partial(self._fleet.replace, name, protocol)
+                await self.step(f"{name} to {protocol}", replace, name)
 
-    async def _settle(self, title: str, replaced: str | None, since_s: float) -> None:
+    async def step(
+        self,
+        title: str,
+        act: Callable[[], Awaitable[object]] | None = None,
+        replaced: str | None = None,
+    ) -> RollStep:
+        """Do this, and wait until the group has settled. Raises DemoError."""
+        since_s = time.monotonic()
+        if act is not None:
+            log.info("step_started", step=title)
+            await act()
         view = await self._settled_view(title)
         until_s = time.monotonic()
         wanted = list(self._fleet.wanted.values())
@@ -69,6 +83,7 @@ class Roll:
             native_members=wanted.count("consumer"),
             settled_after_s=until_s - since_s,
             disturbance=self._ledger.disturbance(replaced, since_s, until_s),
+            rebalanced=self._ledger.changes(replaced, since_s, until_s),
         )
         self.steps.append(step)
         log.info(
@@ -80,6 +95,7 @@ class Roll:
             partitions_moved=step.disturbance.partitions_moved,
             members_disturbed=step.disturbance.members_disturbed,
         )
+        return step
 
     async def _settled_view(self, title: str) -> GroupView:
         problem = "the group has not been seen"

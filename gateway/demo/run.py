@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -26,6 +27,7 @@ from gateway.demo import reports
 from gateway.demo.child import Child, run_child
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
+from gateway.demo.front import Front
 from gateway.demo.group_description import GroupDescription
 from gateway.demo.ledger import Ledger
 from gateway.demo.outcome import (
@@ -37,6 +39,7 @@ from gateway.demo.outcome import (
     totals,
 )
 from gateway.demo.roll import Roll, RollStep
+from gateway.demo.story import Story
 from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
 from gateway.events.envelope import Envelope, Listener
@@ -81,12 +84,18 @@ class Interrupted(Exception):
         self.exit_status = 128 + number
 
 
-async def run(options: Options, run_gateway: RunGateway, open_upstream: OpenUpstream) -> Outcome:
-    """Run the demo once. No process is left when this returns or raises.
+async def run(
+    options: Options,
+    run_gateway: RunGateway,
+    open_upstream: OpenUpstream,
+    state_dir: Path | None = None,
+) -> Outcome:
+    """Run the demo once. No process is left when this returns or raises. With the state folder of
+    the gateway, tell the whole story.
 
     Raises Interrupted on SIGINT or SIGTERM. A failed run is an Outcome with the reason.
     """
-    demo = Demo(options, run_gateway)
+    demo = Demo(options, run_gateway, state_dir)
     failure: str | None = None
     interruption: Interrupted | None = None
     try:
@@ -108,8 +117,11 @@ async def run(options: Options, run_gateway: RunGateway, open_upstream: OpenUpst
 class Demo:
     """The parts of a run in progress."""
 
-    def __init__(self, options: Options, run_gateway: RunGateway) -> None:
+    def __init__(
+        self, options: Options, run_gateway: RunGateway, state_dir: Path | None = None
+    ) -> None:
         self._options = options
+        self._state_dir = state_dir
         self._run_gateway = run_gateway
         self._ledger = Ledger(options.partitions)
         self._produced: reports.Produced | None = None
@@ -125,13 +137,30 @@ class Demo:
             bootstrap: str = await nursery.start(self._serve, upstream.bootstrap)
             description = GroupDescription(bootstrap, upstream.group, access)
             with contextlib.closing(description), _security_of_clients(access) as security:
-                arguments = [f"--bootstrap={bootstrap}", f"--topic={upstream.topic}", *security]
-                producer = await nursery.start(self._produce, arguments)
-                fleet = self._fleet(arguments, upstream.group)
+                arguments = [f"--topic={upstream.topic}", *security]
+                start = bootstrap if self._state_dir is None else upstream.bootstrap
+                producer = await nursery.start(self._produce, arguments, start)
+                fleet = self._fleet(arguments, upstream.group, start)
                 nursery.start_soon(fleet.run)
                 roll = Roll(fleet, self._ledger, description.look)
                 self._steps = roll.steps
-                await roll.run()
+                if self._state_dir is None:
+                    await roll.run()
+                else:
+                    front = Front(bootstrap)
+                    front_address = await nursery.start(front.run)
+                    story = Story(
+                        roll,
+                        fleet,
+                        group=upstream.group,
+                        state_dir=self._state_dir,
+                        cluster=upstream.bootstrap,
+                        gateway=bootstrap,
+                        front=front,
+                        front_address=front_address,
+                        stop_watching=description.close,
+                    )
+                    await story.run()
                 produced = await self._drain(producer)
                 await fleet.close()
             committed = await trio.to_thread.run_sync(
@@ -154,7 +183,7 @@ class Demo:
             reason=failure,
         )
 
-    def _fleet(self, arguments: Sequence[str], group: str) -> Fleet:
+    def _fleet(self, arguments: Sequence[str], group: str, bootstrap: str) -> Fleet:
         options = self._options
         names = [f"consumer-{number}" for number in range(1, options.consumers + 1)]
         of_consumers = [
@@ -163,7 +192,7 @@ class Demo:
             f"--assignor={options.assignor}",
             *(["--static"] if options.static else []),
         ]
-        return Fleet(names, of_consumers, self._ledger)
+        return Fleet(names, of_consumers, self._ledger, bootstrap)
 
     async def _serve(
         self, upstream: str, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED
@@ -185,6 +214,7 @@ class Demo:
     async def _produce(
         self,
         arguments: Sequence[str],
+        bootstrap: str,
         task_status: trio.TaskStatus[Child] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run the producer. Raises DemoError if it ends unasked."""
@@ -192,6 +222,7 @@ class Demo:
             "gateway.demo.producer",
             [
                 *arguments,
+                f"--bootstrap={bootstrap}",
                 f"--partitions={self._options.partitions}",
                 f"--rate={self._options.rate}",
             ],

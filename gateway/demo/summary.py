@@ -24,6 +24,8 @@ def show(outcome: Outcome) -> None:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
     if outcome.steps:
         console.print(_steps(outcome))
+    if any(step.rebalanced for step in outcome.steps):
+        console.print(_rebalances(outcome))
     if outcome.totals is not None:
         console.print(_figures(outcome, outcome.totals))
     if outcome.verdict:
@@ -54,6 +56,23 @@ def _steps(outcome: Outcome) -> Table:
             str(step.disturbance.members_disturbed),
             f"{step.disturbance.unowned_partition_s:.1f} p-s",
         )
+    return table
+
+
+def _rebalances(outcome: Outcome) -> Table:
+    table = Table(
+        title="The rebalances that consumers saw, besides their own restarts",
+        title_justify="left",
+        caption="in partitions",
+        caption_justify="left",
+    )
+    for heading in ("cause", "consumer"):
+        table.add_column(heading)
+    for heading in ("gave up", "got"):
+        table.add_column(heading, justify="right")
+    for step in outcome.steps:
+        for each in step.rebalanced:
+            table.add_row(step.title, each.member, str(each.gave_up), str(each.got))
     return table
 
 

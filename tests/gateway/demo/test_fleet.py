@@ -16,8 +16,8 @@ async def test_the_fleet_replaces_members_and_restarts_killed_ones() -> None:
     nowhere: dict[int, set[str]] = {partition: set() for partition in range(PARTITIONS)}
 
     async with open_stage() as at:
-        arguments = [f"--bootstrap={at.bootstrap}", f"--topic={TOPIC}"]
-        fleet = Fleet(["c-1"], [*arguments, "--group=g", "--assignor=range"], ledger)
+        arguments = [f"--topic={TOPIC}", "--group=g", "--assignor=range"]
+        fleet = Fleet(["c-1"], arguments, ledger, at.bootstrap)
         fleet.wanted["c-1"] = "consumer"
         at.nursery.start_soon(fleet.run)
         await until(lambda: ledger.owners() == everywhere)

@@ -19,12 +19,12 @@ class PaperFleet(Fleet):
 
     def __init__(self) -> None:
         self.books = Ledger(len(NAMES))
-        super().__init__(NAMES, [], self.books)
+        super().__init__(NAMES, [], self.books, "upstream:9092")
         self.history = [dict(self.wanted)]
         for partition, name in enumerate(NAMES):
             self._own(partition, Process(member=name, incarnation=0))
 
-    async def replace(self, name: str, protocol: Protocol) -> None:
+    async def replace(self, name: str, protocol: Protocol, bootstrap: str | None = None) -> None:
         """Close one process and start the next."""
         incarnation = len(self.history)
         owner = Process(member=name, incarnation=incarnation)

@@ -1,0 +1,52 @@
+"""A front forwards to where it points, and can be pointed somewhere else."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from gateway.demo.front import Front
+
+
+@asynccontextmanager
+async def server(name: bytes) -> AsyncIterator[str]:
+    """A server that says its name to whoever sends something."""
+
+    async def serve(stream: trio.SocketStream) -> None:
+        while await stream.receive_some():
+            await stream.send_all(name)
+
+    async with trio.open_nursery() as nursery:
+        listen = partial(trio.serve_tcp, serve, 0, host="127.0.0.1")
+        (listener,) = await nursery.start(listen)
+        yield f"127.0.0.1:{listener.socket.getsockname()[1]}"
+        nursery.cancel_scope.cancel()
+
+
+async def test_new_connections_follow_and_old_ones_stay() -> None:
+    """As with a name."""
+    async with server(b"a") as a, server(b"b") as b, trio.open_nursery() as nursery:
+        front = Front(a)
+        host, _, port = (await nursery.start(front.run)).rpartition(":")
+        async with await trio.open_tcp_stream(host, int(port)) as old:
+            await old.send_all(b"?")
+            assert await old.receive_some() == b"a"
+            front.target = b
+            async with await trio.open_tcp_stream(host, int(port)) as new:
+                await new.send_all(b"?")
+                assert await new.receive_some() == b"b"
+            await old.send_all(b"?")
+            assert await old.receive_some() == b"a"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_target_that_does_not_listen_closes_the_connection() -> None:
+    """The client tries again later."""
+    async with server(b"a") as gone:
+        pass
+    async with trio.open_nursery() as nursery:
+        host, _, port = (await nursery.start(Front(gone).run)).rpartition(":")
+        async with await trio.open_tcp_stream(host, int(port)) as client:
+            assert await client.receive_some() == b""
+        nursery.cancel_scope.cancel()
