@@ -23,9 +23,14 @@ from gateway.hosting.adoption_steps import (
 )
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded, Store
-from gateway.hosting.effects import Look, Write
+from gateway.hosting.effects import Load, Look, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
-from gateway.hosting.group_adoption import AT_ONCE_MAX, STILL_ENDING, UNDONE_FOR_MS
+from gateway.hosting.group_adoption import (
+    AT_ONCE_MAX,
+    CONSIDER_EVERY_MS,
+    STILL_ENDING,
+    UNDONE_FOR_MS,
+)
 from gateway.hosting.inputs import LOST, Adopt, Damage, Ending, Relayed, Resumed, StepTaken, Stored
 from gateway.hosting.standing import NoAnswer, Occupants
 from gateway.hosting.states import AdoptionStage, AnchorPhase
@@ -444,6 +449,29 @@ def test_a_bug_leaves_the_decision_to_the_log(on: Scene) -> None:
     assert not on.outcome().is_adopted
 
 
+def test_calls_wait_until_the_log_has_said_whether_the_adoption_goes_on(on: Scene) -> None:
+    """Relayed after a bug, they could reach the cluster while the members rejoin there."""
+    on.to_rejoining()
+    on.pending.clear()
+    on.load_failure = "the disk is slow"
+    on.note(on.group.start_again(on.now_ms))
+    on.run()
+    call = on.beat(A, GENERATION)
+    assert is_waiting(call)
+    on.load_failure = None
+    on.wait(1_000)
+    assert on.is_at(Stage.RESUMING)
+
+
+def test_a_bug_gives_another_group_its_turn(on: Scene) -> None:
+    """The log knows nothing of the adoption yet, so it does not go on."""
+    on.adopt()
+    assert on.rules.adopting == {GROUP}
+    on.note(on.group.start_again(on.now_ms))
+    on.run()
+    assert on.rules.adopting == set()
+
+
 def test_no_adoption_begins_once_the_gateway_ends(on: Scene) -> None:
     on.feed(Ending())
     on.adopt()
@@ -503,6 +531,36 @@ def test_an_adoption_that_was_undone_is_not_repeated_at_once() -> None:
     on.now_ms += 1
     relay_beat(on)
     assert on.is_at(Stage.PROPOSED)
+
+
+def test_a_group_is_adopted_again_once_the_last_step_has_ended() -> None:
+    """Until then its heartbeats change nothing."""
+    on = Scene(adoption="auto")
+    relay_beat(on)
+    on.describe()
+    on.describe()
+    on.wait(HOLD_MAX_MS)
+    on.now_ms += UNDONE_FOR_MS
+    loads = on.count(Load)
+    relay_beat(on)
+    assert on.count(Load) == loads
+    on.step(Drained())
+    relay_beat(on)
+    assert on.is_at(Stage.PROPOSED)
+
+
+def test_an_unpromising_group_is_considered_again_after_a_while() -> None:
+    """Looking at its members with each heartbeat would cost the size of the group each time."""
+    on = Scene(adoption="auto")
+    on.outside = True
+    relay_beat(on)
+    on.outside = False
+    on.now_ms += CONSIDER_EVERY_MS - 1
+    relay_beat(on)
+    assert on.waits(Describe) == 0
+    on.now_ms += 1
+    relay_beat(on)
+    assert on.waits(Describe) == 1
 
 
 def test_an_answer_to_an_earlier_adoption_is_not_taken_for_one_to_the_next() -> None:
