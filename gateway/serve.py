@@ -49,8 +49,8 @@ QUIET_START_S = 3.0
 """After this time, the gateway logs what its start is waiting for."""
 
 OBJECTS_PER_COLLECTION = 50_000
-"""How many objects the gateway makes between two garbage collections. Requests leave few cycles, and
-while a thousand members join, a collection finds hardly anything but what they still need."""
+"""How many objects the gateway makes between two garbage collections. Requests leave few cycles,
+and while a thousand members join, a collection finds hardly anything but what they still need."""
 
 
 def run(settings: Settings, read_again: Callable[[], Settings]) -> int:

@@ -12,7 +12,7 @@ import structlog
 from xdist.remote import Producer
 
 from gateway.simulate import OBJECTS_PER_COLLECTION
-from tests.support.effort import examples
+from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken
 from tests.support.releases import RELEASES, TEST_IDS

@@ -45,7 +45,7 @@ from gateway.events.member_events import (
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.loading import without_garbage_collection
 from gateway.pipeline.fold import SourceLine, fold_lines
-from tests.support.scribe import START_MS, Scribe
+from tests.support.event_writer import START_MS, EventWriter
 
 GATEWAYS = 4
 MEMBERS = 3
@@ -61,15 +61,15 @@ _EVENTS_BESIDES = 35
 """The events of a group apart from its commits."""
 
 
-def life(commits: int) -> Scribe:
+def life(commits: int) -> EventWriter:
     """A group's day: three classic members join, are replaced one by one, and commit meanwhile."""
-    scribe = Scribe(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
-    scribe.tell(0, GroupCreated(kind="classic"))
+    writer = EventWriter(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
+    writer.tell(0, GroupCreated(kind="classic"))
     members = [f"old-{number}" for number in range(MEMBERS)]
     for member_id in members:
-        _comes(scribe, 1, member_id, "classic")
+        _comes(writer, 1, member_id, "classic")
     shares = _shares(members)
-    scribe.tell(2, *(_assigned(member_id, numbers) for member_id, numbers in shares.items()))
+    writer.tell(2, *(_assigned(member_id, numbers) for member_id, numbers in shares.items()))
     between_s = DAY_S / (MEMBERS + 1)
     per_phase = commits // (MEMBERS + 1)
     position = 0
@@ -79,22 +79,26 @@ def life(commits: int) -> Scribe:
             position += 10
             at_s = start_s + number * (between_s - 60) / max(1, per_phase)
             member_id = members[number % MEMBERS]
-            scribe.beside(at_s, _commit(member_id, shares[member_id], position, at_s))
+            writer.beside(at_s, _commit(member_id, shares[member_id], position, at_s))
         if step < MEMBERS:
             at_s = start_s + between_s - 30
-            _replace(scribe, at_s, step, members, shares)
-    return scribe
+            _replace(writer, at_s, step, members, shares)
+    return writer
 
 
 def _replace(
-    scribe: Scribe, at_s: float, step: int, members: list[str], shares: dict[str, tuple[int, ...]]
+    writer: EventWriter,
+    at_s: float,
+    step: int,
+    members: list[str],
+    shares: dict[str, tuple[int, ...]],
 ) -> None:
     """One member leaves, and a native one takes its partitions."""
     old, new = members[step], f"new-{step}"
     numbers = shares.pop(old)
-    scribe.tell(at_s, _released(old, numbers), MemberLeft(member_id=old, cause=RemovalCause.LEFT))
+    writer.tell(at_s, _released(old, numbers), MemberLeft(member_id=old, cause=RemovalCause.LEFT))
     if step == 0:
-        scribe.tell(
+        writer.tell(
             at_s + 2,
             GroupConverted(
                 direction="classic->consumer",
@@ -104,17 +108,17 @@ def _replace(
                 cause=f"{new} joined",
             ),
         )
-    _comes(scribe, at_s + 2, new, "consumer")
-    scribe.tell(
+    _comes(writer, at_s + 2, new, "consumer")
+    writer.tell(
         at_s + 2,
         GroupEpochBumped(group_epoch=3 + step, cause=EpochCause.MEMBER_JOINED),
         TargetComputed(
             assignment_epoch=3 + step, assignor="uniform", partitions_moved=len(numbers)
         ),
     )
-    scribe.tell(at_s + 3, _assigned(new, numbers))
+    writer.tell(at_s + 3, _assigned(new, numbers))
     stated = PartitionsStated(member_id=new, member_epoch=3 + step, partitions={"t": numbers})
-    scribe.beside(at_s + 4, stated)
+    writer.beside(at_s + 4, stated)
     members[step] = new
     shares[new] = numbers
 
@@ -126,8 +130,8 @@ def _shares(members: list[str]) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _comes(scribe: Scribe, at_s: float, member_id: str, protocol: Protocol) -> None:
-    scribe.beside(
+def _comes(writer: EventWriter, at_s: float, member_id: str, protocol: Protocol) -> None:
+    writer.beside(
         at_s,
         ClientSeen(
             member_id=member_id,
@@ -142,7 +146,7 @@ def _comes(scribe: Scribe, at_s: float, member_id: str, protocol: Protocol) -> N
             assignors=("range",),
         ),
     )
-    scribe.tell(
+    writer.tell(
         at_s,
         MemberJoined(
             member_id=member_id,
@@ -194,7 +198,7 @@ def write_events(folder: Path, groups: int, events: int) -> int:
     written = 0
     for gateway in range(GATEWAYS):
         sequence = count(2)
-        head = Scribe(f"gateway-{gateway}", f"process-{gateway}")
+        head = EventWriter(f"gateway-{gateway}", f"process-{gateway}")
         head.gateway(0, _started())
         with (folder / f"events-{gateway}.jsonl").open("w") as file:
             file.write(head.lines[0] + "\n")

@@ -43,7 +43,7 @@ from tests.bench.processes import (
     enter_private_network,
     gateway,
 )
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.ports import HOST
 
 SIZES = (64 * KIB, MIB)
@@ -79,7 +79,7 @@ def measure(results: Results, form: Form) -> None:
     allow_many_connections()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="groupferry-bench-")))
-        files = Authority.in_folder(folder).issue("relay", HOST)
+        files = CertificateAuthority.in_folder(folder).issue("relay", HOST)
         relays: dict[str, tuple[Server, int]] = {}
         try:
             compiled("load")

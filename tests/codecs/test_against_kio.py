@@ -18,7 +18,7 @@ from tests.support.codecs_kio import (
     plain,
     schema,
 )
-from tests.support.effort import examples
+from tests.support.hypothesis_profile import examples
 
 NEWER_THAN_KIO = {(ApiKey.DELETE_GROUPS, 3), (ApiKey.TXN_OFFSET_COMMIT, 6)}
 """The APIs of Kafka 4.4, which kio lacks."""

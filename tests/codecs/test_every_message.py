@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.declaration import Struct
 from tests.support.codecs import every_message, every_record_part, message_id, sample, values
-from tests.support.effort import examples
+from tests.support.hypothesis_profile import examples
 
 EVERY_MESSAGE = pytest.mark.parametrize(
     ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id

@@ -20,8 +20,8 @@ from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.straight import GAVE_UP, StraightReader, Unusual, straight_reader
 from tests.support.codecs import every_message, every_record_part, message_id, values
 from tests.support.commits import commit_of
-from tests.support.effort import examples
 from tests.support.group_values import topic_id
+from tests.support.hypothesis_profile import examples
 
 EVERY_MESSAGE = pytest.mark.parametrize(
     ("message_type", "version"), [*every_message(), *every_record_part()], ids=message_id

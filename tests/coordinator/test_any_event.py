@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.stranger import Stranger
+from tests.support.random_requests import RandomRequests
 
 STEPS = 120
 
@@ -10,7 +10,7 @@ STEPS = 120
 @pytest.mark.parametrize("seed", range(60))
 def test_no_event_breaks_the_engine(seed: int) -> None:
     """Neither `handle` nor a view raises InvariantError, KeyError or the like."""
-    stranger = Stranger(seed)
+    requests = RandomRequests(seed)
     for _ in range(STEPS):
-        stranger.step()
-    stranger.script.check_replay()
+        requests.step()
+    requests.script.check_replay()

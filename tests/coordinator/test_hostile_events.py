@@ -28,9 +28,9 @@ from coordinator.interface.records import MemberState
 from coordinator.interface.replies import LeaveGroupReply
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.effort import examples
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription, topic_id
+from tests.support.hypothesis_profile import examples
 
 LONGEST = 0x7FFF
 """Bytes of the longest string in Kafka's messages."""

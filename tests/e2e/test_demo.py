@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from gateway.events import schema
+from tests.support.event_lines import check_gaps, read_events
 from tests.support.serve_process import PROGRAM
-from tests.support.told_lines import check_gaps, told
 
 OF_A_ROLL = {
     *("gateway_started", "gateway_ended", "client_seen"),
@@ -68,7 +68,7 @@ def test_a_line_that_violates_the_schema_is_found(folder: Path) -> None:
 
 def test_no_sequence_has_a_gap(folder: Path) -> None:
     """Each begins and ends with the gateway."""
-    events = told(folder / "events")
+    events = read_events(folder / "events")
     check_gaps(events)
     assert (events[0].event, events[-1].event) == ("gateway_started", "gateway_ended")
     assert all(each.fields.fields["member_id"] for each in events if each.event.startswith("off"))

@@ -12,10 +12,10 @@ from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.state_log.sqlite_reader import read_state
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.event_lines import check_gaps, read_events
 from tests.support.group_client import group_client
 from tests.support.ports import free_port
 from tests.support.serve_process import ServeProcess, serving
-from tests.support.told_lines import check_gaps, told
 from tests.support.until import until
 
 TOPIC = "numbers"
@@ -130,7 +130,7 @@ async def test_real_consumers_do_not_notice_a_killed_gateway(tmp_path: Path) -> 
                 for member in members:
                     await member.leave()
                 await gateway.terminate()
-            check_events(told(tmp_path / "events"))
+            check_events(read_events(tmp_path / "events"))
             nursery.cancel_scope.cancel()
 
 

@@ -22,7 +22,7 @@ from gateway.transport.certificates import CertificateFiles
 from tests.fuzz import neighbours
 from tests.fuzz.attacks import PASSWORD, USER, Attack, attack_of
 from tests.fuzz.upstream import AttackedBroker
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.fake_broker import running_fake_broker
 from tests.support.ports import HOST
 from tests.support.serve_process import LogLine, ServeProcess, serving
@@ -115,7 +115,7 @@ async def _gateway(
 ) -> AsyncIterator[tuple[ServeProcess, Access, ssl.SSLContext | None]]:
     flags, access, client_tls = list(FLAGS), Access(), None
     if campaign.tls:
-        authority = Authority.in_folder(folder / "certificates")
+        authority = CertificateAuthority.in_folder(folder / "certificates")
         files = authority.issue("listener", HOST)
         flags += [f"--tls-cert={files.cert}", f"--tls-key={files.key}"]
         client_tls = authority.trusting()

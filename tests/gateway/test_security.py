@@ -7,7 +7,7 @@ import pytest
 from gateway.cluster.access import PLAIN_ACCESS
 from gateway.security import security_of
 from gateway.settings import SettingsError, load
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 
 
 def test_the_default_is_plain_text() -> None:
@@ -19,7 +19,7 @@ def test_the_default_is_plain_text() -> None:
 
 def test_clients_do_not_show_the_gateways_certificate(tmp_path: Path) -> None:
     """The cluster would take each of them for the gateway."""
-    files = Authority.in_folder(tmp_path).issue("gateway")
+    files = CertificateAuthority.in_folder(tmp_path).issue("gateway")
     security = security_of(
         load(
             {

@@ -10,7 +10,7 @@ from coordinator.interface.records import RemovalCause
 from gateway import cli
 from gateway.events.gateway_events import UpstreamLost
 from gateway.events.member_events import MemberLeft
-from tests.support.told_lines import told_line
+from tests.support.event_lines import event_line
 
 
 def fill(folder: Path, *lines: str) -> None:
@@ -22,7 +22,7 @@ def fill(folder: Path, *lines: str) -> None:
 def test_events_are_readable_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A line has time, group, name and fields."""
     lost = UpstreamLost(reason="no broker answers", next_retry_s=1.5)
-    fill(tmp_path, told_line(1), told_line(1, group_id=None, process_id="p", event=lost))
+    fill(tmp_path, event_line(1), event_line(1, group_id=None, process_id="p", event=lost))
     assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "2027-01-15 08:00:00.123Z  orders  member_left  member_id=m1  cause=left",
@@ -35,7 +35,7 @@ def test_names_cannot_control_the_terminal(
 ) -> None:
     """Clients choose their ids and group ids."""
     event = MemberLeft(member_id="\x1b[2J\x9b2J\u202e a=b", cause=RemovalCause.LEFT)
-    fill(tmp_path, told_line(1, group_id="\x1b]0;x\x07\n", event=event))
+    fill(tmp_path, event_line(1, group_id="\x1b]0;x\x07\n", event=event))
     assert cli.main(["events", "--state-dir", str(tmp_path)]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.isprintable()
@@ -44,19 +44,19 @@ def test_names_cannot_control_the_terminal(
 
 def test_a_groups_events_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The lines are unchanged, without other groups' lines and repeats."""
-    fill(tmp_path, told_line(1), told_line(1, group_id="other"), told_line(1), told_line(2))
+    fill(tmp_path, event_line(1), event_line(1, group_id="other"), event_line(1), event_line(2))
     assert cli.main(["events", "--state-dir", str(tmp_path), "--group", "orders", "--json"]) == 0
-    assert capsys.readouterr().out == told_line(1) + told_line(2)
+    assert capsys.readouterr().out == event_line(1) + event_line(2)
 
 
 def test_an_invalid_line_is_reported_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The rest is printed."""
-    fill(tmp_path, "nonsense\n", told_line(1))
+    fill(tmp_path, "nonsense\n", event_line(1))
     assert cli.main(["events", "--state-dir", str(tmp_path), "--json"]) == 0
     told = capsys.readouterr()
-    assert told.out == told_line(1)
+    assert told.out == event_line(1)
     assert told.err.startswith("groupferry: events-1.jsonl line 1: ")
     assert len(told.err.splitlines()) == 1
 
@@ -74,7 +74,7 @@ def test_a_folder_without_events_is_one_line(
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     """`groupferry events | head -1` succeeds."""
-    fill(tmp_path, *(told_line(number) for number in range(1, 5_000)))
+    fill(tmp_path, *(event_line(number) for number in range(1, 5_000)))
     program = "import sys; from gateway.cli import main; sys.exit(main())"
     with subprocess.Popen(
         [sys.executable, "-c", program, "events", "--state-dir", str(tmp_path)],

@@ -17,7 +17,7 @@ from kafka_codecs.apis import APIS
 from kafka_codecs.consumer_protocol import Assignment, Subscription
 from kafka_codecs.declaration import Struct, rules_of
 from kafka_codecs.state_records import LAYOUTS, OUR_TAGS
-from tests.support.effort import thinned_out
+from tests.support.hypothesis_profile import thinned_out
 
 _TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
 ByName = tuple[tuple[str, st.SearchStrategy[Any]], ...]

@@ -5,8 +5,8 @@ from pathlib import Path
 from gateway.events.group_events import GroupCreated
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from tests.support.offset_tales import OffsetTale
-from tests.support.scribe import START_MS, Scribe
+from tests.support.event_writer import START_MS, EventWriter
+from tests.support.offset_history import OffsetHistory
 
 
 def plant(folder: Path) -> None:
@@ -17,20 +17,20 @@ def plant(folder: Path) -> None:
     (folder / "garbage").write_bytes(bytes(range(256)) * 20)
 
 
-def _text(*scribes: Scribe) -> str:
-    return "".join(f"{line}\n" for scribe in scribes for line in scribe.lines)
+def _text(*scribes: EventWriter) -> str:
+    return "".join(f"{line}\n" for writer in scribes for line in writer.lines)
 
 
-def told_less(told: int) -> Scribe:
+def told_less(told: int) -> EventWriter:
     """An owner stores 100, and the next one is told this offset."""
-    it = OffsetTale(f"told {told}")
-    it.scribe.process_id = it.scribe.group_id
+    it = OffsetHistory(f"told {told}")
+    it.writer.process_id = it.writer.group_id
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gives(3, "a")
     it.gets(4, "b")
     it.fetches(5, "b", told)
-    return it.scribe
+    return it.writer
 
 
 def commit(member_id: str, offset: int, at_s: int) -> OffsetsCommitted:
@@ -49,24 +49,24 @@ def assigned(member_id: str, *numbers: int) -> PartitionsAssigned:
     return PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": numbers})
 
 
-def faulty() -> Scribe:
+def faulty() -> EventWriter:
     """Partition 0 has two owners, the offset of partition 1 goes back, three lines are missing, and
     one number has two contents."""
-    scribe = Scribe(group_id="faulty", process_id="faulty")
-    scribe.tell(1, GroupCreated(kind="consumer"), assigned("a", 0, 1))
-    scribe.beside(2, commit("a", 100, 2))
+    writer = EventWriter(group_id="faulty", process_id="faulty")
+    writer.tell(1, GroupCreated(kind="consumer"), assigned("a", 0, 1))
+    writer.beside(2, commit("a", 100, 2))
     released = PartitionsReleased(member_id="a", member_epoch=1, partitions={"t": (1,)})
-    scribe.tell(3, assigned("b", 0), released, assigned("b", 1))
-    scribe.beside(5, commit("b", 40, 4))
-    scribe.lose(3)
-    scribe.tell(6, PartitionsReleased(member_id="b", member_epoch=1, partitions={"t": (0, 1)}))
-    scribe.lines.append(scribe.lines[-1].replace('"b"', '"c"'))
-    return scribe
+    writer.tell(3, assigned("b", 0), released, assigned("b", 1))
+    writer.beside(5, commit("b", 40, 4))
+    writer.lose(3)
+    writer.tell(6, PartitionsReleased(member_id="b", member_epoch=1, partitions={"t": (0, 1)}))
+    writer.lines.append(writer.lines[-1].replace('"b"', '"c"'))
+    return writer
 
 
-def unreadable() -> Scribe:
+def unreadable() -> EventWriter:
     """The last event is unreadable: its number is known, but not the partition that it assigned."""
-    scribe = Scribe(group_id="unreadable", process_id="unreadable")
-    scribe.tell(1, GroupCreated(kind="consumer"), assigned("a", 0))
-    scribe.lines[-1] = scribe.lines[-1].replace('"schema_version":1', '"schema_version":2')
-    return scribe
+    writer = EventWriter(group_id="unreadable", process_id="unreadable")
+    writer.tell(1, GroupCreated(kind="consumer"), assigned("a", 0))
+    writer.lines[-1] = writer.lines[-1].replace('"schema_version":1', '"schema_version":2')
+    return writer

@@ -28,7 +28,7 @@ from confluent_kafka.admin._scram import (
 )
 
 from gateway.transport.certificates import CertificateFiles
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.installs import HEAVY, one_at_a_time
 from tests.support.kafka_broker import TOPIC, KafkaCluster
 from tests.support.ports import HOST, free_port
@@ -60,7 +60,7 @@ class SecureKafka:
     """A running cluster of one broker."""
 
     def __init__(self, folder: Path) -> None:
-        self.authority = Authority.in_folder(folder / "certificates")
+        self.authority = CertificateAuthority.in_folder(folder / "certificates")
         broker = self.authority.issue("broker", HOST, "localhost")
         ports = {name: free_port() for name in ("SSL", "MTLS", "SASL_SSL")}
         self.ssl, self.mtls, self.sasl_ssl = ((HOST, port) for port in ports.values())

@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 
 from gateway.events.member_events import ClientSeen, MemberJoined
-from tests.support.scribe import Scribe
+from tests.support.event_writer import EventWriter
 from tests.support.simulated_events import SimulatedStep
 
 
-def write(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
+def write(steps: Sequence[SimulatedStep], writer: EventWriter) -> None:
     """Write the steps. Times are simulated, from START_MS on."""
     processes = 1
     for step in steps:
         if step.loaded is not None:
             processes += 1
-        scribe.process_id = f"process {processes}"
+        writer.process_id = f"process {processes}"
         at_s = step.at_ms / 1000
-        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
         if step.is_durable:
             natives = [each for each in step.events if _is_native(each)]
-            scribe.beside(at_s, *(seen(each) for each in natives))
+            writer.beside(at_s, *(seen(each) for each in natives))
 
 
 def _is_native(event: object) -> bool:

@@ -10,14 +10,14 @@ import trio
 
 from gateway.transport import certificates
 from gateway.transport.sockets import TlsSocket, begin_tls, close
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 
 HOST = "gateway.example"
 
 
 @asynccontextmanager
 async def tls_pair(
-    authority: Authority, client: ssl.SSLContext, *, wants_certificate: bool = False
+    authority: CertificateAuthority, client: ssl.SSLContext, *, wants_certificate: bool = False
 ) -> AsyncIterator[tuple[TlsSocket, TlsSocket]]:
     """Both ends of a connection, the client's first."""
     files = authority.issue("server", HOST)

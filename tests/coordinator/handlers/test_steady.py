@@ -22,7 +22,7 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import DeadlineKind
 from tests.support.group_script import GroupScript
 from tests.support.group_values import make_topics, partitions, topic_id
-from tests.support.stranger import Stranger
+from tests.support.random_requests import RandomRequests
 
 SEEDS, STEPS = 30, 120
 Beat = HeartbeatReceived | ConsumerHeartbeatReceived
@@ -123,10 +123,10 @@ def way_of(script: GroupScript, event: Event, topics: Topics) -> str:
 @cache
 def ways(seed: int) -> Counter[str]:
     """The ways of all events that were possible in the history of a random group."""
-    stranger, seen = Stranger(seed), Counter[str]()
+    requests, seen = RandomRequests(seed), Counter[str]()
     for _ in range(STEPS):
-        stranger.step()
-        script = stranger.script
+        requests.step()
+        script = requests.script
         grown = make_topics(script.topics.version + 1, foo=4, bar=2)
         for topics in (script.topics, grown):
             for event in (*beats(script), *commits(script)):

@@ -1,64 +1,64 @@
 """Subscribed topics appear, grow and vanish (rule 3.5). Each side notices by itself, the gateway
 after some seconds."""
 
-from tests.support.differential.duel import TOLD, Duel
+from tests.support.differential.both_sides import TOLD, BothSides
 from tests.support.differential.script import script
 
 NOTICED_S = 6.0
 
 
 @script()
-async def a_topic_appears(duel: Duel) -> None:
-    name = f"later-{duel.run}"
-    await duel.native("N", 0, topics=[name])
-    await duel.join("A", "A", topics=[name, "foo"])
-    await duel.sync("A")
-    await duel.create_topic(name, 2)
-    await duel.sleep(NOTICED_S)
-    await duel.native("N", topics=[name], owned=TOLD)
-    await duel.beat("A")
-    await duel.join("A", topics=[name, "foo"], owned={"foo": (0, 1, 2)})
-    await duel.sync("A")
-    await duel.native("N")
-    await duel.describe()
+async def a_topic_appears(both: BothSides) -> None:
+    name = f"later-{both.run}"
+    await both.native("N", 0, topics=[name])
+    await both.join("A", "A", topics=[name, "foo"])
+    await both.sync("A")
+    await both.create_topic(name, 2)
+    await both.sleep(NOTICED_S)
+    await both.native("N", topics=[name], owned=TOLD)
+    await both.beat("A")
+    await both.join("A", topics=[name, "foo"], owned={"foo": (0, 1, 2)})
+    await both.sync("A")
+    await both.native("N")
+    await both.describe()
 
 
 @script()
-async def a_topic_grows(duel: Duel) -> None:
-    name = f"growing-{duel.run}"
-    await duel.create_topic(name, 1)
-    await duel.native("N", 0, topics=[name])
-    await duel.native("M", 0, topics=[name])
-    await duel.grow_topic(name, 4)
-    await duel.sleep(NOTICED_S)
-    await duel.native("M")
-    await duel.native("N", owned=TOLD)
-    await duel.native("M", owned=TOLD)
-    await duel.describe()
+async def a_topic_grows(both: BothSides) -> None:
+    name = f"growing-{both.run}"
+    await both.create_topic(name, 1)
+    await both.native("N", 0, topics=[name])
+    await both.native("M", 0, topics=[name])
+    await both.grow_topic(name, 4)
+    await both.sleep(NOTICED_S)
+    await both.native("M")
+    await both.native("N", owned=TOLD)
+    await both.native("M", owned=TOLD)
+    await both.describe()
 
 
 @script()
-async def a_topic_vanishes(duel: Duel) -> None:
-    name = f"vanishing-{duel.run}"
-    await duel.create_topic(name, 2)
-    await duel.native("N", 0, topics=[name, "foo"])
-    await duel.join("A", "A", topics=[name])
-    await duel.sync("A")
-    await duel.delete_topic(name)
-    await duel.sleep(NOTICED_S)
-    await duel.native("N", owned={"foo": (0, 1, 2)})
-    await duel.beat("A")
-    await duel.sync("A")
-    await duel.native("N")
+async def a_topic_vanishes(both: BothSides) -> None:
+    name = f"vanishing-{both.run}"
+    await both.create_topic(name, 2)
+    await both.native("N", 0, topics=[name, "foo"])
+    await both.join("A", "A", topics=[name])
+    await both.sync("A")
+    await both.delete_topic(name)
+    await both.sleep(NOTICED_S)
+    await both.native("N", owned={"foo": (0, 1, 2)})
+    await both.beat("A")
+    await both.sync("A")
+    await both.native("N")
 
 
 @script()
-async def a_classic_group_converts_after_its_topic_vanished(duel: Duel) -> None:
-    name = f"vanishing-{duel.run}"
-    await duel.create_topic(name, 2)
-    await duel.enter({"A": {name: (0, 1), "foo": (0,)}}, topics=[name, "foo"])
-    await duel.delete_topic(name)
-    await duel.sleep(NOTICED_S)
-    await duel.native("N", 0)
-    await duel.beat("A")
-    await duel.describe()
+async def a_classic_group_converts_after_its_topic_vanished(both: BothSides) -> None:
+    name = f"vanishing-{both.run}"
+    await both.create_topic(name, 2)
+    await both.enter({"A": {name: (0, 1), "foo": (0,)}}, topics=[name, "foo"])
+    await both.delete_topic(name)
+    await both.sleep(NOTICED_S)
+    await both.native("N", 0)
+    await both.beat("A")
+    await both.describe()

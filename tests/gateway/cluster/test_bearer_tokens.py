@@ -10,7 +10,7 @@ from gateway.cluster.bearer_tokens import BearerTokens
 from gateway.cluster.errors import UpstreamRefused
 from gateway.cluster.secret import Secret
 from gateway.transport.certificates import CertificateError
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.ports import free_port
 from tests.support.token_server import TokenServer, token_server
 
@@ -90,8 +90,8 @@ def test_a_server_that_is_away_is_named() -> None:
 
 def test_the_endpoint_may_have_an_authority_of_its_own(tmp_path: Path) -> None:
     """Without that authority it gets no secret."""
-    authority = Authority.in_folder(tmp_path / "own")
-    stranger = Authority.in_folder(tmp_path / "other")
+    authority = CertificateAuthority.in_folder(tmp_path / "own")
+    stranger = CertificateAuthority.in_folder(tmp_path / "other")
     with token_server(authority.issue("tokens", "127.0.0.1")) as server:
         tokens = tokens_of(server.url)
         for ca in (None, stranger.ca):

@@ -27,7 +27,7 @@ from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.metadata import MetadataRequest
 from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, answer_bytes, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.tls_pair import tls_pair
@@ -277,7 +277,7 @@ async def test_a_broker_that_dies_in_the_middle_of_tls_has_closed_the_connection
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TLS was fine, so the error says nothing about it, and a retry may help."""
-    authority = Authority.in_folder(tmp_path)
+    authority = CertificateAuthority.in_folder(tmp_path)
 
     def send(_: object, __: object) -> int:
         raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol")

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from gateway.cluster.access import Access
 from gateway.cluster.librdkafka import client_config
 from gateway.transport.certificates import CertificateFiles, for_brokers
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.ports import HOST, free_port
 
 LIMIT_S = 0.5
@@ -26,7 +26,7 @@ def test_a_client_needs_one_reachable_address() -> None:
 
 def test_tls_has_the_same_files(tmp_path: Path) -> None:
     """Without a certificate of its own, the client names none."""
-    files = Authority.in_folder(tmp_path).issue("gateway")
+    files = CertificateAuthority.in_folder(tmp_path).issue("gateway")
     config = client_config([("k", 1)], "c", Access(tls=for_brokers(files, check_host=False)))
     assert config["security.protocol"] == "ssl"
     assert config["ssl.endpoint.identification.algorithm"] == "none"

@@ -17,7 +17,7 @@ from gateway.data_path.broker_names import BrokerNames
 from gateway.data_path.config import DataPathConfig
 from gateway.transport.certificates import for_clients
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.wire import Wire
@@ -28,13 +28,13 @@ PARTITIONS = 4
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
+def authority(tmp_path: Path) -> CertificateAuthority:
     """Signs the gateway's certificate."""
-    return Authority.in_folder(tmp_path / "authority")
+    return CertificateAuthority.in_folder(tmp_path / "authority")
 
 
 @asynccontextmanager
-async def sni_gateway(authority: Authority) -> AsyncIterator[RunningGateway]:
+async def sni_gateway(authority: CertificateAuthority) -> AsyncIterator[RunningGateway]:
     """A gateway with one port, in front of a cluster of three brokers with the topic `numbers`."""
     files = replace(authority.issue("gateway", HOST, "*.gateway.example"), ca=None)
     config = DataPathConfig(
@@ -65,7 +65,7 @@ async def described(wire: Wire) -> MetadataResponse:
 
 @pytest.mark.parametrize("host", [HOST, None, "elsewhere.example", "broker-1.gateway.example"])
 async def test_a_client_is_told_the_name_of_each_broker(
-    authority: Authority, host: str | None
+    authority: CertificateAuthority, host: str | None
 ) -> None:
     """All of them are at the bootstrap port, also for a client that asks for no host."""
     async with sni_gateway(authority) as gateway:
@@ -76,7 +76,9 @@ async def test_a_client_is_told_the_name_of_each_broker(
     }
 
 
-async def test_a_broker_that_the_cluster_does_not_have_is_refused(authority: Authority) -> None:
+async def test_a_broker_that_the_cluster_does_not_have_is_refused(
+    authority: CertificateAuthority,
+) -> None:
     """Another broker must not answer in its place. The log names the host."""
     async with sni_gateway(authority) as gateway:
         with capture_logs() as lines:
@@ -88,7 +90,7 @@ async def test_a_broker_that_the_cluster_does_not_have_is_refused(authority: Aut
 
 
 async def test_a_real_client_finds_the_leader_of_every_partition(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
+    authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It checks each broker's certificate. Its resolver finds every host at the gateway."""
     asked: set[str] = set()

@@ -24,7 +24,7 @@ from gateway.data_path.stream import (
     FrameSource,
 )
 from gateway.transport.sockets import send_all
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.tls_pair import tls_pair
 from tests.support.wire import framed
 
@@ -396,7 +396,7 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
     tmp_path: Path, size: int, ending: str
 ) -> None:
     """No event tells of them. A peer may also say goodbye in TLS and keep the socket open."""
-    authority = Authority.in_folder(tmp_path)
+    authority = CertificateAuthority.in_folder(tmp_path)
     facilities = Facilities()
     receiver, sink = await _pair()
     sent = b"".join(framed(bytes([place % 256]) * size) for place in range(600_000 // size))

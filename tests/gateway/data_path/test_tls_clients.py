@@ -16,7 +16,7 @@ from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.transport.certificates import CertificateFiles, for_clients
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
 from tests.support.wire import Wire, connected, framed
@@ -27,9 +27,9 @@ VERSIONS = framed(b"\0\x12\0\0\0\0\0\x07\xff\xff")
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
+def authority(tmp_path: Path) -> CertificateAuthority:
     """Signs every certificate here."""
-    return Authority.in_folder(tmp_path / "authority")
+    return CertificateAuthority.in_folder(tmp_path / "authority")
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def versions_over_tls(gateway: RunningGateway, context: ssl.SSLContext) ->
         return bytes(await stream.receive_some(8))
 
 
-async def test_a_client_with_tls_is_served(authority: Authority) -> None:
+async def test_a_client_with_tls_is_served(authority: CertificateAuthority) -> None:
     """The answer has its correlation id."""
     files = without_ca(authority.issue("gateway", HOST))
     async with tls_gateway(files) as gateway:
@@ -73,7 +73,7 @@ async def test_a_client_with_tls_is_served(authority: Authority) -> None:
     assert answer[4:] == b"\0\0\0\x07"
 
 
-async def test_plain_text_at_a_tls_port_is_logged_once(authority: Authority) -> None:
+async def test_plain_text_at_a_tls_port_is_logged_once(authority: CertificateAuthority) -> None:
     """The line says what to do."""
     files = without_ca(authority.issue("gateway", HOST))
     async with tls_gateway(files) as gateway:
@@ -86,7 +86,7 @@ async def test_plain_text_at_a_tls_port_is_logged_once(authority: Authority) -> 
     assert line["reason"] == "plain text: this port speaks TLS, set security.protocol=SSL"
 
 
-async def test_a_silent_client_is_given_up_and_limited(authority: Authority) -> None:
+async def test_a_silent_client_is_given_up_and_limited(authority: CertificateAuthority) -> None:
     """It costs only its own address."""
     files = without_ca(authority.issue("gateway", HOST))
     limits = Limits(max_handshakes_per_address=1, handshake_timeout_s=0.2)
@@ -109,7 +109,9 @@ async def test_a_silent_client_is_given_up_and_limited(authority: Authority) -> 
     )
 
 
-async def test_a_client_without_the_wanted_certificate_is_refused(authority: Authority) -> None:
+async def test_a_client_without_the_wanted_certificate_is_refused(
+    authority: CertificateAuthority,
+) -> None:
     """One that has it is served."""
     async with tls_gateway(authority.issue("gateway", HOST)) as gateway:
         with capture_logs() as lines:
@@ -135,7 +137,9 @@ class Subjects(GroupApis):
         return HeartbeatResponse()
 
 
-async def test_a_group_request_carries_the_subject_of_the_certificate(authority: Authority) -> None:
+async def test_a_group_request_carries_the_subject_of_the_certificate(
+    authority: CertificateAuthority,
+) -> None:
     """For the events."""
     apis = Subjects()
     context, files = authority.trusting(), authority.issue("alice")
@@ -151,7 +155,7 @@ async def test_a_group_request_carries_the_subject_of_the_certificate(authority:
     assert subject.startswith("CN=alice,")
 
 
-async def test_new_connections_get_a_new_certificate(authority: Authority) -> None:
+async def test_new_connections_get_a_new_certificate(authority: CertificateAuthority) -> None:
     """Open ones go on."""
     files = without_ca(authority.issue("gateway", "old.example"))
     tls = for_clients(files)

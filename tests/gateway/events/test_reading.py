@@ -8,7 +8,7 @@ from gateway.events import reading
 from gateway.events.catalog import BadLine
 from gateway.events.envelope import Envelope
 from gateway.events.reading import Line, read_lines
-from tests.support.told_lines import told_line
+from tests.support.event_lines import event_line
 
 
 def place(line: Line) -> tuple[str | None, str | None, int] | str:
@@ -26,15 +26,15 @@ def places(folder: Path) -> list[object]:
 def test_a_repeated_line_is_skipped(tmp_path: Path) -> None:
     """It has the same group or process. Equal numbers of others are no repeats."""
     (tmp_path / "events-1.jsonl").write_text(
-        told_line(1) + told_line(2) + told_line(1, process_id="p") + told_line(1, group_id="b")
+        event_line(1) + event_line(2) + event_line(1, process_id="p") + event_line(1, group_id="b")
     )
     (tmp_path / "events-2.jsonl").write_text(
-        told_line(1)
-        + told_line(2)
-        + told_line(3)
-        + told_line(1, process_id="q")
-        + told_line(2, process_id="p", group_id="b")
-        + told_line(1, process_id="p", group_id=None)
+        event_line(1)
+        + event_line(2)
+        + event_line(3)
+        + event_line(1, process_id="q")
+        + event_line(2, process_id="p", group_id="b")
+        + event_line(1, process_id="p", group_id=None)
     )
     assert places(tmp_path) == [
         ("orders", None, 1),
@@ -50,10 +50,10 @@ def test_a_repeated_line_is_skipped(tmp_path: Path) -> None:
 def test_a_restarted_sequence_is_no_repeat(tmp_path: Path) -> None:
     """The group was deleted and created again, perhaps with the clock set back."""
     (tmp_path / "events-1.jsonl").write_text(
-        told_line(1, began_ms=7) + told_line(2, began_ms=7) + told_line(1, began_ms=9)
+        event_line(1, began_ms=7) + event_line(2, began_ms=7) + event_line(1, began_ms=9)
     )
     (tmp_path / "events-2.jsonl").write_text(
-        told_line(1, began_ms=9) + told_line(2, began_ms=9) + told_line(1, began_ms=8)
+        event_line(1, began_ms=9) + event_line(2, began_ms=9) + event_line(1, began_ms=8)
     )
     assert places(tmp_path) == [("orders", None, each) for each in (1, 2, 1, 2, 1)]
 
@@ -61,7 +61,7 @@ def test_a_restarted_sequence_is_no_repeat(tmp_path: Path) -> None:
 def test_an_invalid_line_is_reported_with_its_place(tmp_path: Path) -> None:
     """This includes the torn end of a file, once it is final. Reading continues."""
     (tmp_path / "events-1.jsonl").write_bytes(
-        told_line(1).encode() + b"\xff garbage\n\n" + told_line(2).encode() + b'{"event": "mem'
+        event_line(1).encode() + b"\xff garbage\n\n" + event_line(2).encode() + b'{"event": "mem'
     )
     found = list(read_lines(tmp_path))
     assert [place(line) for line in found] == [
@@ -77,11 +77,11 @@ def test_an_invalid_line_is_reported_with_its_place(tmp_path: Path) -> None:
 def test_a_follower_gets_later_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets whole lines only, from one file to the next."""
     first, second = tmp_path / "events-1.jsonl", tmp_path / "events-2.jsonl"
-    half = told_line(2)
+    half = event_line(2)
     to_come = [
-        lambda: first.write_text(told_line(1) + half[:20]),
-        lambda: first.write_text(told_line(1) + half),
-        lambda: second.write_text(told_line(3)),
+        lambda: first.write_text(event_line(1) + half[:20]),
+        lambda: first.write_text(event_line(1) + half),
+        lambda: second.write_text(event_line(3)),
     ]
 
     class Clock:

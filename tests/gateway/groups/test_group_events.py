@@ -24,6 +24,7 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from tests.support.commits import commit_of
+from tests.support.event_lines import check_gaps, read_events
 from tests.support.hosted_groups import (
     GROUP,
     QUIET_S,
@@ -32,7 +33,6 @@ from tests.support.hosted_groups import (
     hosted_groups,
     lone_request,
 )
-from tests.support.told_lines import check_gaps, told
 
 CONFIG = GroupConfig(classic_initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
 
@@ -61,7 +61,7 @@ async def test_a_groups_lines_have_no_gap(tmp_path: Path, autojump_clock: MockCl
         write_lines(groups, tmp_path)
         await roll(groups)
         await roll(groups, "other")
-    events = told(tmp_path)
+    events = read_events(tmp_path)
     check_gaps(events)
     assert {each.event for each in events if each.process_id} >= {"member_state_moved"}
     recorded = [each.event for each in events if not each.process_id and each.group_id == GROUP]
@@ -99,7 +99,7 @@ async def test_a_gateway_killed_at_any_line_leaves_no_gap(
         write_lines(groups, tmp_path)
         await groups.table.resume()
         await wait_all_tasks_blocked()
-    of_group = [each for each in told(tmp_path) if each.process_id is None]
+    of_group = [each for each in read_events(tmp_path) if each.process_id is None]
     check_gaps(of_group)
     assert of_group[-1].sequence == last.sequence
 
@@ -126,7 +126,7 @@ async def test_lines_of_another_version_prevent_no_load(
         assert (await groups.native("n", epoch)).error is ErrorCode.NONE
         assert (await groups.native("n", -1)).error is ErrorCode.NONE
     assert tuple(line.text for line in read_lines(tmp_path))[: len(lines)] == lines
-    own = [each for each in told(tmp_path) if each.process_id is None]
+    own = [each for each in read_events(tmp_path) if each.process_id is None]
     assert own[0].sequence == last.sequence + 1
 
 
@@ -148,7 +148,7 @@ async def test_a_deleted_groups_sequence_is_forgotten(
         assert await groups.log.told_group_ids() == ()
         await groups.native("n")
         assert await groups.log.told_group_ids() == (GROUP,)
-    events = told(tmp_path)
+    events = read_events(tmp_path)
     check_gaps(events)
     created = [each for each in events if each.event == "group_created"]
     assert len({each.sequence for each in created}) == 1 < len(created)
@@ -174,7 +174,7 @@ async def test_a_failed_deletion_of_a_sequence_is_repeated(
         await groups.table.forget_events()
         assert await log.told_group_ids() == ("live",)
         await groups.native("n")
-    events = told(tmp_path)
+    events = read_events(tmp_path)
     check_gaps(events)
     own = [each for each in events if each.group_id == GROUP and each.process_id is None]
     assert len({each.began_ms for each in own}) == 2
@@ -190,7 +190,7 @@ async def test_a_failed_batch_leaves_no_gap(tmp_path: Path, autojump_clock: Mock
             await groups.native("other")
         groups.log.is_failing = False
         await groups.native("third")
-    check_gaps(told(tmp_path))
+    check_gaps(read_events(tmp_path))
 
 
 async def test_a_doubtful_batch_is_reported_once(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -210,8 +210,8 @@ async def test_a_doubtful_batch_is_reported_once(tmp_path: Path, autojump_clock:
         assert reply.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         joined = [line["member_id"] for line in lines if line["event"] == "member_joined"]
         assert joined == ["m"]
-    check_gaps(told(tmp_path))
-    assert [e.event for e in told(tmp_path)].count("member_joined") == 2
+    check_gaps(read_events(tmp_path))
+    assert [e.event for e in read_events(tmp_path)].count("member_joined") == 2
 
 
 async def test_a_quiet_heartbeat_writes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -219,10 +219,10 @@ async def test_a_quiet_heartbeat_writes_nothing(tmp_path: Path, autojump_clock: 
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         epoch = (await groups.native("n")).member_epoch
-        lines, batches = len(told(tmp_path)), len(groups.log.batches)
+        lines, batches = len(read_events(tmp_path)), len(groups.log.batches)
         for _ in range(3):
             await groups.native("n", epoch)
-        assert (len(told(tmp_path)), len(groups.log.batches)) == (lines, batches)
+        assert (len(read_events(tmp_path)), len(groups.log.batches)) == (lines, batches)
 
 
 async def test_a_members_commits_are_reported_before_its_departure(
@@ -238,7 +238,7 @@ async def test_a_members_commits_are_reported_before_its_departure(
         answer = OffsetCommitResponse(topics=(topic,))
         groups.offsets.note_commit(lone_request(commit, 9), answer)
         await groups.native("n", -1)
-    events = told(tmp_path)
+    events = read_events(tmp_path)
     check_gaps(events)
     names = [each.event for each in events]
     last = names.index("offsets_committed")
@@ -261,7 +261,7 @@ async def test_a_refused_classic_member_is_reported(
         await groups.native("n")
         reply = await groups.join("late", metadata=b"\x00")
         assert reply.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    events = told(tmp_path)
+    events = read_events(tmp_path)
     check_gaps(events)
     (refused,) = [each for each in events if each.event == "conversion_refused"]
     assert (refused.group_id, refused.fields.fields["member_id"]) == (GROUP, "late")

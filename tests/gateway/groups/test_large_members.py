@@ -8,11 +8,11 @@ import trio
 
 from gateway.state_log.sqlite import open_sqlite_log
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.event_lines import check_gaps, read_events
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.serve_process import serving
-from tests.support.told_lines import check_gaps, told
 
 LIMIT_S = 150
 
@@ -44,7 +44,7 @@ async def test_a_member_may_own_thousands_of_partitions_or_topics(tmp_path: Path
                         assert (await client.native("m", epoch)).error_code == 0
                         assert (await client.native("m", -1)).error_code == 0
                 assert await gateway.terminate() == 0
-    lines = told(tmp_path / "events")
+    lines = read_events(tmp_path / "events")
     check_gaps(lines)
     for name in ("partitions_assigned", "partitions_released"):
         sizes = [len(each.line) for each in lines if each.event == name]

@@ -17,7 +17,7 @@ from coordinator.interface.volatile_records import Token
 from gateway.hosting.batch import BATCH_MAX, Batch
 from gateway.simulation.replay import snapshot
 from tests.support.group_script import GroupScript
-from tests.support.stranger import Stranger
+from tests.support.random_requests import RandomRequests
 
 STEPS = 120
 
@@ -30,7 +30,7 @@ class Handled(NamedTuple):
     topics: Topics
 
 
-class Recorded(Stranger):
+class Recorded(RandomRequests):
     """Records its answers, and keeps the group in memory."""
 
     def __init__(self, seed: int) -> None:
@@ -63,13 +63,13 @@ def in_batches(events: list[Handled], dice: random.Random) -> Iterator[list[Hand
 def test_gathered_requests_are_decided_like_single_ones(seed: int) -> None:
     """Records, answers and state are the same. Until the batch is applied, the group does not
     change."""
-    stranger = Recorded(seed)
+    requests = Recorded(seed)
     for _ in range(STEPS):
-        stranger.step()
-    engine = GroupEngine(stranger.script.engine.state.group_id, stranger.script.config)
+        requests.step()
+    engine = GroupEngine(requests.script.engine.state.group_id, requests.script.config)
     durable: list[DurableRecord] = []
     answers: dict[Token, Reply] = {}
-    for events in in_batches(stranger.sent, random.Random(seed)):
+    for events in in_batches(requests.sent, random.Random(seed)):
         batch, before = Batch(engine), snapshot(engine.state)
         for event, now_ms, topics in events:
             batch.decide(event, now_ms=now_ms, topics=topics)
@@ -80,19 +80,19 @@ def test_gathered_requests_are_decided_like_single_ones(seed: int) -> None:
             answers.update(decision.step.replies)
             for record in decision.step.records:
                 engine.apply(record)
-    assert durable == stranger.script.log
-    assert answers == stranger.script.answers
-    assert snapshot(engine.state) == snapshot(stranger.script.engine.state)
+    assert durable == requests.script.log
+    assert answers == requests.script.answers
+    assert snapshot(engine.state) == snapshot(requests.script.engine.state)
 
 
 def test_the_group_cannot_change_while_a_batch_still_decides_on_it() -> None:
     """Later requests of the batch would be decided on a mixture of two states."""
-    stranger = Recorded(1)
+    requests = Recorded(1)
     for member_id in "ab":
-        stranger.script.native(member_id, 0)
-    engine = GroupEngine("g", stranger.script.config)
+        requests.script.native(member_id, 0)
+    engine = GroupEngine("g", requests.script.config)
     batch = Batch(engine)
-    for event, now_ms, topics in stranger.sent:
+    for event, now_ms, topics in requests.sent:
         batch.decide(event, now_ms=now_ms, topics=topics)
     record = batch.decisions[0].step.records[0]
     with pytest.raises(InvariantError):
@@ -113,11 +113,11 @@ def test_requests_without_records_do_not_wait_for_the_log() -> None:
 
 def test_the_size_of_a_batch_is_limited() -> None:
     """No request waits for more than this many others."""
-    stranger = Recorded(1)
-    stranger.script.native("n", 0)
-    batch = Batch(GroupEngine("g", stranger.script.config))
+    requests = Recorded(1)
+    requests.script.native("n", 0)
+    batch = Batch(GroupEngine("g", requests.script.config))
     while batch.has_room or not batch.decisions:
-        [(event, now_ms, topics)] = stranger.sent
+        [(event, now_ms, topics)] = requests.sent
         batch.decide(event, now_ms=now_ms, topics=topics)
     assert len(batch.decisions) == BATCH_MAX
 

@@ -15,9 +15,9 @@ from gateway.pipeline.parsing import TEXT_MAX
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.report.numbers.whole import report
 from gateway.pipeline.report.page import page
-from tests.support.folds import folds
+from tests.support.event_writer import START_MS, EventWriter
+from tests.support.folded_lines import folds
 from tests.support.group_events import UP, joins
-from tests.support.scribe import START_MS, Scribe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,9 +48,9 @@ def committed(offset: int) -> OffsetsCommitted:
 
 def changed(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
     """The event's line with other content."""
-    scribe = Scribe(group_id="bad")
-    scribe.tell(1, event)
-    line = json.loads(scribe.lines[0])
+    writer = EventWriter(group_id="bad")
+    writer.tell(1, event)
+    line = json.loads(writer.lines[0])
     return json.dumps({**line, "at_ms": at_ms, "fields": {**line["fields"], **changes}})
 
 
@@ -72,18 +72,18 @@ BAD = (
 """Malformed lines that would stop a run later."""
 
 
-def hostile(scribe: Scribe) -> None:
+def hostile(writer: EventWriter) -> None:
     """Valid events with the largest numbers and the strangest names."""
-    scribe.tell(
+    writer.tell(
         0, GroupCreated(kind="classic"), joins(HOSTILE), joins(""), joins("m", instance_id="")
     )
-    scribe.tell(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
-    scribe.beside(2, committed(-LAST - 1), committed(LAST), committed(0))
+    writer.tell(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
+    writer.beside(2, committed(-LAST - 1), committed(LAST), committed(0))
     released = PartitionsReleased(member_id=HOSTILE, member_epoch=-1, partitions={HOSTILE: (1,)})
-    scribe.tell(3, released)
-    scribe.tell(3, joins(NAME), assigned(7, member_id=NAME, topic=NAME))
-    scribe.lose(LAST - 20)
-    scribe.tell(4, TopicsGone(topics=("", "t", "t")))
+    writer.tell(3, released)
+    writer.tell(3, joins(NAME), assigned(7, member_id=NAME, topic=NAME))
+    writer.lose(LAST - 20)
+    writer.tell(4, TopicsGone(topics=("", "t", "t")))
 
 
 def test_no_line_stops_a_fold() -> None:
@@ -91,9 +91,9 @@ def test_no_line_stops_a_fold() -> None:
     script."""
     lines: list[str] = []
     for group_id in ("", HOSTILE, f"{NAME}a{NAME}", f"{NAME}b{NAME}"):
-        scribe = Scribe(group_id=group_id, process_id=f"of {group_id}")
-        hostile(scribe)
-        lines += scribe.lines
+        writer = EventWriter(group_id=group_id, process_id=f"of {group_id}")
+        hostile(writer)
+        lines += writer.lines
     digest = Digest(top=10)
     for key, tables in folds(*lines, *BAD):
         digest.add(key, tables)
@@ -117,10 +117,10 @@ def test_no_input_stops_a_run(spark: SparkSession, tmp_path: Path) -> None:
 
     events, output = tmp_path / "events", Folder(spark, str(tmp_path / "out"))
     events.mkdir()
-    scribe = Scribe(group_id=HOSTILE)
-    hostile(scribe)
-    good = len(scribe.lines)
-    (events / ODD_NAME).write_text("\n".join([*scribe.lines, *BAD]))
+    writer = EventWriter(group_id=HOSTILE)
+    hostile(writer)
+    good = len(writer.lines)
+    (events / ODD_NAME).write_text("\n".join([*writer.lines, *BAD]))
     (events / "one too many").write_text("garbage\n")
     analysis = Analysis(spark, output, top=10)
     digest = analysis.make(read_lines(spark, [str(events)]))

@@ -14,8 +14,8 @@ import pytest
 
 from gateway import commands
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from tests.support.event_writer import START_MS, EventWriter
 from tests.support.planted_faults import faulty, plant
-from tests.support.scribe import START_MS, Scribe
 from tests.support.spark import need_spark
 
 if TYPE_CHECKING:
@@ -131,10 +131,10 @@ def test_the_heap_does_not_grow_with_the_rows(tmp_path: Path) -> None:
         CommittedOffsets(partition=number, commits=1, first=1, lowest=1, last=1)
         for number in range(50)
     )
-    scribe = Scribe(group_id="g" * 4_000)
+    writer = EventWriter(group_id="g" * 4_000)
     for second in range(2_500):
         at_ms = START_MS + second * 1000
-        scribe.beside(
+        writer.beside(
             second,
             OffsetsCommitted(
                 member_id="m",
@@ -144,7 +144,7 @@ def test_the_heap_does_not_grow_with_the_rows(tmp_path: Path) -> None:
                 offsets={"t": offsets},
             ),
         )
-    (tmp_path / "events").write_text("\n".join(scribe.lines))
+    (tmp_path / "events").write_text("\n".join(writer.lines))
     run = subprocess.run(
         [
             *(sys.executable, "-m", "gateway", "report", f"{tmp_path / 'events'}"),

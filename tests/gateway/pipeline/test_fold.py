@@ -12,9 +12,9 @@ from gateway.pipeline.fold import STATES, GroupFold, Tables, begin, fold_group
 from gateway.pipeline.history import LateLineError, Numbered
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.tables.catalog import ALL_ROWS
-from tests.support.folds import folded, folds, numbered
-from tests.support.offset_tales import OffsetTale
-from tests.support.scribe import GROUP, START_MS, Scribe, lines_of
+from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
+from tests.support.folded_lines import folded, folds, numbered
+from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated, simulated_with_excuses
 from tests.support.simulated_lines import write
 
@@ -65,16 +65,16 @@ def test_digests_may_be_added_in_any_order() -> None:
 def in_order(seed: int, steps: int) -> list[Numbered]:
     """The beginning of a simulated history, slowed down so that rows are closed before its end.
     Lines are missing, unreadable, or written twice."""
-    scribe = Scribe()
+    writer = EventWriter()
     for number, step in enumerate(simulated_with_excuses(seed)[0][:steps]):
         at_s = (step.at_ms - START_MS) / 1000
-        scribe.beside(at_s, *step.offsets)
-        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+        writer.beside(at_s, *step.offsets)
+        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
         if number % 50 == 49:
-            scribe.lose()
-    scribe.lines[20] = scribe.lines[20].replace('"fields":{', '"fields":{"odd":1,')
-    scribe.lines.insert(10, scribe.lines[9])
-    return numbered(*(re.sub(r'_ms":(\d+)', slower, line) for line in scribe.lines))
+            writer.lose()
+    writer.lines[20] = writer.lines[20].replace('"fields":{', '"fields":{"odd":1,')
+    writer.lines.insert(10, writer.lines[9])
+    return numbered(*(re.sub(r'_ms":(\d+)', slower, line) for line in writer.lines))
 
 
 def slower(at_ms: re.Match[str]) -> str:
@@ -112,15 +112,15 @@ def test_a_late_line_is_not_taken() -> None:
 
 def test_commits_do_not_make_the_state_grow() -> None:
     """It holds those of the latest moment, whose place is still open."""
-    it = OffsetTale(GROUP)
+    it = OffsetHistory(GROUP)
     it.gets(0, "a")
     sizes: list[int] = []
     fold = begin("", GROUP)
     taken = 0
     for second in range(1, 1_000):
         it.commits(second, "a", second)
-        fold.take(numbered(*it.scribe.lines[taken:]))
-        taken = len(it.scribe.lines)
+        fold.take(numbered(*it.writer.lines[taken:]))
+        taken = len(it.writer.lines)
         if second % 300 == 0:
             sizes.append(len(STATES.dump_json(fold)))
     assert max(sizes) - min(sizes) < 100, "a few more digits"

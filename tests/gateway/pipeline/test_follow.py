@@ -15,7 +15,7 @@ import pytest
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.report.numbers.digest import Digest
-from tests.support.scribe import Scribe
+from tests.support.event_writer import EventWriter
 from tests.support.simulated_events import simulated
 from tests.support.spark import SETTINGS
 
@@ -57,11 +57,11 @@ def pieces() -> list[bytes]:
     garbage. The last line names the cluster."""
     lines: list[str] = []
     for seed, group_id in enumerate(("a", "b")):
-        scribe = Scribe(process_id=group_id, group_id=group_id)
+        writer = EventWriter(process_id=group_id, group_id=group_id)
         for step in simulated(seed)[:STEPS]:
-            (scribe.tell if step.is_durable else scribe.beside)(step.at_ms / 1000, *step.events)
-        lines += scribe.lines
-    gateway = Scribe(process_id="of the gateway")
+            (writer.tell if step.is_durable else writer.beside)(step.at_ms / 1000, *step.events)
+        lines += writer.lines
+    gateway = EventWriter(process_id="of the gateway")
     gateway.gateway(1, STARTED)
     late = lines.pop(7)
     third = len(lines) // 3

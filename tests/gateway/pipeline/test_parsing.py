@@ -17,17 +17,17 @@ from gateway.events.group_events import (
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.parsing import content_of, parse
-from tests.support.scribe import GROUP, START_MS, Scribe, without
+from tests.support.event_writer import GROUP, START_MS, EventWriter, without
 
 
 def test_an_event_is_parsed_with_its_fields() -> None:
     """Objects are included."""
-    scribe = Scribe()
-    scribe.tell(1, GroupCreated(kind="classic"))
+    writer = EventWriter()
+    writer.tell(1, GroupCreated(kind="classic"))
     assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
-    scribe.tell(2, assigned)
-    scribe.beside(3, COMMITTED)
-    (created, _), (given, _), (commit, problem) = map(parse, scribe.lines)
+    writer.tell(2, assigned)
+    writer.beside(3, COMMITTED)
+    (created, _), (given, _), (commit, problem) = map(parse, writer.lines)
     assert created is not None
     assert given is not None
     assert commit is not None
@@ -41,16 +41,16 @@ def test_an_event_is_parsed_with_its_fields() -> None:
 
 
 def told(**changes: Any) -> str:
-    scribe = Scribe()
-    scribe.tell(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
-    return json.dumps({**json.loads(scribe.lines[0]), **changes})
+    writer = EventWriter()
+    writer.tell(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
+    return json.dumps({**json.loads(writer.lines[0]), **changes})
 
 
 def of(event: GatewayEvent, **changes: Any) -> str:
     """The event's line with other fields."""
-    scribe = Scribe()
-    scribe.beside(1, event)
-    line = json.loads(scribe.lines[0])
+    writer = EventWriter()
+    writer.beside(1, event)
+    line = json.loads(writer.lines[0])
     return json.dumps({**line, "fields": {**line["fields"], **changes}})
 
 

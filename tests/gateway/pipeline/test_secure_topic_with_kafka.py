@@ -26,8 +26,8 @@ from gateway.pipeline.topic import EventsTopic
 from gateway.settings import Address
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateFiles
+from tests.support.event_writer import EventWriter
 from tests.support.group_client import fresh_group
-from tests.support.scribe import Scribe
 from tests.support.secure_kafka import Rule, SecureKafka
 from tests.support.spark import SETTINGS, kafka_source
 
@@ -68,11 +68,11 @@ def scene(secure_kafka: SecureKafka) -> Iterator[Scene]:
     topic = fresh_group("events")
     secure_kafka.add_users({READER: PASSWORD})
     secure_kafka.rule([Rule(READER, ResourceType.TOPIC, topic, AclOperation.READ)])
-    scribe = Scribe()
-    scribe.tell(1, GroupCreated(kind="classic"))
+    writer = EventWriter()
+    writer.tell(1, GroupCreated(kind="classic"))
     host, port = secure_kafka.plain
     producer = Producer({"bootstrap.servers": f"{host}:{port}"})
-    for line in scribe.lines:
+    for line in writer.lines:
         producer.produce(topic, line.encode())
     assert producer.flush(LIMIT_S) == 0
     yield Scene(secure_kafka, topic)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.told_lines import told_line
+from tests.support.event_lines import event_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ def lines(spark: SparkSession, batch: int) -> DataFrame:
     """One event of the batch's number plus one."""
     from gateway.pipeline.folding import parsed  # needs PySpark
 
-    row = ("f", "byte 0", None, told_line(batch + 1))
+    row = ("f", "byte 0", None, event_line(batch + 1))
     schema = "file string, place string, block long, line string"
     return parsed(spark.createDataFrame([row], schema).coalesce(1))
 

@@ -11,7 +11,7 @@ from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
 from gateway.pipeline.topic_access import JAAS_VARIABLE, secret_variables, source_options
 from gateway.transport import certificates
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 
 SECRET = "a secret"
 
@@ -24,7 +24,7 @@ def test_plain_text_needs_no_secret() -> None:
 
 def test_a_certificate_and_its_key_may_share_a_file(tmp_path: Path) -> None:
     """Options name the files by their full path, since executors have folders of their own."""
-    files = Authority.in_folder(tmp_path).issue("reader")
+    files = CertificateAuthority.in_folder(tmp_path).issue("reader")
     options = source_options(Access(tls=certificates.for_brokers(files, check_host=False)))
     assert options["kafka.security.protocol"] == "SSL"
     assert options["kafka.ssl.keystore.key"] == f"${{directory:{tmp_path}:reader.key}}"
@@ -55,7 +55,7 @@ def test_a_password_is_in_the_environment_only(mechanism: str, module: str) -> N
 
 def test_the_secret_of_a_token_client_is_in_the_environment_only(tmp_path: Path) -> None:
     """The endpoint is an option, and its authorities belong to the login."""
-    ca = Authority.in_folder(tmp_path).ca
+    ca = CertificateAuthority.in_folder(tmp_path).ca
     secret = Secret(SECRET)
     tokens = BearerTokens(
         url="https://tokens.example/token", client_id="c", secret=secret, scope="s", ca=ca

@@ -6,10 +6,10 @@ from gateway.events.member_events import PartitionsReleased
 from gateway.pipeline.fold import Tables
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.verdict import EVIDENCE_MAX, Verdict, judge
-from tests.support.folds import folds
-from tests.support.offset_tales import OffsetTale
+from tests.support.event_writer import START_MS, EventWriter
+from tests.support.folded_lines import folds
+from tests.support.offset_history import OffsetHistory
 from tests.support.report_tables import tables
-from tests.support.scribe import START_MS, Scribe
 
 
 def judged(*tables: Tables, has_groups: bool = True) -> Verdict:
@@ -30,14 +30,14 @@ def verdict_on(*lines: str) -> Verdict:
 def test_every_planted_fault_is_reported() -> None:
     """Two owners, an offset that went back, and lost lines: member, place, time and line are
     given."""
-    it = OffsetTale("orders\x1b")
+    it = OffsetHistory("orders\x1b")
     it.gets(1, "a")
     it.fetches(2, "a", 100)
     it.commits(3, "a", 110)
     it.gives(4, "a")
     it.gets(4, "b")
     it.commits(6, "b", 120, 70, 125, since_s=5)
-    it.scribe.lose(3)
+    it.writer.lose(3)
     it.gives(7, "b")
     it.gets(8, "d")
     it.fetches(9, "d", 40)
@@ -50,7 +50,7 @@ def test_every_planted_fault_is_reported() -> None:
         "from_ms": START_MS + 2000,
         "to_ms": None,
     }
-    lines = [*it.scribe.lines, it.scribe.lines[-3].replace('"b"', '"c\\u001b"')]
+    lines = [*it.writer.lines, it.writer.lines[-3].replace('"b"', '"c\\u001b"')]
     found = [each for _key, each in folds(*lines)]
     for each in found:
         each.ownership = []
@@ -82,12 +82,12 @@ def test_every_planted_fault_is_reported() -> None:
 def test_owners_from_before_the_first_event_are_reported() -> None:
     """Two members released a partition that they had owned before the first event, so both had
     owned it."""
-    scribe = Scribe()
-    scribe.lose(4)
+    writer = EventWriter()
+    writer.lose(4)
     for at_s, member_id in ((1, "a"), (3, "b")):
         given = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0,)})
-        scribe.tell(at_s, given)
-    verdict = verdict_on(*scribe.lines)
+        writer.tell(at_s, given)
+    verdict = verdict_on(*writer.lines)
     assert verdict.lines[:2] == (
         "1 partitions owned twice:",
         "  group orders: t-0 had b and a as granted,"
@@ -117,9 +117,9 @@ def test_harmless_rows_are_not_reported() -> None:
 def test_unreadable_events_are_not_called_safe() -> None:
     """An unreadable event of a group counts as missing, wherever it is in its sequence. Unknown
     events and garbage are only counted."""
-    it = OffsetTale("orders")
+    it = OffsetHistory("orders")
     it.gets(1, "a")
-    lines = it.scribe.lines
+    lines = it.writer.lines
     newer = lines[-1].replace('"schema_version":1', '"schema_version":2')
     other = lines[-1].replace('"partitions_assigned"', '"partitions_blessed"')
     for line, faults in ((newer, 1), (other, 0), (lines[-1][:-9], 0), ("garbage", 0)):

@@ -18,11 +18,11 @@ import pytest
 import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from tests.support.faulty_proxy import faulty_proxy, through_the_proxy
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, TOPIC, KafkaCluster
 from tests.support.promises import promise
-from tests.support.unkind_proxy import unkind_proxy, unspared
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -144,9 +144,9 @@ async def test_no_offset_goes_back_and_no_owner_starts_before_an_acknowledged_co
     group = fresh_group("unkind")
     seen: defaultdict[int, int] = defaultdict(lambda: -1)
     async with AsyncExitStack() as stack:
-        proxy = await stack.enter_async_context(unkind_proxy(monkeypatch, kafka.addresses, SEED))
+        proxy = await stack.enter_async_context(faulty_proxy(monkeypatch, kafka.addresses, SEED))
         ledger = Ledger(proxy.fates)
-        with unspared():
+        with through_the_proxy():
             gateway = await stack.enter_async_context(whole_gateway(kafka.addresses))
         direct = await stack.enter_async_context(group_client(kafka.addresses[0], group))
 

@@ -13,16 +13,16 @@ from gateway.transport.certificates import (
     for_brokers,
     for_clients,
 )
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
+def authority(tmp_path: Path) -> CertificateAuthority:
     """Signs every certificate here."""
-    return Authority.in_folder(tmp_path / "authority")
+    return CertificateAuthority.in_folder(tmp_path / "authority")
 
 
-def test_no_version_before_1_2_is_spoken(authority: Authority) -> None:
+def test_no_version_before_1_2_is_spoken(authority: CertificateAuthority) -> None:
     """On either side."""
     files = authority.issue("gateway", "gateway.example")
     for tls in (for_brokers(files), for_clients(files)):
@@ -30,7 +30,7 @@ def test_no_version_before_1_2_is_spoken(authority: Authority) -> None:
         assert tls.current.options & ssl.OP_NO_RENEGOTIATION
 
 
-def test_brokers_must_prove_who_they_are(authority: Authority) -> None:
+def test_brokers_must_prove_who_they_are(authority: CertificateAuthority) -> None:
     """Also if the name of the host is not checked."""
     tls = for_brokers(CertificateFiles(ca=authority.ca), check_host=False)
     assert tls.current.verify_mode == ssl.CERT_REQUIRED
@@ -38,7 +38,7 @@ def test_brokers_must_prove_who_they_are(authority: Authority) -> None:
     assert for_brokers(CertificateFiles()).checks_host
 
 
-def test_clients_need_a_certificate_only_with_an_authority(authority: Authority) -> None:
+def test_clients_need_a_certificate_only_with_an_authority(authority: CertificateAuthority) -> None:
     """Otherwise any client may connect."""
     files = authority.issue("gateway", "gateway.example")
     assert for_clients(files).current.verify_mode == ssl.CERT_REQUIRED
@@ -46,7 +46,7 @@ def test_clients_need_a_certificate_only_with_an_authority(authority: Authority)
     assert for_clients(own).current.verify_mode == ssl.CERT_NONE
 
 
-def test_unusable_files_are_named(authority: Authority, tmp_path: Path) -> None:
+def test_unusable_files_are_named(authority: CertificateAuthority, tmp_path: Path) -> None:
     """OpenSSL's own errors name no file."""
     good, other = authority.issue("a"), authority.issue("b")
     text, missing = tmp_path / "text", tmp_path / "missing"
@@ -68,7 +68,7 @@ def test_unusable_files_are_named(authority: Authority, tmp_path: Path) -> None:
 
 
 def test_an_encrypted_key_is_refused_without_asking_the_terminal(
-    authority: Authority, tmp_path: Path
+    authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     """A service has no terminal."""
     from cryptography.hazmat.primitives import serialization
@@ -87,7 +87,7 @@ def test_an_encrypted_key_is_refused_without_asking_the_terminal(
         for_clients(files)
 
 
-def test_changed_files_make_a_new_context(authority: Authority) -> None:
+def test_changed_files_make_a_new_context(authority: CertificateAuthority) -> None:
     """Unchanged files do not, and open connections keep the former context."""
     tls = for_clients(authority.issue("gateway"))
     before = tls.current
@@ -98,7 +98,9 @@ def test_changed_files_make_a_new_context(authority: Authority) -> None:
     assert not tls.reload()
 
 
-def test_unusable_files_keep_the_former_context_and_complain_once(authority: Authority) -> None:
+def test_unusable_files_keep_the_former_context_and_complain_once(
+    authority: CertificateAuthority,
+) -> None:
     """The next change is tried again."""
     tls = for_clients(authority.issue("gateway"))
     before, key = tls.current, tls.files.key
@@ -112,7 +114,7 @@ def test_unusable_files_keep_the_former_context_and_complain_once(authority: Aut
     assert _reloaded(tls) is not before
 
 
-def _replace(authority: Authority) -> None:
+def _replace(authority: CertificateAuthority) -> None:
     files = authority.issue("gateway")
     for path in files:
         os.utime(path, ns=(1, 1))  # two writes may share a tick of the file system's clock

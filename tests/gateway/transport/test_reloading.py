@@ -8,14 +8,14 @@ from structlog.testing import capture_logs
 
 from gateway.transport.certificates import for_clients
 from gateway.transport.reloading import LOOK_INTERVAL_S, watch_certificates
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 
 
 async def test_each_change_is_logged_once(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     """A failure too, and it changes nothing."""
-    authority = Authority.in_folder(tmp_path / "authority")
+    authority = CertificateAuthority.in_folder(tmp_path / "authority")
     tls = for_clients(authority.issue("gateway"))
     assert tls.files.key
     with capture_logs() as lines:

@@ -19,16 +19,16 @@ from gateway.transport.sockets import (
     receive_some,
     send_all,
 )
-from tests.support.authority import Authority
+from tests.support.certificate_authority import CertificateAuthority
 from tests.support.tls_pair import HOST, tls_pair
 
 LONG = bytes(range(256)) * 16 * 1024  # 4 MiB, more than the sockets' buffers hold
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     """Signs every certificate here."""
-    return Authority.in_folder(tmp_path_factory.mktemp("authority"))
+    return CertificateAuthority.in_folder(tmp_path_factory.mktemp("authority"))
 
 
 async def received(sock: Transport, count: int) -> bytes:
@@ -39,7 +39,9 @@ async def received(sock: Transport, count: int) -> bytes:
     return data
 
 
-async def test_a_long_message_arrives_while_its_receiver_is_slow(authority: Authority) -> None:
+async def test_a_long_message_arrives_while_its_receiver_is_slow(
+    authority: CertificateAuthority,
+) -> None:
     """The sender waits as soon as the socket is full."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         async with trio.open_nursery() as nursery:
@@ -48,7 +50,7 @@ async def test_a_long_message_arrives_while_its_receiver_is_slow(authority: Auth
             assert await received(server, len(LONG)) == LONG
 
 
-async def test_a_receive_takes_all_records_that_are_here(authority: Authority) -> None:
+async def test_a_receive_takes_all_records_that_are_here(authority: CertificateAuthority) -> None:
     """A short receive therefore means that nothing more is here."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         for part in (b"a" * 20_000, b"b" * 20_000):
@@ -59,7 +61,9 @@ async def test_a_receive_takes_all_records_that_are_here(authority: Authority) -
             server.recv_into(view)
 
 
-async def test_the_end_after_the_last_bytes_is_seen_without_a_wait(authority: Authority) -> None:
+async def test_the_end_after_the_last_bytes_is_seen_without_a_wait(
+    authority: CertificateAuthority,
+) -> None:
     """A peer may say goodbye in TLS and keep the socket open, so that no byte follows."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         await send_all(client, b"last")
@@ -71,7 +75,7 @@ async def test_the_end_after_the_last_bytes_is_seen_without_a_wait(authority: Au
         assert await receive_some(server, 100) == b""
 
 
-async def test_a_closed_connection_ends_its_peer(authority: Authority) -> None:
+async def test_a_closed_connection_ends_its_peer(authority: CertificateAuthority) -> None:
     """As with a plain socket."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         close(client)
@@ -79,7 +83,9 @@ async def test_a_closed_connection_ends_its_peer(authority: Authority) -> None:
         assert await receive_some(server, 100) == b""
 
 
-async def test_nothing_is_received_in_plain_text_after_a_shutdown(authority: Authority) -> None:
+async def test_nothing_is_received_in_plain_text_after_a_shutdown(
+    authority: CertificateAuthority,
+) -> None:
     """SSLSocket itself would forget its keys."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         await send_all(client, b"secret")
@@ -88,7 +94,7 @@ async def test_nothing_is_received_in_plain_text_after_a_shutdown(authority: Aut
 
 
 async def test_the_subject_of_a_verified_certificate_has_kafkas_format(
-    authority: Authority,
+    authority: CertificateAuthority,
 ) -> None:
     """Special characters are escaped."""
     context = authority.trusting()
@@ -104,13 +110,15 @@ async def test_the_subject_of_a_verified_certificate_has_kafkas_format(
         assert client.subject is not None
 
 
-async def test_a_client_without_a_certificate_has_no_subject(authority: Authority) -> None:
+async def test_a_client_without_a_certificate_has_no_subject(
+    authority: CertificateAuthority,
+) -> None:
     """If none is wanted."""
     async with tls_pair(authority, authority.trusting()) as (_, server):
         assert server.subject is None
 
 
-async def test_a_failed_handshake_closes_the_socket(authority: Authority) -> None:
+async def test_a_failed_handshake_closes_the_socket(authority: CertificateAuthority) -> None:
     """The client does not know the authority."""
     stranger = ssl.create_default_context()
     with pytest.raises(BaseExceptionGroup) as caught:
@@ -121,7 +129,7 @@ async def test_a_failed_handshake_closes_the_socket(authority: Authority) -> Non
 
 
 async def test_a_certificate_for_another_host_is_refused(
-    authority: Authority, tmp_path: Path
+    authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     """Unless the settings say otherwise."""
     served = certificates.for_clients(replace(authority.issue("other", "other.example"), ca=None))

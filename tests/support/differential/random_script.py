@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.differential.both_sides import TOLD, BothSides, Deviated
 from tests.support.differential.deviations import Deviation, first_error
-from tests.support.differential.duel import TOLD, Deviated, Duel
 from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE, Profile
 from tests.support.differential.script import Script
 
@@ -40,7 +40,7 @@ class Actor:
 class RandomScript:
     """One run."""
 
-    duel: Duel
+    both: BothSides
     chance: random.Random
     actors: dict[str, Actor] = field(default_factory=dict)
     incarnations: int = 0
@@ -81,7 +81,7 @@ class RandomScript:
             if actor.instance in held:
                 evicted = next(e for e in self.actors.values() if e.instance == actor.instance)
                 del self.actors[evicted.name]
-        for side in self.duel.sides:
+        for side in self.both.sides:
             side.ids.pop(actor.name, None)
             side.held.pop(actor.name, None)
         self.actors[actor.name] = actor
@@ -95,7 +95,7 @@ class RandomScript:
     async def behave(self) -> None:
         """A client continues as its library would."""
         actor = self.random_actor()
-        if actor is None or self.duel.is_parked(actor.name):
+        if actor is None or self.both.is_parked(actor.name):
             return
         if actor.kind == "native":
             await self.beat_native(actor)
@@ -108,48 +108,48 @@ class RandomScript:
         if actor is None:
             return
         name, pick = actor.name, self.chance.choice
-        duel = self.duel
+        both = self.both
         other = pick(NAMES)
         wild: list[Callable[[], Awaitable[object]]] = [
-            lambda: duel.beat(name, generation=pick((-1, 0, 1, 2, 3, 4, 5))),
-            lambda: duel.beat(name, member_id=other),
-            lambda: duel.beat(name, instance=pick(INSTANCES)),
-            lambda: duel.sync(name, generation=pick((-1, 0, 2, 3))),
-            lambda: duel.sync(name, protocol="roundrobin"),
-            lambda: duel.leave(pick(("nobody", ""))),
-            lambda: duel.leave((other, pick(INSTANCES))),
-            lambda: duel.native(name, pick((1, 2, 3, 4, 5, 6))),
-            lambda: duel.native(name, pick((-1, -2)), member_id="nobody"),
-            lambda: duel.native(name, owned={}),
-            lambda: duel.native("stranger", pick((1, 2, 3))),
-            duel.delete_group,
-            lambda: duel.delete_offsets({"foo": [0], "six": [1]}),
+            lambda: both.beat(name, generation=pick((-1, 0, 1, 2, 3, 4, 5))),
+            lambda: both.beat(name, member_id=other),
+            lambda: both.beat(name, instance=pick(INSTANCES)),
+            lambda: both.sync(name, generation=pick((-1, 0, 2, 3))),
+            lambda: both.sync(name, protocol="roundrobin"),
+            lambda: both.leave(pick(("nobody", ""))),
+            lambda: both.leave((other, pick(INSTANCES))),
+            lambda: both.native(name, pick((1, 2, 3, 4, 5, 6))),
+            lambda: both.native(name, pick((-1, -2)), member_id="nobody"),
+            lambda: both.native(name, owned={}),
+            lambda: both.native("stranger", pick((1, 2, 3))),
+            both.delete_group,
+            lambda: both.delete_offsets({"foo": [0], "six": [1]}),
         ]
-        if not duel.is_parked(name):
+        if not both.is_parked(name):
             await pick(wild)()
 
     async def depart(self) -> None:
         """A client leaves in a random way."""
         actor = self.random_actor()
-        if actor is None or self.duel.is_parked(actor.name):
+        if actor is None or self.both.is_parked(actor.name):
             return
         if actor.kind == "native":
             if actor.instance is not None and self.chance.random() < 0.5:
-                await self.duel.native(actor.name, -2, instance=actor.instance)
+                await self.both.native(actor.name, -2, instance=actor.instance)
             else:
-                await self.duel.native(actor.name, -1)
+                await self.both.native(actor.name, -1)
         else:
-            await self.duel.leave((actor.name, self.chance.choice((actor.instance, None))))
+            await self.both.leave((actor.name, self.chance.choice((actor.instance, None))))
         del self.actors[actor.name]
 
     async def resubscribe(self) -> None:
         """A client changes its subscription."""
         actor = self.random_actor()
-        if actor is None or self.duel.is_parked(actor.name):
+        if actor is None or self.both.is_parked(actor.name):
             return
         actor.topics = self.chance.choice(SUBSCRIPTIONS)
         if actor.kind == "native":
-            await self.duel.native(actor.name, topics=actor.topics)
+            await self.both.native(actor.name, topics=actor.topics)
         else:
             await self.join(actor)
 
@@ -161,13 +161,13 @@ class RandomScript:
         topic = self.chance.choice(("foo", "bar", "six"))
         offsets = {topic: {self.chance.randrange(2): self.chance.randrange(100)}}
         epoch = self.chance.choice((None, None, None, -1, 1, 2, 3))
-        await self.duel.commit(actor.name, offsets, epoch=epoch, instance=actor.instance)
-        await self.duel.fetch(of={topic: (0, 1)})
+        await self.both.commit(actor.name, offsets, epoch=epoch, instance=actor.instance)
+        await self.both.fetch(of={topic: (0, 1)})
 
     async def look(self) -> None:
         """Query the group like an admin tool."""
-        await self.duel.describe()
-        await self.duel.list()
+        await self.both.describe()
+        await self.both.list()
 
     # -- clients ---------------------------------------------------------------------------------
 
@@ -183,21 +183,21 @@ class RandomScript:
         name = actor.name
         if actor.instance is None and self.knows_no_id(name) and await self.is_consumer_group():
             # Use an id of the script's, because a random one would have a random order.
-            joined = await self.duel.join(name, name, **{**how, "owned": None})
+            joined = await self.both.join(name, name, **{**how, "owned": None})
         else:
-            joined = await self.duel.join(name, **how)
+            joined = await self.both.join(name, **how)
             if first_error(joined) == ErrorCode.MEMBER_ID_REQUIRED:
-                joined = await self.duel.join(name, **how)
+                joined = await self.both.join(name, **how)
         await self.after(actor, joined)
 
     async def beat_classic(self, actor: Actor) -> None:
         """Send a Heartbeat, or a SyncGroup to get the assignment."""
         if self.chance.random() < 0.4:
-            answer = await self.duel.sync(
+            answer = await self.both.sync(
                 actor.name, self.made_up_assignment(), instance=actor.instance
             )
         else:
-            answer = await self.duel.beat(actor.name, instance=actor.instance)
+            answer = await self.both.beat(actor.name, instance=actor.instance)
         await self.after(actor, answer)
 
     async def enter_native(self, actor: Actor) -> None:
@@ -205,10 +205,10 @@ class RandomScript:
         rebalancing group: there the engine keeps more state than Kafka, and the two groups differ
         from then on."""
         self.incarnations += 1
-        listed = (await self.duel.list())["groups"]
+        listed = (await self.both.list())["groups"]
         rebalances = bool(listed) and listed[0]["group_state"] in REBALANCING
-        self.duel.excuse = Deviation.INTERRUPTED if rebalances else None
-        answer = await self.duel.native(
+        self.both.excuse = Deviation.INTERRUPTED if rebalances else None
+        answer = await self.both.native(
             actor.name,
             0,
             member_id=f"{actor.name}{self.incarnations}",
@@ -222,12 +222,12 @@ class RandomScript:
     async def beat_native(self, actor: Actor, epoch: int | None = None) -> None:
         """Send a ConsumerGroupHeartbeat. Some state owned partitions, some are full."""
         if epoch == 0:
-            answer = await self.duel.native(
+            answer = await self.both.native(
                 actor.name, 0, topics=actor.topics, instance=actor.instance
             )
         else:
             owned = self.chance.choice((None, TOLD, TOLD))
-            answer = await self.duel.native(actor.name, owned=owned)
+            answer = await self.both.native(actor.name, owned=owned)
         await self.after(actor, answer)
 
     async def after(self, actor: Actor, answer: object) -> None:
@@ -258,11 +258,11 @@ class RandomScript:
         return self.chance.choice(list(self.actors.values())) if self.actors else None
 
     def knows_no_id(self, name: str) -> bool:
-        return name not in self.duel.sides[0].ids
+        return name not in self.both.sides[0].ids
 
     async def is_consumer_group(self) -> bool:
         """Whether the group has members."""
-        described = await self.duel.describe()
+        described = await self.both.describe()
         return bool(described["groups"][0]["members"])
 
 
@@ -274,7 +274,7 @@ def random_scripts(seeds: Iterable[int]) -> list[Script]:
 def _random_script(seed: int) -> Script:
     profile: Profile = random.Random(seed).choice(PROFILES)
 
-    async def play(duel: Duel) -> None:
-        await RandomScript(duel, random.Random(seed)).play()
+    async def play(both: BothSides) -> None:
+        await RandomScript(both, random.Random(seed)).play()
 
     return Script(f"seed-{seed}", profile, play, may_deviate=True)

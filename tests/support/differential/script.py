@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.differential.duel import Duel
+from tests.support.differential.both_sides import BothSides
 from tests.support.differential.profiles import MAIN, Profile
 
 FOLDER = Path(__file__).parents[2] / "differential" / "scripts"
 
-Play = Callable[[Duel], Awaitable[None]]
+Play = Callable[[BothSides], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

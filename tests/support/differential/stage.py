@@ -18,8 +18,8 @@ import trio
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.list_groups import ListGroupsRequest
+from tests.support.differential.both_sides import BothSides, Deviated, Difference
 from tests.support.differential.deviations import Deviation
-from tests.support.differential.duel import Deviated, Difference, Duel
 from tests.support.differential.profiles import Profile
 from tests.support.differential.script import Script
 from tests.support.differential.side import Side
@@ -160,7 +160,7 @@ class Hall:
 async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAdmin) -> Outcome:
     failure = None
     async with trio.open_nursery() as nursery:
-        duel = Duel(
+        both = BothSides(
             kafka,
             gateway,
             profile=script.profile,
@@ -170,21 +170,21 @@ async def _play(script: Script, kafka: Side, gateway: Side, topic_admin: TopicAd
         )
         try:
             with trio.fail_after(SCRIPT_TIMEOUT_S):
-                await script.play(duel)
+                await script.play(both)
         except Deviated:
             pass  # the groups differ from here on
         except Difference as difference:
             failure = str(difference)
         except Exception:  # one failing script must not stop the others
-            failure = f"{duel.transcript}\n{traceback.format_exc()}"
+            failure = f"{both.transcript}\n{traceback.format_exc()}"
         nursery.cancel_scope.cancel()
     with trio.CancelScope(shield=True):
         await kafka.close()
         await gateway.close()
     return Outcome(
-        steps=duel.steps,
-        deviations=frozenset(duel.deviations),
-        transcript=duel.transcript,
+        steps=both.steps,
+        deviations=frozenset(both.deviations),
+        transcript=both.transcript,
         failure=failure,
     )
 

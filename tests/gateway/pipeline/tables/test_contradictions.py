@@ -5,8 +5,8 @@ import random
 from coordinator.interface.records import RemovalCause
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.member_events import MemberLeft
-from tests.support.folds import folded
-from tests.support.scribe import Scribe, seconds
+from tests.support.event_writer import EventWriter, seconds
+from tests.support.folded_lines import folded
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
@@ -15,25 +15,25 @@ STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(
 def test_a_number_with_two_contents_is_found() -> None:
     """Member, time or event differ, in a group's sequence or a process's. Repeats, equal numbers of
     another sequence, and garbage are no contradictions."""
-    scribe, other = Scribe("g", "p"), Scribe("h", "q")
-    scribe.gateway(0, STARTED)
+    writer, other = EventWriter("g", "p"), EventWriter("h", "q")
+    writer.gateway(0, STARTED)
     for number in range(100):
-        scribe.tell(number, LEFT)
+        writer.tell(number, LEFT)
         other.tell(number, MemberLeft(member_id="n", cause=RemovalCause.LEFT))
-    scribe.beside(100, LEFT, LEFT)
-    scribe.gateway(101, GatewayEnded())
-    another = Scribe("g", "p")
+    writer.beside(100, LEFT, LEFT)
+    writer.gateway(101, GatewayEnded())
+    another = EventWriter("g", "p")
     another.lose_beside(3)
     another.gateway(101, STARTED)
-    _started, first, *_, beside, _, ended = scribe.lines
+    _started, first, *_, beside, _, ended = writer.lines
     unreadable = ended.replace('"gateway_ended"', '"gateway_blinked"')
     planted = [
         first.replace('"m"', '"n"'),
-        scribe.lines[80].replace("079000,", "079001,"),
+        writer.lines[80].replace("079000,", "079001,"),
         beside.replace('"orders"', '"payments"'),
         *another.lines,
     ]
-    lines = 2 * [*scribe.lines, *other.lines, *planted, first[:-20], unreadable]
+    lines = 2 * [*writer.lines, *other.lines, *planted, first[:-20], unreadable]
     random.Random(1).shuffle(lines)
     table = folded(*lines).contradictions
     rows = sorted(

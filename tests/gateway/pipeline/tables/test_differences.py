@@ -18,8 +18,8 @@ from gateway.events.member_events import (
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.tables.differences import DifferenceRow
-from tests.support.folds import folded
-from tests.support.scribe import START_MS, Scribe, lines_of, seconds
+from tests.support.event_writer import START_MS, EventWriter, lines_of, seconds
+from tests.support.folded_lines import folded
 
 CREATED = GroupCreated(kind="consumer")
 
@@ -36,41 +36,41 @@ def gives(member_id: str, *numbers: int) -> GatewayEvent:
     return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": numbers})
 
 
-def as_it_should_be(scribe: Scribe) -> None:
+def as_it_should_be(writer: EventWriter) -> None:
     """A member learns late that it has lost a partition, and a new owner states it at once."""
-    scribe.tell(1, CREATED, gets("a", 0))
-    scribe.beside(2, says("a", 0))
-    scribe.tell(3, gives("a", 0))
-    scribe.beside(4, says("a", 0))
-    scribe.tell(5, gets("b", 0))
-    scribe.beside(5, says("b", 0))
+    writer.tell(1, CREATED, gets("a", 0))
+    writer.beside(2, says("a", 0))
+    writer.tell(3, gives("a", 0))
+    writer.beside(4, says("a", 0))
+    writer.tell(5, gets("b", 0))
+    writer.beside(5, says("b", 0))
 
 
-def anothers(scribe: Scribe) -> None:
+def anothers(writer: EventWriter) -> None:
     """The partition was granted to another member since."""
-    scribe.tell(1, CREATED, gets("a", 0), gives("a", 0), gets("b", 0))
-    scribe.beside(2, says("a", 0))
+    writer.tell(1, CREATED, gets("a", 0), gives("a", 0), gets("b", 0))
+    writer.beside(2, says("a", 0))
 
 
-def at_once(scribe: Scribe) -> None:
+def at_once(writer: EventWriter) -> None:
     """It was granted, revoked and granted to another within one moment. The remaining owner was the
     last."""
-    scribe.tell(1, CREATED, gets("z", 0), gives("z", 0), gets("b", 0))
-    scribe.tell(1, gets("a", 1), gives("a", 1), gets("b", 1))
-    scribe.beside(2, says("b", 0, 1))
+    writer.tell(1, CREATED, gets("z", 0), gives("z", 0), gets("b", 0))
+    writer.tell(1, gets("a", 1), gives("a", 1), gets("b", 1))
+    writer.beside(2, says("b", 0, 1))
 
 
-def nobodys(scribe: Scribe) -> None:
+def nobodys(writer: EventWriter) -> None:
     """It was never granted, and the history is complete since the group's creation."""
-    scribe.tell(1, CREATED, gets("a", 0))
-    scribe.beside(2, says("a", 0, 1))
+    writer.tell(1, CREATED, gets("a", 0))
+    writer.beside(2, says("a", 0, 1))
 
 
-def unknown(scribe: Scribe) -> None:
+def unknown(writer: EventWriter) -> None:
     """It may have been granted before the first line."""
-    scribe.lose(3)
-    scribe.tell(1, gets("a", 0))
-    scribe.beside(2, says("a", 0, 1))
+    writer.lose(3)
+    writer.tell(1, gets("a", 0))
+    writer.beside(2, says("a", 0, 1))
 
 
 def commits(at_s: float, member_id: str) -> GatewayEvent:
@@ -85,17 +85,17 @@ def commits(at_s: float, member_id: str) -> GatewayEvent:
     )
 
 
-def a_stray_commit(scribe: Scribe) -> None:
+def a_stray_commit(writer: EventWriter) -> None:
     """A former owner and a member that never had the partition commit for it."""
-    scribe.tell(1, CREATED, gets("a", 0), gives("a", 0), gets("b", 0))
-    scribe.beside(3, commits(3, "a"), commits(3, "c"))
+    writer.tell(1, CREATED, gets("a", 0), gives("a", 0), gets("b", 0))
+    writer.beside(3, commits(3, "a"), commits(3, "c"))
 
 
-def a_commit_on_its_way(scribe: Scribe) -> None:
+def a_commit_on_its_way(writer: EventWriter) -> None:
     """The owner had sent it before it gave the partition up."""
-    scribe.tell(1, CREATED, gets("a", 0))
-    scribe.tell(2, gives("a", 0), gets("b", 0))
-    scribe.beside(2.9, commits(2.9, "a"))
+    writer.tell(1, CREATED, gets("a", 0))
+    writer.tell(2, gives("a", 0), gets("b", 0))
+    writer.beside(2.9, commits(2.9, "a"))
 
 
 def a_visit(scribe: Scribe) -> None:

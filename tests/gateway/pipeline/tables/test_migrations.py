@@ -17,9 +17,9 @@ from gateway.events.member_events import (
     Protocol,
 )
 from gateway.pipeline.tables.migrations import MigrationRow
-from tests.support.folds import folded
+from tests.support.event_writer import START_MS, EventWriter, WriteHistory, lines_of, seconds
+from tests.support.folded_lines import folded
 from tests.support.group_events import EMPTY, PREPARING, STABLE, bump, group_goes, target
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
 
@@ -61,81 +61,81 @@ def gives(member_id: str) -> GatewayEvent:
     return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={"t": (0, 1)})
 
 
-def there(scribe: Scribe) -> None:
+def there(writer: EventWriter) -> None:
     """Two members migrate one after the other. For three seconds two partitions had no owner."""
-    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
-    scribe.tell(1, gets("a"))
-    scribe.tell(10, gives("a"), leaves("a"))
-    scribe.tell(12, up(), joins("n", "consumer"))
-    scribe.tell(13, gets("n"))
-    scribe.tell(14, gives("n"))
-    scribe.tell(17, gets("n"))
-    scribe.tell(20, leaves("b"), joins("m", "consumer"))
+    writer.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
+    writer.tell(1, gets("a"))
+    writer.tell(10, gives("a"), leaves("a"))
+    writer.tell(12, up(), joins("n", "consumer"))
+    writer.tell(13, gets("n"))
+    writer.tell(14, gives("n"))
+    writer.tell(17, gets("n"))
+    writer.tell(20, leaves("b"), joins("m", "consumer"))
 
 
-def and_back(scribe: Scribe) -> None:
+def and_back(writer: EventWriter) -> None:
     """Each direction is a migration of its own."""
-    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
-    scribe.tell(2, up(), joins("n", "consumer"))
-    scribe.tell(3, leaves("a"))
-    scribe.tell(4, leaves("b"))
-    scribe.tell(8, joins("c", "classic"))
-    scribe.tell(9, leaves("n"), down())
+    writer.tell(1, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
+    writer.tell(2, up(), joins("n", "consumer"))
+    writer.tell(3, leaves("a"))
+    writer.tell(4, leaves("b"))
+    writer.tell(8, joins("c", "classic"))
+    writer.tell(9, leaves("n"), down())
 
 
-def given_up(scribe: Scribe) -> None:
+def given_up(writer: EventWriter) -> None:
     """The only native member leaves again."""
-    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
-    scribe.tell(2, up(), joins("n", "consumer"))
-    scribe.tell(5, leaves("n"), down())
+    writer.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
+    writer.tell(2, up(), joins("n", "consumer"))
+    writer.tell(5, leaves("n"), down())
 
 
-def not_yet(scribe: Scribe) -> None:
+def not_yet(writer: EventWriter) -> None:
     """The group is still mixed."""
-    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
-    scribe.tell(2, up(), joins("n", "consumer"))
+    writer.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
+    writer.tell(2, up(), joins("n", "consumer"))
 
 
-def while_empty(scribe: Scribe) -> None:
+def while_empty(writer: EventWriter) -> None:
     """The last classic member leaves before the first native one joins."""
-    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
-    scribe.tell(3, leaves("a"))
-    scribe.tell(7, up(), joins("n", "consumer"))
+    writer.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
+    writer.tell(3, leaves("a"))
+    writer.tell(7, up(), joins("n", "consumer"))
 
 
-def none(scribe: Scribe) -> None:
+def none(writer: EventWriter) -> None:
     """Members come and go, and the protocol stays."""
-    scribe.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
-    scribe.tell(3, leaves("a"))
-    scribe.tell(7, joins("b", "classic"))
+    writer.tell(1, GroupCreated(kind="classic"), joins("a", "classic"))
+    writer.tell(3, leaves("a"))
+    writer.tell(7, joins("b", "classic"))
 
 
-def rolled(scribe: Scribe) -> None:
+def rolled(writer: EventWriter) -> None:
     """Members are replaced one by one: each leaves, and another joins a second later. The cost
     includes the first second, and the time that the last member's partitions waited, but nothing
     more."""
-    scribe.tell(0, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
-    scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0), part("b", 1))
-    scribe.tell(10, part_back("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
-    scribe.tell(11, up(), joins("n", "consumer"), bump(2), target(2), part("n", 0))
-    scribe.tell(20, part_back("b", 1), leaves("b"), bump(3))
-    scribe.tell(21, joins("m", "consumer"), bump(4))
-    scribe.tell(22, target(4))
-    scribe.tell(24, part("m", 1))
-    scribe.tell(50, part_back("m", 1), bump(5), target(5))
-    scribe.tell(57, part("m", 1))
+    writer.tell(0, GroupCreated(kind="classic"), joins("a", "classic"), joins("b", "classic"))
+    writer.tell(1, group_goes(EMPTY, STABLE), part("a", 0), part("b", 1))
+    writer.tell(10, part_back("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
+    writer.tell(11, up(), joins("n", "consumer"), bump(2), target(2), part("n", 0))
+    writer.tell(20, part_back("b", 1), leaves("b"), bump(3))
+    writer.tell(21, joins("m", "consumer"), bump(4))
+    writer.tell(22, target(4))
+    writer.tell(24, part("m", 1))
+    writer.tell(50, part_back("m", 1), bump(5), target(5))
+    writer.tell(57, part("m", 1))
 
 
-def rolled_with_one_more(scribe: Scribe) -> None:
+def rolled_with_one_more(writer: EventWriter) -> None:
     """The new member joins first. The last one is not replaced, and the cost ends when the group
     settles."""
-    scribe.tell(0, GroupCreated(kind="classic"), joins("a", "classic"))
-    scribe.tell(1, group_goes(EMPTY, STABLE), part("a", 0))
-    scribe.tell(10, up(), joins("n", "consumer"), bump(2), target(2))
-    scribe.tell(20, part_back("a", 0), leaves("a"), bump(3), target(3))
-    scribe.tell(22, part("n", 0))
-    scribe.tell(90, part_back("n", 0), bump(4), target(4))
-    scribe.tell(95, part("n", 0))
+    writer.tell(0, GroupCreated(kind="classic"), joins("a", "classic"))
+    writer.tell(1, group_goes(EMPTY, STABLE), part("a", 0))
+    writer.tell(10, up(), joins("n", "consumer"), bump(2), target(2))
+    writer.tell(20, part_back("a", 0), leaves("a"), bump(3), target(3))
+    writer.tell(22, part("n", 0))
+    writer.tell(90, part_back("n", 0), bump(4), target(4))
+    writer.tell(95, part("n", 0))
 
 
 Found = tuple[str, float | None, float | None, bool, int, int, float]
@@ -151,7 +151,7 @@ CASES: Mapping[object, Sequence[Found]] = {
     rolled: [(UP, 11, 20, True, 1, 2, 1 + 4)],
     rolled_with_one_more: [(UP, 10, 20, True, 1, 1, 2)],
 }
-TELLERS = (
+HISTORIES = (
     *(there, and_back, given_up, not_yet, while_empty, none),
     *(rolled, rolled_with_one_more),
 )
@@ -181,12 +181,12 @@ def runs() -> Mapping[int, Sequence[SimulatedStep]]:
 @pytest.fixture(scope="module")
 def rows(runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[MigrationRow]:
     """The migrations of all histories."""
-    told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
+    told: dict[str, WriteHistory] = {tell.__name__: tell for tell in HISTORIES}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
     return folded(*lines_of(told)).migrations
 
 
-@pytest.mark.parametrize("tell", TELLERS)
+@pytest.mark.parametrize("tell", HISTORIES)
 def test_hand_written_histories_have_the_expected_migrations(
     tell: object, rows: Sequence[MigrationRow]
 ) -> None:

@@ -11,24 +11,24 @@ from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.tables.offset_history import GONE_TOLD_MS_MAX
 from gateway.pipeline.tables.offsets import OffsetRow
-from tests.support.folds import folded
-from tests.support.offset_tales import TOPIC, OffsetTale
-from tests.support.scribe import START_MS, Scribe
+from tests.support.event_writer import START_MS, EventWriter
+from tests.support.folded_lines import folded
+from tests.support.offset_history import TOPIC, OffsetHistory
 from tests.support.simulated_events import simulated_with_excuses
 
-Tell: TypeAlias = Callable[[OffsetTale], None]
+WriteHistory: TypeAlias = Callable[[OffsetHistory], None]
 Found: TypeAlias = tuple[str, int, str | None, int | None, int | None, str | None]
 """Of a commit: the member, the lowest offset, the owner, the offset before, the owner's start, and
 the finding."""
 
-TALES: dict[str, tuple[Tell, tuple[Found, ...]]] = {}
+HISTORIES: dict[str, tuple[WriteHistory, tuple[Found, ...]]] = {}
 
 
-def tale(*expected: Found) -> Callable[[Tell], Tell]:
+def expects(*expected: Found) -> Callable[[WriteHistory], WriteHistory]:
     """Marks a function that writes the history of one group with the expected rows."""
 
-    def keep(tell: Tell) -> Tell:
-        TALES[tell.__name__] = (tell, expected)
+    def keep(tell: WriteHistory) -> WriteHistory:
+        HISTORIES[tell.__name__] = (tell, expected)
         return tell
 
     return keep
@@ -50,12 +50,12 @@ class Played(NamedTuple):
 def played(seed: int) -> Played:
     """The whole run with its crashes and all reports of the gateway."""
     steps, excused = simulated_with_excuses(seed)
-    scribe = Scribe(process_id=f"seed {seed}", group_id=f"seed {seed}")
+    writer = EventWriter(process_id=f"seed {seed}", group_id=f"seed {seed}")
     committed: dict[tuple[str, int], int] = {}
     for step in steps:
         at_s = (step.at_ms - START_MS) / 1000
-        scribe.beside(at_s, *step.offsets)
-        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+        writer.beside(at_s, *step.offsets)
+        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
         for event in (*step.offsets, *step.events):
             if isinstance(event, OffsetsCommitted):
                 for topic, entries in event.offsets.items():
@@ -74,8 +74,8 @@ def played(seed: int) -> Played:
             to_ms=last.at_ms,
             offsets={topic: (back,)},
         )
-        scribe.beside((last.at_ms - START_MS) / 1000, zombie)
-    return Played(scribe.lines, taken_back, excused)
+        writer.beside((last.at_ms - START_MS) / 1000, zombie)
+    return Played(writer.lines, taken_back, excused)
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +87,10 @@ def runs() -> Mapping[str, Played]:
 @pytest.fixture(scope="module")
 def rows(runs: Mapping[str, Played]) -> Mapping[str, Sequence[OffsetRow]]:
     """By group, in the order of storing."""
-    told = {name: OffsetTale(name) for name in TALES}
+    told = {name: OffsetHistory(name) for name in HISTORIES}
     for name, it in told.items():
-        TALES[name][0](it)
-    lines = [line for it in told.values() for line in it.scribe.lines]
+        HISTORIES[name][0](it)
+    lines = [line for it in told.values() for line in it.writer.lines]
     lines += [line for run in runs.values() for line in run.lines]
     found: dict[str, list[OffsetRow]] = {name: [] for name in (*told, *runs)}
     for row in sorted(folded(*lines).offsets, key=lambda row: (row.to_ms, row.sequence)):
@@ -98,13 +98,13 @@ def rows(runs: Mapping[str, Played]) -> Mapping[str, Sequence[OffsetRow]]:
     return found
 
 
-@tale(
+@expects(
     ("a", 60, "a", 50, 50, None),
     ("a", 100, "a", 100, 50, None),
     ("b", 110, "b", 110, 110, None),
     ("b", 110, "b", 110, 110, None),
 )
-def ordinary(it: OffsetTale) -> None:
+def ordinary(it: OffsetHistory) -> None:
     """Offsets grow, stay, and continue with the next owner."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -117,12 +117,12 @@ def ordinary(it: OffsetTale) -> None:
     it.commits(20, "b", 110, 130)
 
 
-@tale(
+@expects(
     ("a", 100, "a", 50, 50, None),
     ("a", 60, "a", 100, 50, "seek"),
     ("a", 61, "a", 90, 50, "seek"),
 )
-def seeks(it: OffsetTale) -> None:
+def seeks(it: OffsetHistory) -> None:
     """An owner may go back within its own consumption, even between two commits of one event."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -131,8 +131,8 @@ def seeks(it: OffsetTale) -> None:
     it.commits(15, "a", 95, 61)
 
 
-@tale(("a", 100, "a", 50, 50, None), ("b", 90, "b", 100, 100, "non_monotonic"))
-def an_owner_behind_its_start(it: OffsetTale) -> None:
+@expects(("a", 100, "a", 50, 50, None), ("b", 90, "b", 100, 100, "non_monotonic"))
+def an_owner_behind_its_start(it: OffsetHistory) -> None:
     """Records of its predecessor are consumed again."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -143,7 +143,7 @@ def an_owner_behind_its_start(it: OffsetTale) -> None:
     it.commits(9, "b", 105, 90, 120)
 
 
-@tale(
+@expects(
     ("a", 100, "a", 50, 50, None),
     ("b", 105, "b", 100, 100, None),
     ("a", 104, "b", 105, None, "non_monotonic"),
@@ -151,7 +151,7 @@ def an_owner_behind_its_start(it: OffsetTale) -> None:
     ("c", 120, "b", 106, None, None),
     ("c", 119, "b", 130, None, "non_monotonic"),
 )
-def somebody_other_than_the_owner(it: OffsetTale) -> None:
+def somebody_other_than_the_owner(it: OffsetHistory) -> None:
     """The commit of its predecessor, or of any other client, is lower, even within one event."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -166,14 +166,14 @@ def somebody_other_than_the_owner(it: OffsetTale) -> None:
     it.commits(12, "c", 131, 119)
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("b", 500, "a", 100, None, None),
     ("a", 120, "a", 500, None, None),
     ("b", 600, "a", 120, None, None),
     ("a", 110, "a", 600, None, "seek"),
 )
-def a_stray_commit_ahead_of_the_owner(it: OffsetTale) -> None:
+def a_stray_commit_ahead_of_the_owner(it: OffsetHistory) -> None:
     """The owner goes on from its own commit, so it goes back only if it commits less than that.
     The stray commits are in `differences`."""
     it.gets(1, "a")
@@ -184,14 +184,14 @@ def a_stray_commit_ahead_of_the_owner(it: OffsetTale) -> None:
     it.commits(6, "a", 110)
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("a", 99, None, 100, None, "non_monotonic"),
     ("c", 98, None, 99, None, "non_monotonic"),
     ("c", 99, None, 98, None, None),
     ("c", 97, None, 99, None, "non_monotonic"),
 )
-def an_owner_that_is_none_any_more(it: OffsetTale) -> None:
+def an_owner_that_is_none_any_more(it: OffsetHistory) -> None:
     """The next owner would start there. Whether the committer owned the partition before or never,
     it decreases an owner's offset, also in a transaction."""
     it.gets(1, "a")
@@ -203,12 +203,12 @@ def an_owner_that_is_none_any_more(it: OffsetTale) -> None:
     it.commits(10, "c", 97, in_transaction=True)
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("a", 110, "a", 100, None, None),
     ("b", 121, "b", 120, 120, None),
 )
-def told_late(it: OffsetTale) -> None:
+def told_late(it: OffsetHistory) -> None:
     """A gateway that lost the group reports its commits after another one has moved the partition.
     The time of storing counts."""
     it.gets(1, "a")
@@ -220,48 +220,48 @@ def told_late(it: OffsetTale) -> None:
     it.commits(6, "a", 110, 120, since_s=4, told_s=10)
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("a", 200, "a", 100, None, None),
     ("b", 150, "b", 200, 200, "non_monotonic"),
     ("b", 210, "b", 150, 200, None),
 )
-def a_clock_that_is_behind(it: OffsetTale) -> None:
+def a_clock_that_is_behind(it: OffsetHistory) -> None:
     """By the clock of the gateway that took over, its commits are later than all before."""
     it.gets(1, "a")
     it.commits(10, "a", 100)
     it.commits(100, "a", 200)
     it.gives(103, "a")
-    it.scribe.process_id = "another"
+    it.writer.process_id = "another"
     it.gets(43, "b")
     it.fetches(44, "b", 200)
     it.commits(50, "b", 150)
     it.commits(104, "b", 210, since_s=99)
 
 
-@tale(
+@expects(
     ("a", 100, "a", 50, 50, None),
     ("a", 150, "a", 100, 50, None),
     ("a", 60, "a", 150, 50, "seek"),
 )
-def a_restart(it: OffsetTale) -> None:
+def a_restart(it: OffsetHistory) -> None:
     """The new process reports the members' starts again, and they may go back to these."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
     it.commits(5, "a", 100)
-    it.scribe.process_id = "another"
+    it.writer.process_id = "another"
     it.fetches(6, "a", 100)
     it.commits(7, "a", 150)
     it.fetches(8, "a", 150)
     it.commits(9, "a", 60)
 
 
-@tale(
+@expects(
     ("old", 100, "old", 50, 50, None),
     ("new", 100, "new", 100, 100, None),
     ("new", 99, "new", 100, 100, "non_monotonic"),
 )
-def a_static_member_under_a_new_id(it: OffsetTale) -> None:
+def a_static_member_under_a_new_id(it: OffsetHistory) -> None:
     """It owns the partitions of the old member and continues there."""
     it.gets(1, "old")
     it.fetches(2, "old", 50)
@@ -273,14 +273,14 @@ def a_static_member_under_a_new_id(it: OffsetTale) -> None:
     it.commits(9, "new", 99)
 
 
-@tale(
+@expects(
     ("", 100, None, None, None, None),
     ("", 40, None, 100, None, "reset"),
     ("a", 50, "a", 40, 40, None),
     ("", 30, "a", 50, None, "non_monotonic"),
     ("", 200, None, 30, None, "reset"),
 )
-def an_admin_resets(it: OffsetTale) -> None:
+def an_admin_resets(it: OffsetHistory) -> None:
     """It is listed, and so is a forward reset of a group with members. With an owner present, the
     committer is another client."""
     it.commits(1, "", 100)
@@ -293,12 +293,12 @@ def an_admin_resets(it: OffsetTale) -> None:
     it.commits(8, "", 200)
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("b", 15, "b", 10, 10, None),
     ("b", 12, "b", 15, 10, "seek"),
 )
-def reset_around_the_gateway(it: OffsetTale) -> None:
+def reset_around_the_gateway(it: OffsetHistory) -> None:
     """The owner starts below all reported offsets, and continues there: see wrong_starts."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -309,8 +309,8 @@ def reset_around_the_gateway(it: OffsetTale) -> None:
     it.commits(7, "b", 12)
 
 
-@tale(("a", 100, "a", None, None, None), ("b", 5, "b", None, None, None))
-def nothing_is_committed_any_more(it: OffsetTale) -> None:
+@expects(("a", 100, "a", None, None, None), ("b", 5, "b", None, None, None))
+def nothing_is_committed_any_more(it: OffsetHistory) -> None:
     """The owner starts where its settings say: see wrong_starts."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -320,8 +320,8 @@ def nothing_is_committed_any_more(it: OffsetTale) -> None:
     it.commits(6, "b", 5)
 
 
-@tale(("a", 100, "a", None, None, None), ("b", 99, "b", 100, 100, "non_monotonic"))
-def an_owner_that_does_not_ask(it: OffsetTale) -> None:
+@expects(("a", 100, "a", None, None, None), ("b", 99, "b", 100, 100, "non_monotonic"))
+def an_owner_that_does_not_ask(it: OffsetHistory) -> None:
     """It is the predecessor's start."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -330,12 +330,12 @@ def an_owner_that_does_not_ask(it: OffsetTale) -> None:
     it.commits(6, "b", 99)
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("b", 60, "b", 50, 50, None),
     ("b", 40, "b", 60, 50, "non_monotonic"),
 )
-def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetTale) -> None:
+def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetHistory) -> None:
     """A client that fetches without a member id just as the partition moves counts as the owner."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -346,7 +346,7 @@ def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetTale) -> None:
     it.commits(7, "b", 40)
 
 
-@tale(
+@expects(
     ("a", 80, "a", 50, 50, None),
     ("a", 70, "a", 50, 50, None),
     ("", 60, "a", 50, 50, None),
@@ -354,7 +354,7 @@ def an_owner_that_asks_on_a_connection_of_its_own(it: OffsetTale) -> None:
     ("b", 45, "a", 50, None, "non_monotonic"),
     ("", 30, None, 50, None, None),
 )
-def transactions(it: OffsetTale) -> None:
+def transactions(it: OffsetHistory) -> None:
     """They may be aborted, and then their records are consumed again. No start of an owner may be
     behind its own, and no other member commits for it. A commit without a member id may be the
     owner's."""
@@ -369,12 +369,12 @@ def transactions(it: OffsetTale) -> None:
     it.commits(9, "", 30, in_transaction=True)
 
 
-@tale(
+@expects(
     ("a", 100, "a", 50, 50, None),
     ("a", 3, None, None, None, None),
     ("b", 7, "b", 0, 0, None),
 )
-def a_topic_made_anew(it: OffsetTale) -> None:
+def a_topic_made_anew(it: OffsetHistory) -> None:
     """The new topic has other offsets, whoever owned the old one."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -386,12 +386,12 @@ def a_topic_made_anew(it: OffsetTale) -> None:
     it.commits(8, "b", 7)
 
 
-@tale(
+@expects(
     ("a", 100, "a", 50, 50, None),
     ("a", 40, "a", 100, 50, "non_monotonic"),
     ("a", 3, "a", 40, 50, "reset"),
 )
-def a_topic_made_anew_that_is_told_late(it: OffsetTale) -> None:
+def a_topic_made_anew_that_is_told_late(it: OffsetHistory) -> None:
     """Members may be ahead of the gateway, but not by much."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -401,12 +401,12 @@ def a_topic_made_anew_that_is_told_late(it: OffsetTale) -> None:
     it.happens(4 + GONE_TOLD_MS_MAX / 1000, TopicsGone(topics=(TOPIC,)))
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("b", 50, None, None, None, None),
     ("c", 40, None, 50, None, "seek"),
 )
-def the_clusters_own_coordinator_has_the_group(it: OffsetTale) -> None:
+def the_clusters_own_coordinator_has_the_group(it: OffsetHistory) -> None:
     """Its events do not name owners."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -415,27 +415,27 @@ def the_clusters_own_coordinator_has_the_group(it: OffsetTale) -> None:
     it.commits(5, "c", 40)
 
 
-@tale(("a", 100, "a", None, None, None), ("b", 1, "b", None, None, None))
-def a_group_made_anew(it: OffsetTale) -> None:
+@expects(("a", 100, "a", None, None, None), ("b", 1, "b", None, None, None))
+def a_group_made_anew(it: OffsetHistory) -> None:
     """Its offsets were deleted with the topic of that name."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
     it.gives(3, "a")
-    it.scribe.tell(4, GroupDeleted())
+    it.writer.tell(4, GroupDeleted())
     it.gets(5, "b")
     it.commits(6, "b", 1)
 
 
-@tale(
+@expects(
     ("a", 100, None, None, None, None),
     ("b", 90, None, 100, None, "seek"),
     ("", 95, None, 90, None, "reset"),
     ("c", 80, "c", 95, 95, "non_monotonic"),
 )
-def the_files_start_late(it: OffsetTale) -> None:
+def the_files_start_late(it: OffsetHistory) -> None:
     """While the owner is unknown, the committer may be the owner. A member that releases the
     partition owned it."""
-    it.scribe.lose(100)
+    it.writer.lose(100)
     it.commits(1, "a", 100)
     it.commits(2, "b", 90)
     it.gives(3, "b")
@@ -444,13 +444,13 @@ def the_files_start_late(it: OffsetTale) -> None:
     it.commits(6, "c", 80)
 
 
-@tale(
+@expects(
     ("a", 100, "a", None, None, None),
     ("b", 110, "b", 100, 100, None),
     ("a", 105, "b", 110, None, "non_monotonic"),
     ("b", 102, "b", 105, 100, "seek"),
 )
-def two_owners(it: OffsetTale) -> None:
+def two_owners(it: OffsetHistory) -> None:
     """The latest one is the owner, even after the other has gone."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -461,8 +461,8 @@ def two_owners(it: OffsetTale) -> None:
     it.commits(7, "b", 102)
 
 
-@tale(("a", 100, "a", None, None, None), ("a", 90, "a", 100, None, "seek"))
-def granted_twice(it: OffsetTale) -> None:
+@expects(("a", 100, "a", None, None, None), ("a", 90, "a", 100, None, "seek"))
+def granted_twice(it: OffsetHistory) -> None:
     """A revocation was withdrawn, so the owner stays the same."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -470,7 +470,7 @@ def granted_twice(it: OffsetTale) -> None:
     it.commits(4, "a", 90)
 
 
-@pytest.mark.parametrize("name", TALES)
+@pytest.mark.parametrize("name", HISTORIES)
 def test_hand_written_histories_have_the_expected_rows(
     rows: Mapping[str, Sequence[OffsetRow]], name: str
 ) -> None:
@@ -479,4 +479,4 @@ def test_hand_written_histories_have_the_expected_rows(
         (row.member_id, row.lowest, row.owner_id, row.before, row.started_at, row.finding)
         for row in rows[name]
     ]
-    assert found == list(TALES[name][1])
+    assert found == list(HISTORIES[name][1])

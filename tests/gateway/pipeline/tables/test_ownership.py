@@ -20,9 +20,9 @@ from gateway.events.member_events import (
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.tables.ownership import OwnershipRow
-from tests.support.folds import folded
+from tests.support.event_writer import START_MS, EventWriter, WriteHistory, lines_of, seconds
+from tests.support.folded_lines import folded
 from tests.support.group_events import COMPLETING, EMPTY, PREPARING, STABLE
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import SimulatedStep, simulated
 
 Interval = tuple[int, str, str, str | None, str | None, float | None, float | None]
@@ -77,161 +77,161 @@ def commits(member_id: str, from_s: float, to_s: float, *numbers: int) -> Gatewa
     )
 
 
-def a_partition_moves(scribe: Scribe) -> None:
+def a_partition_moves(writer: EventWriter) -> None:
     """Owner, gap, owner."""
-    scribe.tell(1, gets("a", 0))
-    scribe.tell(3, gives("a", 0))
-    scribe.tell(4.5, gets("b", 0))
+    writer.tell(1, gets("a", 0))
+    writer.tell(3, gives("a", 0))
+    writer.tell(4.5, gets("b", 0))
 
 
-def two_owners_for_an_instant(scribe: Scribe) -> None:
+def two_owners_for_an_instant(writer: EventWriter) -> None:
     """The order of events counts, not the clock, even within a millisecond."""
-    scribe.tell(1, gets("a", 0, 1))
-    scribe.tell(2, gets("b", 0))
-    scribe.tell(2, gives("a", 0, 1), gets("b", 1))
+    writer.tell(1, gets("a", 0, 1))
+    writer.tell(2, gets("b", 0))
+    writer.tell(2, gives("a", 0, 1), gets("b", 1))
 
 
-def two_owners_until_one_ends(scribe: Scribe) -> None:
+def two_owners_until_one_ends(writer: EventWriter) -> None:
     """The overlap may never end. The longest owner is the other one."""
-    scribe.tell(1, gets("a", 0))
-    scribe.tell(2, gets("b", 0))
-    scribe.tell(3, gives("b", 0))
-    scribe.tell(4, gets("c", 0))
+    writer.tell(1, gets("a", 0))
+    writer.tell(2, gets("b", 0))
+    writer.tell(3, gives("b", 0))
+    writer.tell(4, gets("c", 0))
 
 
-def given_again(scribe: Scribe) -> None:
+def given_again(writer: EventWriter) -> None:
     """A revocation was withdrawn."""
-    scribe.tell(1, gets("a", 0))
-    scribe.tell(2, gets("a", 0))
+    writer.tell(1, gets("a", 0))
+    writer.tell(2, gets("a", 0))
 
 
-def a_late_start(scribe: Scribe) -> None:
+def a_late_start(writer: EventWriter) -> None:
     """A member that releases a partition owned it. A member that got it before that is a second
     owner."""
-    scribe.lose(5)
-    scribe.tell(1, gets("b", 1))
-    scribe.tell(2, gives("a", 0, 1))
+    writer.lose(5)
+    writer.tell(1, gets("b", 1))
+    writer.tell(2, gives("a", 0, 1))
 
 
-def a_grant_is_missing(scribe: Scribe) -> None:
+def a_grant_is_missing(writer: EventWriter) -> None:
     """A member that releases a partition got it within the missing lines, and not before the first
     event."""
-    scribe.tell(0, GroupCreated(kind="consumer"))
-    scribe.tell(1, gets("a", 0))
-    scribe.tell(2, gives("a", 0))
-    scribe.tell(3, joins("b"))
-    scribe.lose()
-    scribe.tell(5, gives("b", 0))
+    writer.tell(0, GroupCreated(kind="consumer"))
+    writer.tell(1, gets("a", 0))
+    writer.tell(2, gives("a", 0))
+    writer.tell(3, joins("b"))
+    writer.lose()
+    writer.tell(5, gives("b", 0))
 
 
-def a_release_is_missing(scribe: Scribe) -> None:
+def a_release_is_missing(writer: EventWriter) -> None:
     """Another member got it after that, so the time of the change is unknown, and so is whether
     there was a gap."""
-    scribe.tell(1, gets("a", 0, 1))
-    scribe.beside(2, says("a", 0, 1))
-    scribe.lose()
-    scribe.tell(4, gets("b", 0))
-    scribe.tell(5, gives("b", 0))
+    writer.tell(1, gets("a", 0, 1))
+    writer.beside(2, says("a", 0, 1))
+    writer.lose()
+    writer.tell(4, gets("b", 0))
+    writer.tell(5, gives("b", 0))
 
 
-def a_release_and_a_grant_are_missing(scribe: Scribe) -> None:
+def a_release_and_a_grant_are_missing(writer: EventWriter) -> None:
     """Missing lines are in one place or in several. Each member's own events count."""
-    scribe.tell(1, gets("a", 0))
-    scribe.lose(2)
-    scribe.tell(4, gives("b", 0))
-    scribe.lose(2)
-    scribe.tell(6, gives("a", 0))
-    scribe.lose(4)
-    scribe.tell(8, gives("a", 0))
+    writer.tell(1, gets("a", 0))
+    writer.lose(2)
+    writer.tell(4, gives("b", 0))
+    writer.lose(2)
+    writer.tell(6, gives("a", 0))
+    writer.lose(4)
+    writer.tell(8, gives("a", 0))
 
 
-def a_release_beside_the_sequence_is_missing(scribe: Scribe) -> None:
+def a_release_beside_the_sequence_is_missing(writer: EventWriter) -> None:
     """A classic member left. Its group's sequence is complete."""
-    scribe.tell(1, gets("a", 0), gets("c", 1))
-    scribe.lose_beside()
-    scribe.beside(2, leaves("a"))
-    scribe.tell(4, gets("b", 0))
-    scribe.beside(5, MemberReplaced(member_id="c", replaced_by="d"))
-    scribe.tell(6, gets("d", 1))
+    writer.tell(1, gets("a", 0), gets("c", 1))
+    writer.lose_beside()
+    writer.beside(2, leaves("a"))
+    writer.tell(4, gets("b", 0))
+    writer.beside(5, MemberReplaced(member_id="c", replaced_by="d"))
+    writer.tell(6, gets("d", 1))
 
 
-def given_again_after_a_hole(scribe: Scribe) -> None:
+def given_again_after_a_hole(writer: EventWriter) -> None:
     """It returned to its first owner."""
-    scribe.tell(1, gets("a", 0))
-    scribe.tell(2, joins("b"))
-    scribe.lose()
-    scribe.tell(4, gets("b", 0))
-    scribe.tell(5, gives("b", 0))
-    scribe.tell(6, gets("a", 0))
-    scribe.tell(8, gives("a", 0))
+    writer.tell(1, gets("a", 0))
+    writer.tell(2, joins("b"))
+    writer.lose()
+    writer.tell(4, gets("b", 0))
+    writer.tell(5, gives("b", 0))
+    writer.tell(6, gets("a", 0))
+    writer.tell(8, gives("a", 0))
 
 
-def two_owners_beside_a_hole(scribe: Scribe) -> None:
+def two_owners_beside_a_hole(writer: EventWriter) -> None:
     """A member that releases it after another got it, without missing lines in between, owned
     it."""
-    scribe.tell(1, gets("a", 0))
-    scribe.lose()
-    scribe.tell(4, gets("b", 0))
-    scribe.tell(5, gives("a", 0))
-    scribe.lose()
-    scribe.tell(7, joins("c"))
-    scribe.tell(8, gives("b", 0))
+    writer.tell(1, gets("a", 0))
+    writer.lose()
+    writer.tell(4, gets("b", 0))
+    writer.tell(5, gives("a", 0))
+    writer.lose()
+    writer.tell(7, joins("c"))
+    writer.tell(8, gives("b", 0))
 
 
-def the_beginning_of_another_gateway_is_missing(scribe: Scribe) -> None:
+def the_beginning_of_another_gateway_is_missing(writer: EventWriter) -> None:
     """The group moved to another gateway, which counts as missing lines."""
-    scribe.tell(1, gets("a", 0))
-    scribe.tell(2, gives("a", 0))
-    scribe.gateway_id = "another"
-    scribe.lose()
-    scribe.tell(5, gives("b", 0))
+    writer.tell(1, gets("a", 0))
+    writer.tell(2, gives("a", 0))
+    writer.gateway_id = "another"
+    writer.lose()
+    writer.tell(5, gives("b", 0))
 
 
-def a_deleted_topic(scribe: Scribe) -> None:
+def a_deleted_topic(writer: EventWriter) -> None:
     """Nothing is missing then. A recreated topic is another topic, and the old one's owners have no
     further events."""
-    scribe.tell(1, gets("a", 0))
-    scribe.beside(2, TopicsGone(topics=("t",)))
-    scribe.tell(3, gets("b", 0))
+    writer.tell(1, gets("a", 0))
+    writer.beside(2, TopicsGone(topics=("t",)))
+    writer.tell(3, gets("b", 0))
 
 
-def said_and_left_out(scribe: Scribe) -> None:
+def said_and_left_out(writer: EventWriter) -> None:
     """The claim lasts from the first statement to the last. A statement without the partition ends
     it."""
-    scribe.beside(1, says("a", 0, 1))
-    scribe.beside(6, commits("a", 2, 5, 0))
-    scribe.beside(7, says("a", 1))
-    scribe.beside(9, says("a", 0, 1), says("b", 0))
+    writer.beside(1, says("a", 0, 1))
+    writer.beside(6, commits("a", 2, 5, 0))
+    writer.beside(7, says("a", 1))
+    writer.beside(9, says("a", 0, 1), says("b", 0))
 
 
-def said_by_two(scribe: Scribe) -> None:
+def said_by_two(writer: EventWriter) -> None:
     """A commit in between is a statement as well, but not one without a member."""
-    scribe.beside(1, says("a", 0))
-    scribe.beside(3, says("b", 0))
-    scribe.beside(6, commits("a", 5, 6, 0), commits("", 5, 6, 0))
+    writer.beside(1, says("a", 0))
+    writer.beside(3, says("b", 0))
+    writer.beside(6, commits("a", 5, 6, 0), commits("", 5, 6, 0))
 
 
-def back_and_forth_without_a_statement(scribe: Scribe) -> None:
+def back_and_forth_without_a_statement(writer: EventWriter) -> None:
     """Old clients state nothing. Each rebalance may remove the partitions that they commit."""
-    scribe.beside(1, commits("a", 1, 2, 0))
-    scribe.beside(3, rejoins())
-    scribe.beside(5, commits("b", 4, 5, 0))
-    scribe.beside(6, rejoins())
-    scribe.beside(8, commits("a", 7, 8, 0))
+    writer.beside(1, commits("a", 1, 2, 0))
+    writer.beside(3, rejoins())
+    writer.beside(5, commits("b", 4, 5, 0))
+    writer.beside(6, rejoins())
+    writer.beside(8, commits("a", 7, 8, 0))
 
 
-def a_clock_that_is_behind(scribe: Scribe) -> None:
+def a_clock_that_is_behind(writer: EventWriter) -> None:
     """By the clock of the gateway that took over, nothing was stored before it had the group."""
-    scribe.tell(1, gets("a", 0))
-    scribe.beside(102, commits("a", 98, 101, 0))
-    scribe.tell(103, gives("a", 0))
-    scribe.process_id = "another"
-    scribe.tell(43, gets("b", 0))
-    scribe.beside(50, commits("b", 45, 49, 0))
-    scribe.beside(104, commits("b", 99, 104, 0))
+    writer.tell(1, gets("a", 0))
+    writer.beside(102, commits("a", 98, 101, 0))
+    writer.tell(103, gives("a", 0))
+    writer.process_id = "another"
+    writer.tell(43, gets("b", 0))
+    writer.beside(50, commits("b", 45, 49, 0))
+    writer.beside(104, commits("b", 99, 104, 0))
 
 
-CASES: Mapping[Told, Sequence[Interval]] = {
+CASES: Mapping[WriteHistory, Sequence[Interval]] = {
     a_partition_moves: [
         (0, "granted", "owner", "a", None, 1, 3),
         (0, "granted", "gap", None, None, 3, 4.5),
@@ -335,42 +335,42 @@ CASES: Mapping[Told, Sequence[Interval]] = {
 }
 
 
-def an_empty_group(scribe: Scribe) -> None:
+def an_empty_group(writer: EventWriter) -> None:
     """No member needs its partitions, so five seconds of the gap count separately."""
-    scribe.tell(0, joins("a"), joins("b"))
-    scribe.tell(1, gets("a", 0))
-    scribe.tell(2, gives("a", 0), leaves("a"))
-    scribe.tell(4, leaves("b"))
-    scribe.tell(9, joins("c"))
-    scribe.tell(10, gets("c", 0))
+    writer.tell(0, joins("a"), joins("b"))
+    writer.tell(1, gets("a", 0))
+    writer.tell(2, gives("a", 0), leaves("a"))
+    writer.tell(4, leaves("b"))
+    writer.tell(9, joins("c"))
+    writer.tell(10, gets("c", 0))
 
 
-def one_who_was_there_before(scribe: Scribe) -> None:
+def one_who_was_there_before(writer: EventWriter) -> None:
     """It neither joins nor leaves, so the group is empty when all others have left."""
-    scribe.lose(3)
-    scribe.beside(0, says("old", 1))
-    scribe.tell(1, joins("a"), gets("a", 0))
-    scribe.tell(2, gives("a", 0), leaves("a"))
-    scribe.tell(9, joins("c"))
-    scribe.tell(10, gets("c", 0))
+    writer.lose(3)
+    writer.beside(0, says("old", 1))
+    writer.tell(1, joins("a"), gets("a", 0))
+    writer.tell(2, gives("a", 0), leaves("a"))
+    writer.tell(9, joins("c"))
+    writer.tell(10, gets("c", 0))
 
 
-def one_whom_a_restart_forgot(scribe: Scribe) -> None:
+def one_whom_a_restart_forgot(writer: EventWriter) -> None:
     """A member that joined a classic group, which was not complete when its gateway ended, is no
     longer in it. When all others have left, the group is empty."""
-    scribe.tell(0, GroupCreated(kind="classic"))
-    scribe.beside(0, joins("a"))
-    scribe.beside(1, goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
-    scribe.tell(1, goes(COMPLETING, STABLE), gets("a", 0))
-    scribe.beside(2, joins("lost"), goes(STABLE, PREPARING))
-    scribe.process_id = "another"
-    scribe.beside(3, leaves("a"), goes(STABLE, PREPARING))
-    scribe.tell(4, goes(PREPARING, EMPTY), gives("a", 0))
-    scribe.beside(9, joins("b"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
-    scribe.tell(10, goes(COMPLETING, STABLE), gets("b", 0))
+    writer.tell(0, GroupCreated(kind="classic"))
+    writer.beside(0, joins("a"))
+    writer.beside(1, goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    writer.tell(1, goes(COMPLETING, STABLE), gets("a", 0))
+    writer.beside(2, joins("lost"), goes(STABLE, PREPARING))
+    writer.process_id = "another"
+    writer.beside(3, leaves("a"), goes(STABLE, PREPARING))
+    writer.tell(4, goes(PREPARING, EMPTY), gives("a", 0))
+    writer.beside(9, joins("b"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    writer.tell(10, goes(COMPLETING, STABLE), gets("b", 0))
 
 
-EMPTY_MS: Mapping[Told, tuple[float, float, int]] = {
+EMPTY_MS: Mapping[WriteHistory, tuple[float, float, int]] = {
     an_empty_group: (2, 10, 5000),
     one_who_was_there_before: (2, 10, 0),
     one_whom_a_restart_forgot: (4, 10, 5000),
@@ -378,28 +378,28 @@ EMPTY_MS: Mapping[Told, tuple[float, float, int]] = {
 """The start, the end and the empty time of the only gap."""
 
 
-def written(steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
+def written(steps: Sequence[SimulatedStep], writer: EventWriter) -> None:
     """A simulated run up to the first reload of its group."""
     for step in steps:
         if step.loaded is not None:
             return
         at_s = (step.at_ms - steps[0].at_ms) / 1000
-        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
+        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
 
 
-def with_holes(dice: random.Random, steps: Sequence[SimulatedStep], scribe: Scribe) -> None:
+def with_holes(dice: random.Random, steps: Sequence[SimulatedStep], writer: EventWriter) -> None:
     """The run without some lines of the group's sequence."""
-    written(steps, scribe)
-    durable = [line for line in scribe.lines if '"process_id":null' in line]
+    written(steps, writer)
+    durable = [line for line in writer.lines if '"process_id":null' in line]
     count = dice.choice((1, 2, len(durable) // 9, len(durable) // 3))
     lost = dice.sample(durable, min(count, len(durable)))  # some runs end early
-    scribe.lines = [line for line in scribe.lines if line not in lost]
+    writer.lines = [line for line in writer.lines if line not in lost]
 
 
 @pytest.fixture(scope="module")
 def rows() -> Mapping[str, Sequence[OwnershipRow]]:
     """The intervals of all histories by group."""
-    told: dict[str, Told] = {case.__name__: case for case in (*CASES, *EMPTY_MS)}
+    told: dict[str, WriteHistory] = {case.__name__: case for case in (*CASES, *EMPTY_MS)}
     told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
     told |= {
         f"{seed} {n} with holes": partial(with_holes, random.Random(f"{seed} {n}"), simulated(seed))
@@ -426,7 +426,7 @@ def interval(row: OwnershipRow) -> Interval:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_hand_written_histories_have_the_expected_intervals(
-    case: Told, rows: Mapping[str, Sequence[OwnershipRow]]
+    case: WriteHistory, rows: Mapping[str, Sequence[OwnershipRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [interval(row) for row in rows[case.__name__]]
@@ -435,7 +435,7 @@ def test_hand_written_histories_have_the_expected_intervals(
 
 @pytest.mark.parametrize("case", EMPTY_MS, ids=lambda case: case.__name__)
 def test_the_time_without_members_is_counted_separately(
-    case: Told, rows: Mapping[str, Sequence[OwnershipRow]]
+    case: WriteHistory, rows: Mapping[str, Sequence[OwnershipRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     gaps = [row for row in rows[case.__name__] if row.kind == "gap"]

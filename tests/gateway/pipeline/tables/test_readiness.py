@@ -17,8 +17,8 @@ from gateway.events.group_events import (
 )
 from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, Protocol
 from gateway.pipeline.tables.readiness import ReadinessRow
-from tests.support.folds import folded
-from tests.support.scribe import Scribe, Told, lines_of
+from tests.support.event_writer import EventWriter, WriteHistory, lines_of
+from tests.support.folded_lines import folded
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
 
@@ -26,7 +26,7 @@ JAVA = "apache-kafka-java"
 
 
 def comes(
-    scribe: Scribe,
+    writer: EventWriter,
     member_id: str,
     version: str,
     *,
@@ -37,7 +37,7 @@ def comes(
 ) -> None:
     """A client that was seen and then joined."""
     is_seen(
-        scribe,
+        writer,
         member_id,
         version,
         protocol=protocol,
@@ -45,7 +45,7 @@ def comes(
         embedded_version=embedded_version,
         instance_id=instance_id,
     )
-    scribe.tell(
+    writer.tell(
         1,
         MemberJoined(
             member_id=member_id,
@@ -58,7 +58,7 @@ def comes(
 
 
 def is_seen(
-    scribe: Scribe,
+    writer: EventWriter,
     member_id: str,
     version: str,
     *,
@@ -68,7 +68,7 @@ def is_seen(
     instance_id: str | None = None,
 ) -> None:
     """It may be about to join."""
-    scribe.beside(
+    writer.beside(
         1,
         ClientSeen(
             member_id=member_id,
@@ -86,92 +86,92 @@ def is_seen(
 
 
 def refused(
-    scribe: Scribe, direction: Direction = "classic->consumer", member_id: str = "n"
+    writer: EventWriter, direction: Direction = "classic->consumer", member_id: str = "n"
 ) -> None:
-    scribe.beside(
+    writer.beside(
         2,
         ConversionRefused(direction=direction, member_id=member_id, client_id="c", reason="policy"),
     )
 
 
-def ready(scribe: Scribe) -> None:
+def ready(writer: EventWriter) -> None:
     """Members are counted by version, without those that left."""
-    comes(scribe, "a", "4.1.0")
-    comes(scribe, "b", "4.1.0", instance_id="i")
-    comes(scribe, "c", "3.9.2")
-    comes(scribe, "d", "3.9.2")
-    comes(scribe, "e", "")
-    scribe.tell(3, MemberLeft(member_id="d", cause=RemovalCause.LEFT))
+    comes(writer, "a", "4.1.0")
+    comes(writer, "b", "4.1.0", instance_id="i")
+    comes(writer, "c", "3.9.2")
+    comes(writer, "d", "3.9.2")
+    comes(writer, "e", "")
+    writer.tell(3, MemberLeft(member_id="d", cause=RemovalCause.LEFT))
 
 
-def foreign(scribe: Scribe) -> None:
+def foreign(writer: EventWriter) -> None:
     """Kafka Connect's workers are not consumers."""
-    comes(scribe, "a", "4.1.0", protocol_type="connect", embedded_version=None)
+    comes(writer, "a", "4.1.0", protocol_type="connect", embedded_version=None)
 
 
-def unread(scribe: Scribe) -> None:
+def unread(writer: EventWriter) -> None:
     """The subscription has a custom format."""
-    comes(scribe, "a", "4.1.0", embedded_version=None)
+    comes(writer, "a", "4.1.0", embedded_version=None)
 
 
-def refused_once(scribe: Scribe) -> None:
+def refused_once(writer: EventWriter) -> None:
     """The reason of the last refused attempt."""
-    comes(scribe, "a", "4.1.0")
-    refused(scribe)
+    comes(writer, "a", "4.1.0")
+    refused(writer)
 
 
-def refused_and_then_not(scribe: Scribe) -> None:
+def refused_and_then_not(writer: EventWriter) -> None:
     """A later successful attempt counts."""
-    comes(scribe, "a", "4.1.0")
-    refused(scribe)
-    scribe.tell(
+    comes(writer, "a", "4.1.0")
+    refused(writer)
+    writer.tell(
         4,
         GroupConverted(
             direction="classic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
         ),
     )
-    comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
+    comes(writer, "n", "4.1.0", protocol="consumer", embedded_version=None)
 
 
-def refused_the_way_back(scribe: Scribe) -> None:
+def refused_the_way_back(writer: EventWriter) -> None:
     """It is a consumer group, and no obstacle prevents it from becoming classic."""
-    scribe.tell(1, GroupCreated(kind="consumer"))
-    comes(scribe, "n", "4.1.0", protocol="consumer", embedded_version=None)
-    comes(scribe, "a", "4.1.0")
-    refused(scribe, "consumer->classic", "b")
+    writer.tell(1, GroupCreated(kind="consumer"))
+    comes(writer, "n", "4.1.0", protocol="consumer", embedded_version=None)
+    comes(writer, "a", "4.1.0")
+    refused(writer, "consumer->classic", "b")
 
 
-def unread_since(scribe: Scribe) -> None:
+def unread_since(writer: EventWriter) -> None:
     """A classic member of a consumer group tried to join with unreadable metadata."""
-    refused_the_way_back(scribe)
-    is_seen(scribe, "a", "4.1.0", protocol="classic")
+    refused_the_way_back(writer)
+    is_seen(writer, "a", "4.1.0", protocol="classic")
 
 
-def turned_away(scribe: Scribe) -> None:
+def turned_away(writer: EventWriter) -> None:
     """A client that was seen but refused is no member. One that returned and joined is."""
-    comes(scribe, "a", "4.1.0")
+    comes(writer, "a", "4.1.0")
     for member_id in ("m", "n"):
-        is_seen(scribe, member_id, "4.2.0", protocol="consumer")
-        refused(scribe, member_id=member_id)
-    scribe.tell(
+        is_seen(writer, member_id, "4.2.0", protocol="consumer")
+        refused(writer, member_id=member_id)
+    writer.tell(
         3,
         GroupConverted(
             direction="classic->consumer", is_live=True, group_epoch=1, members=1, cause="n joined"
         ),
     )
-    comes(scribe, "n", "4.2.0", protocol="consumer", embedded_version=None)
+    comes(writer, "n", "4.2.0", protocol="consumer", embedded_version=None)
 
 
-def forwarded(scribe: Scribe) -> None:
+def forwarded(writer: EventWriter) -> None:
     """The cluster holds the group."""
-    comes(scribe, "a", "4.1.0")
-    scribe.beside(2, GroupForwarded(reason="as configured"))
+    comes(writer, "a", "4.1.0")
+    writer.beside(2, GroupForwarded(reason="as configured"))
 
 
-def hosted_again(scribe: Scribe) -> None:
+def hosted_again(writer: EventWriter) -> None:
     """The cluster held the group until it was empty."""
-    forwarded(scribe)
-    scribe.beside(3, GroupHosted(reason="it has no members in the cluster"))
+    forwarded(writer)
+    writer.beside(3, GroupHosted(reason="it has no members in the cluster"))
 
 
 Found = tuple[str | None, str, int, int, bool | None, str | None]
@@ -207,7 +207,7 @@ CASES: Mapping[object, Sequence[Found]] = {
     ],
     forwarded: [("4.1.0", "classic", 1, 0, True, "the cluster has the group: as configured")],
 }
-TELLERS = (
+HISTORIES = (
     ready,
     foreign,
     unread,
@@ -229,12 +229,12 @@ def runs() -> Mapping[int, Sequence[SimulatedStep]]:
 @pytest.fixture(scope="module")
 def rows(runs: Mapping[int, Sequence[SimulatedStep]]) -> Sequence[ReadinessRow]:
     """The rows of all histories."""
-    told: dict[str, Told] = {tell.__name__: tell for tell in TELLERS}
+    told: dict[str, WriteHistory] = {tell.__name__: tell for tell in HISTORIES}
     told |= {f"seed {seed}": partial(write, steps) for seed, steps in runs.items()}
     return folded(*lines_of(told)).readiness
 
 
-@pytest.mark.parametrize("tell", TELLERS)
+@pytest.mark.parametrize("tell", HISTORIES)
 def test_hand_written_histories_have_the_expected_rows(
     tell: object, rows: Sequence[ReadinessRow]
 ) -> None:

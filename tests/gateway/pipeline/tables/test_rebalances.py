@@ -12,7 +12,8 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
 from gateway.events.member_events import PartitionsAssigned
 from gateway.pipeline.tables.rebalances import RebalanceRow
-from tests.support.folds import folded
+from tests.support.event_writer import START_MS, EventWriter, WriteHistory, lines_of, seconds
+from tests.support.folded_lines import folded
 from tests.support.group_events import (
     AT_REST,
     COMPLETING,
@@ -35,7 +36,6 @@ from tests.support.group_events import (
     leaves,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import (
     DETERMINED_RUNS,
     SimulatedStep,
@@ -51,61 +51,61 @@ Cost = tuple[int, int, int, int, int, int]
 least possible."""
 
 
-def a_classic_group(scribe: Scribe) -> None:
+def a_classic_group(writer: EventWriter) -> None:
     """All remaining members rejoin, whatever moves. `a` has two partitions afterwards and had
     three, `b` has two and had none. Two had to move, but three did."""
-    scribe.beside(0, joins("a"), group_goes(EMPTY, PREPARING, 0))
-    scribe.beside(1, group_goes(PREPARING, COMPLETING, 1))
-    scribe.tell(1, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1, 2, 3))
-    scribe.beside(5, joins("b"), group_goes(STABLE, PREPARING, 1))
-    scribe.beside(7, group_goes(PREPARING, COMPLETING, 2))
-    scribe.tell(8, group_goes(COMPLETING, STABLE, 2), gives("a", 1, 2, 3), gets("b", 1, 2))
-    scribe.beside(9, group_goes(STABLE, PREPARING, 2))
-    scribe.tell(10, group_goes(COMPLETING, STABLE, 3), gives("b", 1), gets("a", 1), gets("b", 3))
+    writer.beside(0, joins("a"), group_goes(EMPTY, PREPARING, 0))
+    writer.beside(1, group_goes(PREPARING, COMPLETING, 1))
+    writer.tell(1, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1, 2, 3))
+    writer.beside(5, joins("b"), group_goes(STABLE, PREPARING, 1))
+    writer.beside(7, group_goes(PREPARING, COMPLETING, 2))
+    writer.tell(8, group_goes(COMPLETING, STABLE, 2), gives("a", 1, 2, 3), gets("b", 1, 2))
+    writer.beside(9, group_goes(STABLE, PREPARING, 2))
+    writer.tell(10, group_goes(COMPLETING, STABLE, 3), gives("b", 1), gets("a", 1), gets("b", 3))
 
 
-def an_interrupted_one(scribe: Scribe) -> None:
+def an_interrupted_one(writer: EventWriter) -> None:
     """It ends when the group is Stable. `b` had one partition and has two. It could have kept the
     first, and each of the two that `a` had needed to move."""
-    scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("b", 2))
-    scribe.beside(5, gives("a", 0, 1), leaves("a"), group_goes(STABLE, PREPARING, 1))
-    scribe.beside(6, group_goes(PREPARING, COMPLETING, 2))
-    scribe.beside(7, joins("c"), gives("b", 2), group_goes(COMPLETING, PREPARING, 2))
-    scribe.beside(8, group_goes(PREPARING, COMPLETING, 3))
-    scribe.tell(9, group_goes(COMPLETING, STABLE, 3), gets("b", 0, 1), gets("c", 2))
+    writer.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("b", 2))
+    writer.beside(5, gives("a", 0, 1), leaves("a"), group_goes(STABLE, PREPARING, 1))
+    writer.beside(6, group_goes(PREPARING, COMPLETING, 2))
+    writer.beside(7, joins("c"), gives("b", 2), group_goes(COMPLETING, PREPARING, 2))
+    writer.beside(8, group_goes(PREPARING, COMPLETING, 3))
+    writer.tell(9, group_goes(COMPLETING, STABLE, 3), gets("b", 0, 1), gets("c", 2))
 
 
-def a_consumer_group(scribe: Scribe) -> None:
+def a_consumer_group(writer: EventWriter) -> None:
     """Only the member that has to revoke is disturbed, of three. When one leaves, its partitions
     must move."""
-    scribe.tell(0, joins("a", "consumer"), joins("b", "consumer"), bump(2), target(2))
-    scribe.tell(1, gets("a", 0, 1, 2), gets("b", 3))
-    scribe.tell(5, joins("c", "consumer"), bump(3), target(3))
-    scribe.tell(6, is_to_give("a", 2))
-    scribe.tell(7, gives("a", 2))
-    scribe.tell(8, gets("c", 2))
-    scribe.tell(20, gives("b", 3), leaves("b"), bump(4, EpochCause.MEMBER_REMOVED))
-    scribe.tell(22, target(4))
-    scribe.tell(23, gets("c", 3))
+    writer.tell(0, joins("a", "consumer"), joins("b", "consumer"), bump(2), target(2))
+    writer.tell(1, gets("a", 0, 1, 2), gets("b", 3))
+    writer.tell(5, joins("c", "consumer"), bump(3), target(3))
+    writer.tell(6, is_to_give("a", 2))
+    writer.tell(7, gives("a", 2))
+    writer.tell(8, gets("c", 2))
+    writer.tell(20, gives("b", 3), leaves("b"), bump(4, EpochCause.MEMBER_REMOVED))
+    writer.tell(22, target(4))
+    writer.tell(23, gets("c", 3))
 
 
-def one_upon_the_other(scribe: Scribe) -> None:
+def one_upon_the_other(writer: EventWriter) -> None:
     """Superseded rebalances had no target, unfinished revocations, or released partitions without
     an owner. The last one continues."""
-    scribe.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0, 1, 2))
-    scribe.tell(2, joins("b", "consumer"), bump(3))
-    scribe.tell(3, joins("c", "consumer"), bump(4), target(4), is_to_give("a", 1, 2))
-    scribe.tell(4, joins("d", "consumer"), bump(5), target(5))
-    scribe.tell(5, gives("a", 1, 2), gets("b", 1))
-    scribe.tell(6, joins("e", "consumer"), bump(6), target(6), gets("c", 2))
-    scribe.tell(7, is_to_give("b", 1))
+    writer.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0, 1, 2))
+    writer.tell(2, joins("b", "consumer"), bump(3))
+    writer.tell(3, joins("c", "consumer"), bump(4), target(4), is_to_give("a", 1, 2))
+    writer.tell(4, joins("d", "consumer"), bump(5), target(5))
+    writer.tell(5, gives("a", 1, 2), gets("b", 1))
+    writer.tell(6, joins("e", "consumer"), bump(6), target(6), gets("c", 2))
+    writer.tell(7, is_to_give("b", 1))
 
 
-def a_conversion(scribe: Scribe) -> None:
+def a_conversion(writer: EventWriter) -> None:
     """Classic members that rejoin are disturbed. A static member that returns with another id and
     the same partitions is no new owner, and not disturbed."""
-    scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("s1", 2), gets("b", 3))
-    scribe.tell(
+    writer.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1), gets("s1", 2), gets("b", 3))
+    writer.tell(
         4,
         converts(UP, 3),
         gives("s1", 2),
@@ -115,30 +115,30 @@ def a_conversion(scribe: Scribe) -> None:
         bump(2, EpochCause.REBALANCE_INTERRUPTED),
         target(2),
     )
-    scribe.beside(5, goes("a", AT_REST, REJOIN))
-    scribe.tell(6, gives("a", 1), goes("a", REJOIN, AT_REST))
-    scribe.tell(7, gets("s2", 1))
+    writer.beside(5, goes("a", AT_REST, REJOIN))
+    writer.tell(6, gives("a", 1), goes("a", REJOIN, AT_REST))
+    writer.tell(7, gets("s2", 1))
 
 
-def several_at_once(scribe: Scribe) -> None:
+def several_at_once(writer: EventWriter) -> None:
     """Each new group epoch begins a rebalance, even at a conversion."""
-    scribe.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1))
-    scribe.tell(4, converts(UP, 1), joins("b", "consumer"), bump(2))
-    scribe.tell(4, joins("c", "consumer"), bump(3))
-    scribe.tell(4, leaves("c"), bump(4, EpochCause.MEMBER_REMOVED))
-    scribe.tell(6, target(4))
+    writer.tell(0, group_goes(COMPLETING, STABLE, 1), gets("a", 0, 1))
+    writer.tell(4, converts(UP, 1), joins("b", "consumer"), bump(2))
+    writer.tell(4, joins("c", "consumer"), bump(3))
+    writer.tell(4, leaves("c"), bump(4, EpochCause.MEMBER_REMOVED))
+    writer.tell(6, target(4))
 
 
-def a_topic_goes(scribe: Scribe) -> None:
+def a_topic_goes(writer: EventWriter) -> None:
     """The partitions of a deleted topic move to no member, and a recreated topic is new. After the
     last member has left, nothing remains to do."""
-    scribe.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0))
-    scribe.tell(3, TopicsGone(topics=(TOPIC,)), bump(3, EpochCause.TOPICS_CHANGED), target(3))
-    scribe.tell(6, bump(4, EpochCause.TOPICS_CHANGED), target(4), gets("a", 0))
-    scribe.tell(9, gives("a", 0), expires("a"), bump(5, EpochCause.MEMBER_REMOVED))
+    writer.tell(0, joins("a", "consumer"), bump(2), target(2), gets("a", 0))
+    writer.tell(3, TopicsGone(topics=(TOPIC,)), bump(3, EpochCause.TOPICS_CHANGED), target(3))
+    writer.tell(6, bump(4, EpochCause.TOPICS_CHANGED), target(4), gets("a", 0))
+    writer.tell(9, gives("a", 0), expires("a"), bump(5, EpochCause.MEMBER_REMOVED))
 
 
-CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
+CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
     a_classic_group: [
         (("classic", 1, "member_joined", 0, 1, False), (1, 1, 0, 0, 4, 4)),
         (("classic", 2, "member_joined", 5, 8, False), (2, 2, 1, 1, 2, 2)),
@@ -179,7 +179,7 @@ CASES: Mapping[Told, Sequence[tuple[Course, Cost]]] = {
 @pytest.fixture(scope="module")
 def rows() -> Mapping[str, Sequence[RebalanceRow]]:
     """The rebalances of all histories by group."""
-    told: dict[str, Told] = {case.__name__: case for case in CASES}
+    told: dict[str, WriteHistory] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in determined_seeds()}
     found: dict[str, list[RebalanceRow]] = {group_id: [] for group_id in told}
     for row in folded(*lines_of(told)).rebalances:
@@ -189,7 +189,7 @@ def rows() -> Mapping[str, Sequence[RebalanceRow]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_hand_written_histories_have_the_expected_rebalances(
-    case: Told, rows: Mapping[str, Sequence[RebalanceRow]]
+    case: WriteHistory, rows: Mapping[str, Sequence[RebalanceRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [(course(row), cost(row)) for row in rows[case.__name__]]

@@ -11,7 +11,8 @@ from gateway.events.group_events import GroupCreated, TopicsGone
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.tables.sightings import CHANGES
 from gateway.pipeline.tables.timeline import TimelineRow
-from tests.support.folds import folded
+from tests.support.event_writer import START_MS, EventWriter, WriteHistory, lines_of, seconds
+from tests.support.folded_lines import folded
 from tests.support.group_events import (
     AT_REST,
     COMPLETING,
@@ -36,7 +37,6 @@ from tests.support.group_events import (
     switches,
     target,
 )
-from tests.support.scribe import START_MS, Scribe, Told, lines_of, seconds
 from tests.support.simulated_events import (
     DETERMINED_RUNS,
     SimulatedMember,
@@ -51,54 +51,54 @@ Interval = tuple[
 """Member, kind, protocol, state, start (None: before the first event), end, cause of the end."""
 
 
-def a_classic_group(scribe: Scribe) -> None:
+def a_classic_group(writer: EventWriter) -> None:
     """A member has the classic group's state from its join until it leaves."""
-    scribe.beside(0, GroupCreated(kind="classic"))
-    scribe.beside(1, joins("a"), group_goes(EMPTY, PREPARING))
-    scribe.beside(2, group_goes(PREPARING, COMPLETING))
-    scribe.tell(3, group_goes(COMPLETING, STABLE), gets("a", 0))
-    scribe.beside(7, gives("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
-    scribe.tell(7, group_goes(PREPARING, EMPTY, 2))
+    writer.beside(0, GroupCreated(kind="classic"))
+    writer.beside(1, joins("a"), group_goes(EMPTY, PREPARING))
+    writer.beside(2, group_goes(PREPARING, COMPLETING))
+    writer.tell(3, group_goes(COMPLETING, STABLE), gets("a", 0))
+    writer.beside(7, gives("a", 0), leaves("a"), group_goes(STABLE, PREPARING))
+    writer.tell(7, group_goes(PREPARING, EMPTY, 2))
 
 
-def a_roll_of_one(scribe: Scribe) -> None:
+def a_roll_of_one(writer: EventWriter) -> None:
     """A classic member of a consumer group has its own rebalances. In a classic group it has the
     group's state again."""
-    scribe.tell(0, GroupCreated(kind="consumer"), joins("n", "consumer"), bump(2), target(2))
-    scribe.tell(0, gets("n", 0, 1))
-    scribe.tell(2, joins("a"), bump(3), goes("a", AT_REST, SYNC))
-    scribe.beside(3, goes("a", SYNC, AT_REST))
-    scribe.tell(4, target(3), is_to_give("n", 1))
-    scribe.tell(5, gives("n", 1))
-    scribe.beside(6, goes("a", AT_REST, REJOIN))
-    scribe.tell(7, gets("a", 1), goes("a", REJOIN, AT_REST))
-    scribe.tell(9, gives("n", 0), leaves("n"), converts(DOWN, 1), group_goes(STABLE, PREPARING, 3))
-    scribe.beside(10, group_goes(PREPARING, COMPLETING, 4))
-    scribe.tell(10, group_goes(COMPLETING, STABLE, 4), gets("a", 0))
+    writer.tell(0, GroupCreated(kind="consumer"), joins("n", "consumer"), bump(2), target(2))
+    writer.tell(0, gets("n", 0, 1))
+    writer.tell(2, joins("a"), bump(3), goes("a", AT_REST, SYNC))
+    writer.beside(3, goes("a", SYNC, AT_REST))
+    writer.tell(4, target(3), is_to_give("n", 1))
+    writer.tell(5, gives("n", 1))
+    writer.beside(6, goes("a", AT_REST, REJOIN))
+    writer.tell(7, gets("a", 1), goes("a", REJOIN, AT_REST))
+    writer.tell(9, gives("n", 0), leaves("n"), converts(DOWN, 1), group_goes(STABLE, PREPARING, 3))
+    writer.beside(10, group_goes(PREPARING, COMPLETING, 4))
+    writer.tell(10, group_goes(COMPLETING, STABLE, 4), gets("a", 0))
 
 
-def a_conversion_in_place(scribe: Scribe) -> None:
+def a_conversion_in_place(writer: EventWriter) -> None:
     """A member changes its protocol under the same id, or, if static, under another. The history
     begins when both are already members."""
-    scribe.tell(0, group_goes(COMPLETING, STABLE, 5), gets("a", 0), gets("b", 1))
-    scribe.tell(4, converts(UP, 2), switches("a", "consumer"))
-    scribe.tell(6, gives("b", 1), becomes("b", "b2"), joins("b2", "consumer", "i"), gets("b2", 1))
+    writer.tell(0, group_goes(COMPLETING, STABLE, 5), gets("a", 0), gets("b", 1))
+    writer.tell(4, converts(UP, 2), switches("a", "consumer"))
+    writer.tell(6, gives("b", 1), becomes("b", "b2"), joins("b2", "consumer", "i"), gets("b2", 1))
 
 
-def several_to_give_up(scribe: Scribe) -> None:
+def several_to_give_up(writer: EventWriter) -> None:
     """A native member must revoke partitions until the last of them is released, assigned again, or
     of a deleted topic."""
-    scribe.tell(0, joins("n", "consumer"), bump(2), target(2), gets("n", 0, 1, 2))
-    scribe.tell(1, is_to_give("n", 0, 1))
-    scribe.tell(2, is_to_give("n", 2), gives("n", 0))
-    scribe.tell(3, gets("n", 1))
-    scribe.tell(5, TopicsGone(topics=(TOPIC,)))
+    writer.tell(0, joins("n", "consumer"), bump(2), target(2), gets("n", 0, 1, 2))
+    writer.tell(1, is_to_give("n", 0, 1))
+    writer.tell(2, is_to_give("n", 2), gives("n", 0))
+    writer.tell(3, gets("n", 1))
+    writer.tell(5, TopicsGone(topics=(TOPIC,)))
 
 
-def late_and_quiet(scribe: Scribe) -> None:
+def late_and_quiet(writer: EventWriter) -> None:
     """A member that only commits was present all the time, and so was one that left without a
     join."""
-    scribe.beside(
+    writer.beside(
         1,
         OffsetsCommitted(
             member_id="quiet",
@@ -108,32 +108,32 @@ def late_and_quiet(scribe: Scribe) -> None:
             offsets={TOPIC: (CommittedOffsets(partition=0, commits=1, first=1, lowest=1, last=1),)},
         ),
     )
-    scribe.beside(3, leaves("late"), group_goes(STABLE, PREPARING, 2))
+    writer.beside(3, leaves("late"), group_goes(STABLE, PREPARING, 2))
 
 
-def a_restart(scribe: Scribe) -> None:
+def a_restart(writer: EventWriter) -> None:
     """A process forgets an incomplete generation: `b` never joined, `a` is a member again, and the
     group is Stable."""
-    scribe.tell(0, group_goes(COMPLETING, STABLE), joins("a"), gets("a", 0))
-    scribe.beside(2, joins("b"), group_goes(STABLE, PREPARING))
-    scribe.beside(3, gives("a", 0), leaves("a"))
-    scribe.process_id = "the next one"
-    scribe.beside(8, joins("c"), group_goes(STABLE, PREPARING))
+    writer.tell(0, group_goes(COMPLETING, STABLE), joins("a"), gets("a", 0))
+    writer.beside(2, joins("b"), group_goes(STABLE, PREPARING))
+    writer.beside(3, gives("a", 0), leaves("a"))
+    writer.process_id = "the next one"
+    writer.beside(8, joins("c"), group_goes(STABLE, PREPARING))
 
 
-def a_restart_after_an_empty_group_turned_classic(scribe: Scribe) -> None:
+def a_restart_after_an_empty_group_turned_classic(writer: EventWriter) -> None:
     """A record deletes the empty consumer group, but none has the first classic member, which a
     restart forgets."""
-    scribe.tell(0, joins("n", "consumer"), bump(2), target(2))
-    scribe.tell(1, leaves("n"))
-    scribe.tell(2, converts(DOWN, 0, is_live=False), joins("a"), group_goes(EMPTY, PREPARING))
-    scribe.beside(3, joins("b"))
-    scribe.beside(5, leaves("b"))
-    scribe.process_id = "the next one"
-    scribe.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
+    writer.tell(0, joins("n", "consumer"), bump(2), target(2))
+    writer.tell(1, leaves("n"))
+    writer.tell(2, converts(DOWN, 0, is_live=False), joins("a"), group_goes(EMPTY, PREPARING))
+    writer.beside(3, joins("b"))
+    writer.beside(5, leaves("b"))
+    writer.process_id = "the next one"
+    writer.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
 
 
-CASES: Mapping[Told, Sequence[Interval]] = {
+CASES: Mapping[WriteHistory, Sequence[Interval]] = {
     a_classic_group: [
         (None, "classic", None, "Empty", 0, 1, "group_state_moved"),
         (None, "classic", None, "PreparingRebalance", 1, 2, "group_state_moved"),
@@ -212,7 +212,7 @@ CASES: Mapping[Told, Sequence[Interval]] = {
 @pytest.fixture(scope="module")
 def rows() -> Mapping[str, Sequence[TimelineRow]]:
     """The intervals of all histories by group."""
-    told: dict[str, Told] = {case.__name__: case for case in CASES}
+    told: dict[str, WriteHistory] = {case.__name__: case for case in CASES}
     told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in determined_seeds()}
     found: dict[str, list[TimelineRow]] = {group_id: [] for group_id in told}
     for row in folded(*lines_of(told)).timeline:
@@ -222,7 +222,7 @@ def rows() -> Mapping[str, Sequence[TimelineRow]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_hand_written_histories_have_the_expected_intervals(
-    case: Told, rows: Mapping[str, Sequence[TimelineRow]]
+    case: WriteHistory, rows: Mapping[str, Sequence[TimelineRow]]
 ) -> None:
     """Each history is explained where it is defined."""
     found = [

@@ -2,8 +2,8 @@
 
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from tests.support.folds import folded
-from tests.support.scribe import Scribe, seconds
+from tests.support.event_writer import EventWriter, seconds
+from tests.support.folded_lines import folded
 
 PARTITION = {"t": (0,)}
 
@@ -19,7 +19,7 @@ def gives(member_id: str, epoch: int) -> GatewayEvent:
 def handover(*, behind_s: float, epoch: int, apart_s: float = 1) -> list[tuple[object, ...]]:
     """The rows of a partition that a gives up at second 10 in epoch 5, at the first gateway, and
     that b gets so much later, at a gateway whose clock is behind."""
-    first, second = Scribe("g1", "p1"), Scribe("g0", "p0")
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
     first.tell(1, gets("a", 4))
     first.tell(10, gives("a", 5))
     second.tell(10 + apart_s - behind_s, gets("b", epoch))

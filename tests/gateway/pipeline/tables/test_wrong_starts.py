@@ -10,23 +10,23 @@ import pytest
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.offset_events import OffsetsDeleted
 from gateway.pipeline.tables.wrong_starts import WrongStartRow
-from tests.support.folds import folded
-from tests.support.offset_tales import TOPIC, OffsetTale
-from tests.support.scribe import START_MS, Scribe, seconds
+from tests.support.event_writer import START_MS, EventWriter, seconds
+from tests.support.folded_lines import folded
+from tests.support.offset_history import TOPIC, OffsetHistory
 from tests.support.simulated_events import simulated_with_excuses
 
-Tell: TypeAlias = Callable[[OffsetTale], None]
+WriteHistory: TypeAlias = Callable[[OffsetHistory], None]
 Found: TypeAlias = tuple[str, str, int, int | None, float | None]
 """The fetching member, the owner, the stored offset, the fetched offset, and the time."""
 
-TALES: dict[str, tuple[Tell, tuple[Found, ...]]] = {}
+HISTORIES: dict[str, tuple[WriteHistory, tuple[Found, ...]]] = {}
 
 
-def tale(*expected: Found) -> Callable[[Tell], Tell]:
+def expects(*expected: Found) -> Callable[[WriteHistory], WriteHistory]:
     """Marks a function that writes the history of one group with the expected rows."""
 
-    def keep(tell: Tell) -> Tell:
-        TALES[tell.__name__] = (tell, expected)
+    def keep(tell: WriteHistory) -> WriteHistory:
+        HISTORIES[tell.__name__] = (tell, expected)
         return tell
 
     return keep
@@ -43,21 +43,21 @@ def excused() -> Mapping[str, AbstractSet[tuple[str, int]]]:
 
 def played(seed: int) -> list[str]:
     """A run of the simulator with its crashes and all reports of the gateway."""
-    scribe = Scribe(process_id=f"seed {seed}", group_id=f"seed {seed}")
+    writer = EventWriter(process_id=f"seed {seed}", group_id=f"seed {seed}")
     for step in simulated_with_excuses(seed)[0]:
         at_s = (step.at_ms - START_MS) / 1000
-        scribe.beside(at_s, *step.offsets)
-        (scribe.tell if step.is_durable else scribe.beside)(at_s, *step.events)
-    return scribe.lines
+        writer.beside(at_s, *step.offsets)
+        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
+    return writer.lines
 
 
 @pytest.fixture(scope="module")
 def rows() -> Mapping[str, Sequence[WrongStartRow]]:
     """By group: all histories and runs of the simulator."""
-    told = {name: OffsetTale(name) for name in TALES}
+    told = {name: OffsetHistory(name) for name in HISTORIES}
     for name, it in told.items():
-        TALES[name][0](it)
-    lines = [line for it in told.values() for line in it.scribe.lines]
+        HISTORIES[name][0](it)
+    lines = [line for it in told.values() for line in it.writer.lines]
     lines += [line for seed in SEEDS for line in played(seed)]
     found: dict[str, list[WrongStartRow]] = {
         name: [] for name in (*told, *(f"seed {n}" for n in SEEDS))
@@ -67,7 +67,7 @@ def rows() -> Mapping[str, Sequence[WrongStartRow]]:
     return found
 
 
-def handed_over(it: OffsetTale) -> None:
+def handed_over(it: OffsetHistory) -> None:
     """a has committed 100, and b owns the partition now."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -76,55 +76,55 @@ def handed_over(it: OffsetTale) -> None:
     it.gets(4, "b")
 
 
-@tale(("b", "b", 100, 40, 5))
-def the_next_owner_is_told_less(it: OffsetTale) -> None:
+@expects(("b", "b", 100, 40, 5))
+def the_next_owner_is_told_less(it: OffsetHistory) -> None:
     """Its later commits do not matter."""
     handed_over(it)
     it.fetches(5, "b", 40)
     it.commits(6, "b", 41)
 
 
-@tale(("b", "b", 100, None, 5))
-def the_next_owner_is_told_that_there_is_nothing(it: OffsetTale) -> None:
+@expects(("b", "b", 100, None, 5))
+def the_next_owner_is_told_that_there_is_nothing(it: OffsetHistory) -> None:
     """It may never commit."""
     handed_over(it)
     it.fetches(5, "b", -1)
 
 
-@tale()
-def the_next_owner_is_told_the_same_and_later_more(it: OffsetTale) -> None:
+@expects()
+def the_next_owner_is_told_the_same_and_later_more(it: OffsetHistory) -> None:
     """The answer to its own commit was lost."""
     handed_over(it)
     it.fetches(5, "b", 100)
     it.fetches(6, "b", 130)
 
 
-@tale(("b", "b", 100, 130, 5))
-def the_next_owner_is_told_more(it: OffsetTale) -> None:
+@expects(("b", "b", 100, 130, 5))
+def the_next_owner_is_told_more(it: OffsetHistory) -> None:
     """It skips 30 records, unless the answer to a commit was lost. Its own commit is no excuse."""
     handed_over(it)
     it.fetches(5, "b", 130)
     it.commits(5.5, "b", 131)
 
 
-@tale()
-def a_commit_on_its_way_explains_more(it: OffsetTale) -> None:
+@expects()
+def a_commit_on_its_way_explains_more(it: OffsetHistory) -> None:
     """The event has the time of its answer."""
     handed_over(it)
     it.fetches(5, "b", 130)
     it.commits(5.5, "a", 130)
 
 
-@tale()
-def a_process_that_was_killed_explains_more(it: OffsetTale) -> None:
+@expects()
+def a_process_that_was_killed_explains_more(it: OffsetHistory) -> None:
     """It did not report its last commits."""
     handed_over(it)
-    it.scribe.process_id = "another"
+    it.writer.process_id = "another"
     it.fetches(5, "b", 130)
 
 
-@tale()
-def a_transaction_explains_more(it: OffsetTale) -> None:
+@expects()
+def a_transaction_explains_more(it: OffsetHistory) -> None:
     """It may have been committed."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
@@ -134,8 +134,8 @@ def a_transaction_explains_more(it: OffsetTale) -> None:
     it.fetches(5, "b", 130)
 
 
-@tale(("a", "a", 100, 60, 4))
-def the_owner_itself_is_told_less(it: OffsetTale) -> None:
+@expects(("a", "a", 100, 60, 4))
+def the_owner_itself_is_told_less(it: OffsetHistory) -> None:
     """It is its own commit."""
     it.gets(1, "a")
     it.fetches(2, "a", 50)
@@ -143,8 +143,8 @@ def the_owner_itself_is_told_less(it: OffsetTale) -> None:
     it.fetches(4, "a", 60)
 
 
-@tale(("", "b", 100, 40, 5))
-def who_asks_without_a_name_is_the_owner(it: OffsetTale) -> None:
+@expects(("", "b", 100, 40, 5))
+def who_asks_without_a_name_is_the_owner(it: OffsetHistory) -> None:
     """Before v9 a fetch names no member. But an answer may cross the owner's commits."""
     handed_over(it)
     it.fetches(5, "", 40)
@@ -152,8 +152,8 @@ def who_asks_without_a_name_is_the_owner(it: OffsetTale) -> None:
     it.fetches(7, "", 110)
 
 
-@tale(("", "b", 120, 100, 8))
-def granted_again_to_the_same_owner(it: OffsetTale) -> None:
+@expects(("", "b", 120, 100, 8))
+def granted_again_to_the_same_owner(it: OffsetHistory) -> None:
     """No commit is in flight when a partition is granted."""
     handed_over(it)
     it.fetches(5, "", 100)
@@ -162,8 +162,8 @@ def granted_again_to_the_same_owner(it: OffsetTale) -> None:
     it.fetches(8, "", 100)
 
 
-@tale()
-def an_admin_resets_through_the_gateway(it: OffsetTale) -> None:
+@expects()
+def an_admin_resets_through_the_gateway(it: OffsetHistory) -> None:
     """From then on it is the stored offset."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
@@ -173,8 +173,8 @@ def an_admin_resets_through_the_gateway(it: OffsetTale) -> None:
     it.fetches(7, "b", 40)
 
 
-@tale(("b", "b", 40, 30, 7))
-def less_than_what_an_admin_has_set(it: OffsetTale) -> None:
+@expects(("b", "b", 40, 30, 7))
+def less_than_what_an_admin_has_set(it: OffsetHistory) -> None:
     """A reset is a commit."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
@@ -184,8 +184,8 @@ def less_than_what_an_admin_has_set(it: OffsetTale) -> None:
     it.fetches(7, "b", 30)
 
 
-@tale()
-def an_admin_deletes_through_the_gateway(it: OffsetTale) -> None:
+@expects()
+def an_admin_deletes_through_the_gateway(it: OffsetHistory) -> None:
     """Then no offset is stored."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
@@ -195,8 +195,8 @@ def an_admin_deletes_through_the_gateway(it: OffsetTale) -> None:
     it.fetches(7, "b", -1)
 
 
-@tale(("b", "b", 100, None, 7))
-def another_partition_was_deleted(it: OffsetTale) -> None:
+@expects(("b", "b", 100, None, 7))
+def another_partition_was_deleted(it: OffsetHistory) -> None:
     """It concerns another partition."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
@@ -206,8 +206,8 @@ def another_partition_was_deleted(it: OffsetTale) -> None:
     it.fetches(7, "b", -1)
 
 
-@tale()
-def everything_begins_anew(it: OffsetTale) -> None:
+@expects()
+def everything_begins_anew(it: OffsetHistory) -> None:
     """The topic, the group or the coordinator changed."""
     for number, end in enumerate(
         (TopicsGone(topics=(TOPIC,)), GroupDeleted(), GroupForwarded(reason="connect"))
@@ -222,8 +222,8 @@ def everything_begins_anew(it: OffsetTale) -> None:
         it.gives(at_s + 8, "b")
 
 
-@tale()
-def behind_a_transaction(it: OffsetTale) -> None:
+@expects()
+def behind_a_transaction(it: OffsetHistory) -> None:
     """The offset may have gone back, and been committed."""
     it.gets(1, "a")
     it.commits(2, "a", 100)
@@ -233,31 +233,31 @@ def behind_a_transaction(it: OffsetTale) -> None:
     it.fetches(5, "b", 40)
 
 
-@tale()
-def somebody_else_asks(it: OffsetTale) -> None:
+@expects()
+def somebody_else_asks(it: OffsetHistory) -> None:
     """The answer may have crossed the commit."""
     it.gets(1, "a")
     it.commits(3, "a", 100)
     it.fetches(3.001, "c", 90)
 
 
-@tale()
-def nobody_knows_who_owns_it(it: OffsetTale) -> None:
+@expects()
+def nobody_knows_who_owns_it(it: OffsetHistory) -> None:
     """The files begin late."""
-    it.scribe.lose(100)
+    it.writer.lose(100)
     it.commits(1, "a", 100)
     it.fetches(2, "a", 50)
 
 
-@tale(("b", "b", 110, 100, 5))
-def commits_are_told_late(it: OffsetTale) -> None:
+@expects(("b", "b", 110, 100, 5))
+def commits_are_told_late(it: OffsetHistory) -> None:
     """The time of storing counts."""
     handed_over(it)
     it.fetches(5, "b", 100)
     it.commits(3.5, "a", 110, told_s=9)
 
 
-@pytest.mark.parametrize("name", TALES)
+@pytest.mark.parametrize("name", HISTORIES)
 def test_hand_written_histories_have_the_expected_rows(
     rows: Mapping[str, Sequence[WrongStartRow]], name: str
 ) -> None:
@@ -268,7 +268,7 @@ def test_hand_written_histories_have_the_expected_rows(
         (row.member_id, row.owner_id, row.stored, row.told, seconds(row.at_ms))
         for row in rows[name]
     ]
-    assert found == list(TALES[name][1])
+    assert found == list(HISTORIES[name][1])
 
 
 def test_the_simulator_loses_no_commit(

@@ -92,7 +92,7 @@ class Asked:
         return self.what.removeprefix(f"{self.who}: ").partition(" ")[0]
 
 
-class Duel:
+class BothSides:
     """A script's view of the two sides."""
 
     def __init__(

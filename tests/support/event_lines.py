@@ -12,7 +12,7 @@ from gateway.events.reading import read_lines
 AT_MS = 1_800_000_000_123
 
 
-def told_line(
+def event_line(
     sequence: int,
     *,
     group_id: str | None = "orders",
@@ -37,7 +37,7 @@ def told_line(
     return envelope.line + "\n"
 
 
-def told(folder: Path) -> list[Envelope]:
+def read_events(folder: Path) -> list[Envelope]:
     """Every event once, in the order of writing."""
     return [line.found for line in read_lines(folder) if isinstance(line.found, Envelope)]
 

@@ -6,7 +6,7 @@ from gateway.pipeline.fold import Key, SourceLine, Tables, fold_lines
 from gateway.pipeline.history import History, Numbered, Order
 from gateway.pipeline.parsing import content_of, parse
 from gateway.pipeline.tables.catalog import ALL_ROWS
-from tests.support.scribe import GROUP
+from tests.support.event_writer import GROUP
 
 
 def folded(*texts: str) -> Tables:
@@ -25,7 +25,7 @@ def folds(*texts: str) -> Iterator[tuple[Key | None, Tables]]:
     )
 
 
-def told_history(*texts: str) -> History:
+def history_of(*texts: str) -> History:
     """The history of one group."""
     order = Order()
     return History("", GROUP, list(order.take(numbered(*texts))), order.forced)

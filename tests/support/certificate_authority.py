@@ -11,14 +11,14 @@ from gateway.transport.certificates import CertificateFiles
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
+class CertificateAuthority:
     """An authority, and a folder for the files of its certificates."""
 
     folder: Path
     root: trustme.CA
 
     @classmethod
-    def in_folder(cls, folder: Path) -> "Authority":
+    def in_folder(cls, folder: Path) -> "CertificateAuthority":
         """A new authority. Its own certificate is in the file `ca.pem`."""
         folder.mkdir(exist_ok=True)
         made = cls(folder, trustme.CA(key_type=trustme.KeyType.ECDSA))

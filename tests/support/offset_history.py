@@ -8,26 +8,26 @@ from gateway.events.offset_events import (
     OffsetsCommitted,
     OffsetsFetched,
 )
-from tests.support.scribe import START_MS, Scribe
+from tests.support.event_writer import START_MS, EventWriter
 
 TOPIC = "t"
 
 
-class OffsetTale:
+class OffsetHistory:
     """The history of partition 0 of TOPIC. Times are seconds since START_MS."""
 
     def __init__(self, group_id: str) -> None:
-        self.scribe = Scribe(group_id=group_id)
+        self.writer = EventWriter(group_id=group_id)
 
     def gets(self, at_s: float, member_id: str) -> None:
         """The engine grants the partition."""
         event = PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)})
-        self.scribe.tell(at_s, event)
+        self.writer.tell(at_s, event)
 
     def gives(self, at_s: float, member_id: str) -> None:
         """The member releases the partition."""
         event = PartitionsReleased(member_id=member_id, member_epoch=1, partitions={TOPIC: (0,)})
-        self.scribe.tell(at_s, event)
+        self.writer.tell(at_s, event)
 
     def fetches(self, at_s: float, member_id: str, offset: int) -> None:
         """The member fetches its start offset."""
@@ -63,4 +63,4 @@ class OffsetTale:
 
     def happens(self, at_s: float, event: GatewayEvent) -> None:
         """An event that the state log does not contain."""
-        self.scribe.beside(at_s, event)
+        self.writer.beside(at_s, event)

@@ -11,7 +11,7 @@ TOPICS = ("foo", "bar", "gone")
 TIMEOUTS_MS = (-(2**31), -1, 0, 1, 6_000, 10_000, 1_800_000, 2**31 - 1)
 
 
-class Stranger:
+class RandomRequests:
     """Sends requests of every degree of plausibility."""
 
     def __init__(self, seed: int) -> None:
@@ -34,10 +34,10 @@ class Stranger:
 
     def step(self) -> None:
         dice = self.dice
-        deeds = [self.join, self.sync, self.beat, self.leave, self.native, self.native]
-        deeds += [self.join, self.commit, self.commit_ends, self.time, self.admin, self.restart]
-        deeds += [self.resolution_ends]
-        dice.choice(deeds)()
+        actions = [self.join, self.sync, self.beat, self.leave, self.native, self.native]
+        actions += [self.join, self.commit, self.commit_ends, self.time, self.admin, self.restart]
+        actions += [self.resolution_ends]
+        dice.choice(actions)()
         self.script.view()
 
     def member_id(self) -> str:

@@ -13,8 +13,8 @@ START_MS = 1_800_000_000_000
 GROUP = "orders"
 
 
-class Scribe:
-    """One gateway's; `at_s` are seconds since START_MS."""
+class EventWriter:
+    """Writes the events of one gateway; `at_s` are seconds since START_MS."""
 
     def __init__(self, gateway_id: str = "g", process_id: str = "p", group_id: str = GROUP) -> None:
         self.gateway_id = gateway_id
@@ -82,17 +82,17 @@ class Scribe:
         self.lines.append(envelope.line)
 
 
-Told = Callable[[Scribe], None]
+WriteHistory = Callable[[EventWriter], None]
 """Writes the history of one group."""
 
 
-def lines_of(told: Mapping[str, Told]) -> list[str]:
+def lines_of(histories: Mapping[str, WriteHistory]) -> list[str]:
     """The lines of several histories, each with a group and a process of its name."""
     lines: list[str] = []
-    for name, tell in told.items():
-        scribe = Scribe(process_id=name, group_id=name)
-        tell(scribe)
-        lines += scribe.lines
+    for name, write in histories.items():
+        writer = EventWriter(process_id=name, group_id=name)
+        write(writer)
+        lines += writer.lines
     return lines
 
 

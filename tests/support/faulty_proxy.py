@@ -1,7 +1,8 @@
-"""A proxy between gateway and cluster that randomly delays, cuts and delivers late.
+"""A proxy between gateway and cluster that delays requests, delivers them late, and cuts
+connections, at random.
 
 In the worst case the gateway sees the connection break, but the broker receives the request later.
-The proxy spares the clients of the test itself, in the same process.
+The clients of the test itself, in the same process, bypass the proxy.
 """
 
 import contextlib
@@ -26,11 +27,11 @@ Address = tuple[str, int]
 
 COMMITS = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
 _API_KEY = struct.Struct(">h")
-_is_spared: ContextVar[bool] = ContextVar("_is_spared", default=True)
+_bypasses_proxy: ContextVar[bool] = ContextVar("_bypasses_proxy", default=True)
 
 
 @dataclass(slots=True, kw_only=True)
-class UnkindProxy:
+class FaultyProxy:
     """Each duration is drawn between zero and this limit. Limits are seconds."""
 
     seed: int
@@ -88,20 +89,20 @@ class UnkindProxy:
 
 
 @asynccontextmanager
-async def unkind_proxy(
+async def faulty_proxy(
     monkeypatch: pytest.MonkeyPatch, targets: tuple[Address, ...], seed: int
-) -> AsyncIterator[UnkindProxy]:
-    """A proxy in front of these brokers, for tasks started by `unspared`."""
-    proxy = UnkindProxy(seed=seed)
-    kind_open = BrokerConnection.open.__func__  # type: ignore[attr-defined]
+) -> AsyncIterator[FaultyProxy]:
+    """A proxy in front of these brokers, for tasks started in `through_the_proxy`."""
+    proxy = FaultyProxy(seed=seed)
+    direct_open = BrokerConnection.open.__func__  # type: ignore[attr-defined]
 
     async def open_(
         cls: type[BrokerConnection], /, host: str, port: int, **how: Any
     ) -> BrokerConnection:
         address = (host, port)
-        if not _is_spared.get():
+        if not _bypasses_proxy.get():
             address = proxy.listeners.get(address, address)
-        connection: BrokerConnection = await kind_open(cls, *address, **how)
+        connection: BrokerConnection = await direct_open(cls, *address, **how)
         return connection
 
     async with trio.open_nursery() as nursery:
@@ -116,10 +117,10 @@ async def unkind_proxy(
 
 
 @contextlib.contextmanager
-def unspared() -> Any:
+def through_the_proxy() -> Any:
     """Tasks that start in this block, and their children, connect through the proxy."""
-    token = _is_spared.set(False)
+    token = _bypasses_proxy.set(False)
     try:
         yield
     finally:
-        _is_spared.reset(token)
+        _bypasses_proxy.reset(token)
