@@ -17,13 +17,15 @@ from kafka_codecs.errors import WireError
 from kafka_codecs.primitives import INT16, TAGGED_FIELDS, String
 
 _REQUEST_START = struct.Struct(">hhi")
+_CLIENT_ID_SIZE = struct.Struct(">h")
+_CLIENT_ID_AT = _REQUEST_START.size + _CLIENT_ID_SIZE.size
 _CORRELATION_ID = struct.Struct(">i")
 _NO_TAGS = {False: b"", True: b"\0"}
 # The client id is never compact: any broker must be able to read any ApiVersions request header.
 _CLIENT_ID = String(INT16, nullable=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make
 class RequestHeader:
     """The header of a request."""
 
@@ -45,18 +47,29 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
         if api_version < 0:
             raise WireError(f"request header: version {api_version}")
         flexible = _is_flexible(api_key, api_version)
-        stream = BytesIO(frame)
-        stream.seek(_REQUEST_START.size)
-        header = RequestHeader(
-            api_key=api_key,
-            api_version=api_version,
-            correlation_id=correlation_id,
-            client_id=_CLIENT_ID.read(stream),
-            unknown_tags=TAGGED_FIELDS.read(stream) if flexible else (),
-        )
+        (size,) = _CLIENT_ID_SIZE.unpack_from(frame, _REQUEST_START.size)
+        end = _CLIENT_ID_AT + size
+        client_id: str | None
+        tags: tuple[tuple[int, bytes], ...] = ()
+        if size >= 0 and frame[end : end + 1] == b"\0" and flexible:  # nearly always
+            client_id, end = frame[_CLIENT_ID_AT:end].decode(), end + 1
+        else:
+            stream = BytesIO(frame)
+            stream.seek(_REQUEST_START.size)
+            client_id = _CLIENT_ID.read(stream)
+            if flexible:
+                tags = TAGGED_FIELDS.read(stream)
+            end = stream.tell()
     except MALFORMED as error:
         raise _wire_error(error) from None
-    return header, stream.tell()
+    header = RequestHeader(
+        api_key=api_key,
+        api_version=api_version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+        unknown_tags=tags,
+    )
+    return header, end
 
 
 def encode_request_header(header: RequestHeader) -> bytes:

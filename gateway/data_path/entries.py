@@ -34,11 +34,13 @@ def bytes_of(message: Struct, limit: int) -> int:
     while rest and count <= limit:
         value = rest.pop()
         count += FIELD_BYTES
-        if isinstance(value, Struct):
-            kind: Any = type(value)
-            rest += [getattr(value, name) for name in _names_of(kind)]
-        elif isinstance(value, (str, bytes)):
+        if value is None or isinstance(value, int):  # nearly always
+            continue
+        if isinstance(value, (str, bytes)):
             count += len(value)
         elif isinstance(value, tuple):
             rest.extend(value)
+        elif isinstance(value, Struct):
+            kind: Any = type(value)
+            rest += [getattr(value, name) for name in _names_of(kind)]
     return count
