@@ -200,7 +200,7 @@ def _demo(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.write(summary.as_json(outcome) + "\n")
     else:
-        summary.show(outcome)
+        summary.show(outcome, rebalances=options.story)
         if folder is not None:
             sys.stdout.write(_report_line(folder) + "\n")
     if outcome.reason is not None:

@@ -17,14 +17,14 @@ def as_json(outcome: Outcome) -> str:
     return json.dumps({"ok": outcome.reason is None, **asdict(outcome)}, indent=2)
 
 
-def show(outcome: Outcome) -> None:
-    """Print the outcome to stdout, in colour on a terminal."""
+def show(outcome: Outcome, *, rebalances: bool = False) -> None:
+    """Print the outcome to stdout, in colour on a terminal. With `rebalances`, list them."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_PLAIN_WIDTH)
     if outcome.steps:
         console.print(_steps(outcome))
-    if any(step.rebalanced for step in outcome.steps):
+    if rebalances and outcome.steps:
         console.print(_rebalances(outcome))
     if outcome.totals is not None:
         console.print(_figures(outcome, outcome.totals))

@@ -1,4 +1,7 @@
-"""`groupferry demo --story` as users run it: the gateway is inserted and removed again."""
+"""The gateway is inserted, a group is rolled there and back, and the gateway is removed.
+
+Once by the demo, as users run it, and once with consumers of three libraries.
+"""
 
 import json
 import subprocess
@@ -6,12 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
-from tests.support.kafka_broker import FETCH_TIMEOUT_S
+from gateway.demo.group_view import Protocol
+from tests.e2e.test_release import command
+from tests.support.clients import Client
+from tests.support.group_stage import GroupStage, on_kafka, open_group
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
 from tests.support.serve_process import PROGRAM
 
-LIMIT_S = 300
+LIMIT_S = 400
 UNDISTURBED = ("the group is adopted", "consumer-3 bootstraps again")
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
@@ -36,3 +44,61 @@ def test_the_whole_story(release: str, tmp_path: Path) -> None:
     steps = {step["title"]: step for step in told["steps"]}
     assert [steps[title]["rebalanced"] for title in UNDISTURBED] == [[], []]
     assert len(steps["the group is released"]["rebalanced"]) == 3
+
+
+CLIENTS = {
+    "a": Client(library="librdkafka"),
+    "b": Client(library="java"),
+    "c": Client(library="franz-go"),
+}
+
+
+@pytest.mark.parametrize("pause_s", [0, 10])
+async def test_consumers_of_three_libraries_come_and_go(
+    kafka: KafkaCluster, pause_s: float, tmp_path: Path
+) -> None:
+    """At once, or with time between the steps."""
+    async with open_group(
+        tmp_path, open_upstream=on_kafka(kafka), produces_beside=True, limit_s=LIMIT_S
+    ) as group:
+        for name, client in CLIENTS.items():
+            await group.join(name, client, beside=True)
+        await group.settled("classic")
+        for name in CLIENTS:
+            await move(group, name, pause_s)
+        await adopted(group, tmp_path)
+        protocols: tuple[Protocol, ...] = ("consumer", "classic")
+        for protocol in protocols:
+            for name in CLIENTS:
+                await move(group, name, pause_s, protocol=protocol)
+        released = await command("release", group.group, f"--state-dir={tmp_path}")
+        assert (released.returncode, released.stderr) == (0, b"")
+        await trio.sleep(pause_s)
+        for name in CLIENTS:
+            await move(group, name, pause_s, beside=True)
+        await group.end()
+
+
+async def move(
+    group: GroupStage,
+    name: str,
+    pause_s: float,
+    *,
+    protocol: Protocol = "classic",
+    beside: bool = False,
+) -> None:
+    """Restart a consumer there, and go on once the group has settled, or at once."""
+    library = CLIENTS[name].library
+    await group.leave(name)
+    await group.join(name, Client(library=library, protocol=protocol), beside=beside)
+    if pause_s:
+        is_native = any(each.client.protocol == "consumer" for each in group.members.values())
+        await group.settled("consumer" if is_native else "classic")
+        await trio.sleep(pause_s)
+
+
+async def adopted(group: GroupStage, folder: Path) -> None:
+    """Adopt the group, as soon as that is possible."""
+    await group.settled("classic")
+    while (await command("adopt", group.group, f"--state-dir={folder}")).returncode:
+        await trio.sleep(1)

@@ -32,6 +32,14 @@ def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> st
             "--rate: at most 1000 for 1 partitions",
         ),
         (("demo", "--prefix", "mine"), "--prefix: works only with --upstream"),
+        (
+            ("demo", "--story", "--static"),
+            "--story: a group whose leader is static cannot be adopted; leave out --static",
+        ),
+        (
+            ("demo", "--story", "--kafka-home=/nowhere"),
+            "--story: there is no Apache Kafka in /nowhere: it has no libs/kafka_*.jar",
+        ),
         (("report", "--output=r"), "nothing to report on"),
         (("report", "--output=r", "--events-topic=events"), "needs --upstream"),
         (("report", "--output=r", "in", "--upstream=kafka:9092"), "needs --events-topic"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.demo.ledger import Disturbance, Ledger, Process
+from gateway.demo.ledger import Change, Disturbance, Ledger, Process
 from gateway.demo.reports import (
     Assigned,
     Closed,
@@ -240,3 +240,18 @@ def test_a_partition_counts_as_unowned_only_after_its_first_owner() -> None:
     """The start of the group is no downtime."""
     books = ledger((A, assigned(10, 0)))
     assert books.disturbance(None, 0, 20).unowned_partition_s == 0
+
+
+def test_what_a_rebalance_did_to_each_member_is_counted() -> None:
+    """Neither to the one that was replaced, nor to those that kept theirs, nor earlier."""
+    books = ledger(
+        (A, assigned(1, 0, 1)),
+        (C, assigned(1, 3)),
+        (A, revoked(10, 0, 1)),
+        (B, assigned(11, 0)),
+        (A, assigned(11, 1)),
+        partitions=4,
+    )
+    assert books.changes("b", 5, 20) == (Change(member="a", gave_up=2, got=1),)
+    assert books.changes("a", 5, 20) == (Change(member="b", gave_up=0, got=1),)
+    assert books.changes(None, 12, 20) == ()

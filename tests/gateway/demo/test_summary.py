@@ -1,11 +1,12 @@
 """The summary at the end."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from gateway.demo import summary
-from gateway.demo.ledger import Disturbance
+from gateway.demo.ledger import Change, Disturbance
 from gateway.demo.outcome import Options, Outcome, Totals
 from gateway.demo.roll import RollStep
 
@@ -77,3 +78,19 @@ def test_the_json_summary_is_one_document(outcome: Outcome) -> None:
     assert len(document["steps"]) == len(outcome.steps)
     assert (document["totals"] is None) == (outcome.totals is None)
     assert document["options"]["rate"] == 200
+
+
+def test_the_rebalances_are_listed_with_their_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the story."""
+    step = replace(STEP, rebalanced=(Change(member="consumer-2", gave_up=4, got=3),))
+    outcome = replace(GOOD, steps=(step,))
+    summary.show(outcome)
+    assert "consumer-2" not in capsys.readouterr().out
+    summary.show(outcome, rebalances=True)
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "consumer-2" in each]
+    assert [each.strip() for each in line.strip("│").split("│")] == [
+        "consumer-1 to consumer",
+        "consumer-2",
+        "4",
+        "3",
+    ]
