@@ -378,9 +378,9 @@ def decode_key(data: bytes) -> tuple[RecordType, Key]:
     return record_type, decode(LAYOUTS[record_type][0], fields, _KEY_VERSION)
 
 
-def is_key_of(record_type: RecordType, key: bytes) -> bool:
-    """Whether these bytes are the key of such a record, without decoding them."""
-    return key.startswith(_INT16.pack(record_type))
+def key_start(record_type: RecordType) -> bytes:
+    """What the keys of such records begin with, and no others."""
+    return _INT16.pack(record_type)
 
 
 def is_of_later_groupferry(key: bytes) -> bool:

@@ -18,9 +18,11 @@ from gateway.state_log.last_events import FORGOTTEN, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, StoredEntry, decode_record
 from kafka_codecs.errors import WireError
-from kafka_codecs.state_records import RecordType, is_key_of
+from kafka_codecs.state_records import RecordType, key_start
 
-_OF_MOVES = (RecordType.GROUP_ADOPTION, RecordType.GROUP_RELEASE)
+_LAST_EVENTS = key_start(RecordType.LAST_EVENTS)
+_CONFIGS = key_start(RecordType.GROUP_CONFIGS)
+_OF_MOVES = (key_start(RecordType.GROUP_ADOPTION), key_start(RecordType.GROUP_RELEASE))
 
 
 class CompactedLog:
@@ -66,12 +68,12 @@ class CompactedLog:
     def put_stored(self, group_id: str, entry: StoredEntry) -> None:
         """Add a record from storage, where each key is once. The value is not empty."""
         self._stored.setdefault(group_id, []).append(entry)
-        if is_key_of(RecordType.LAST_EVENTS, entry.key):
+        if entry.key.startswith(_LAST_EVENTS):
             self._last_events[group_id] = None
             return
-        if any(is_key_of(kind, entry.key) for kind in _OF_MOVES):
+        if entry.key.startswith(_OF_MOVES):
             self.moving.add(group_id)
-        if group_id not in self._groups and is_key_of(RecordType.GROUP_CONFIGS, entry.key):
+        if group_id not in self._groups and entry.key.startswith(_CONFIGS):
             self.configs_alone.add(group_id)
         else:
             self.configs_alone.discard(group_id)
