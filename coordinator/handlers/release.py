@@ -10,6 +10,7 @@ from coordinator.classic.rebalance import drop_member, drop_pending_id
 from coordinator.conversion.downgrade import delete_consumer_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.embedded_protocol import write_assignment
 from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError, ensure
@@ -24,26 +25,30 @@ from coordinator.interface.events import (
     SyncGroupReceived,
 )
 from coordinator.interface.records import (
+    ClassicGroupMember,
     ClassicGroupValue,
     GroupRelease,
+    Member,
     Release,
     RemovalCause,
 )
 from coordinator.interface.volatile_records import ClassicPhase
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 
 _NOBODY = ClassicGroupValue(protocol_type=None, generation=-1, protocol=None, leader=None)
+_EMBEDDED_VERSION = 0
+"""That of the assignments in the record, which no client reads."""
 _WAIT = (JoinGroupReceived, LeaveGroupReceived, ConsumerHeartbeatReceived)
 _REJOIN = (HeartbeatReceived, SyncGroupReceived, OffsetCommitReceived)
 
 
 def may_begin(state: GroupState) -> bool:
-    """Whether the members are known for certain, and wait for nothing."""
+    """Whether it is certain who may hold partitions, and nobody waits for a rebalance. In a
+    consumer group that is so at any time."""
     match state.group:
         case ClassicGroup() as group if group.members:
             return group.phase is ClassicPhase.STABLE
-        case ConsumerGroup() as group:
-            return not group.members
         case _:
             return True
 
@@ -62,11 +67,44 @@ def begin(step: StepBuilder) -> None:
             for member_id in list(group.pending_ids):
                 drop_pending_id(step, member_id)
             store_group(step, None)
-        case ConsumerGroup():
-            delete_consumer_group(step, {})
+        case ConsumerGroup() as consumer_group:
+            value = _recalled_group(step, consumer_group)
+            delete_consumer_group(
+                step, dict.fromkeys(consumer_group.members, RemovalCause.RELEASED)
+            )
         case None:
             pass
     step.emit(GroupRelease(value=Release(group=value)))
+
+
+def _recalled_group(step: StepBuilder, group: ConsumerGroup) -> ClassicGroupValue:
+    return ClassicGroupValue(
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation=group.epoch,
+        protocol=None,
+        leader=None,
+        members=tuple(_recalled(step, each) for _id, each in sorted(group.members.items())),
+    )
+
+
+def _recalled(step: StepBuilder, member: Member) -> ClassicGroupMember:
+    """A member of a consumer group. A native one has no protocols."""
+    held = step.consumer.assignments[member.member_id].held
+    classic = member.classic
+    return ClassicGroupMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        session_timeout_ms=(
+            step.config.consumer_session_timeout_ms
+            if classic is None
+            else classic.session_timeout_ms
+        ),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        protocols=() if classic is None else classic.protocols,
+        assignment=write_assignment(held, _EMBEDDED_VERSION, step.topics) if held else b"",
+    )
 
 
 def note(step: StepBuilder, event: ReleaseMoved) -> None:

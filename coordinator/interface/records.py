@@ -77,6 +77,11 @@ class ClassicGroupMember:
     protocols: Protocols
     assignment: bytes = b""
 
+    @property
+    def is_native(self) -> bool:
+        """Whether it uses the new protocol. Only a release has such members: see `Release`."""
+        return not self.protocols
+
     def metadata_for(self, protocol: str | None) -> bytes:
         """The embedded subscription for one protocol, empty if the member does not offer it."""
         return dict(self.protocols).get(protocol or "", b"")
@@ -148,7 +153,8 @@ class Release:
     None, and it stays there until an operator wants it here again."""
 
     group: ClassicGroupValue | None = None
-    """The group as it was served here last, while its members may still hold partitions."""
+    """The group as it was served here last, while its members may still hold partitions. Of a
+    consumer group, native members have no protocols, and who held nothing has no assignment."""
     guard_id: str | None = None
     """The member id under which this coordinator still keeps its place at the other one, after all
     members have given up what they held."""

@@ -24,6 +24,7 @@ from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.glance import Glance
 from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
+from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.adoptable import why_not_found
 from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
 from gateway.hosting.answers import GroupApi, Situation
@@ -375,10 +376,16 @@ class Groups:
         """Give a group back to the cluster, or say why that is not possible, member by member.
         With `dry_run` nothing is begun, and no reason means that it is possible now."""
         reasons = await self._why_kept(group_id)
-        if dry_run or reasons:
+        if reasons:
+            return ReleaseOutcome.refused(group_id, *reasons)
+        wish = ReleaseWish(await new_protocol_of(self._services.cluster, group_id))
+        if dry_run:
+            driver = None if self.is_moving(group_id) else self._loaded(group_id)
+            if driver is not None:
+                reasons = why_not_released(driver.group.engine.core.state, wish.new_protocol)
             return ReleaseOutcome.refused(group_id, *reasons)
         with trio.move_on_after(RELEASE_TIMEOUT_S):
-            return await self.driver(group_id).release(ReleaseWish())
+            return await self.driver(group_id).release(wish)
         return ReleaseOutcome.refused(
             group_id,
             f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and goes on: a member has neither"
@@ -398,8 +405,7 @@ class Groups:
             return ("the cluster serves it already",)
         if not (self.is_live(group_id) or self.is_held(group_id) or await self.knows(group_id)):
             return ("the gateway does not host a group of this name: see groupferry groups",)
-        driver = self._loaded(group_id)
-        return () if driver is None else why_not_released(driver.group.engine.core.state)
+        return ()
 
     # -- removal ---------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class Situation(Enum):
     TOPICS_UNKNOWN = "the cluster does not tell about the topics of the request"
     MOVING = "the group is being adopted or released"
     RECALLED = "the group goes back to the cluster"
+    FENCED = "the group goes back to the cluster, and its native member has to rejoin"
     STILL_OWNS = "the group goes back to the cluster, and a client keeps its partitions"
     LOADING = "the group cannot be read from the state log yet"
     LOG_FAILED = "the state log cannot store the change"
@@ -116,6 +117,11 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
             ),
             GroupApi.JOIN: ErrorCode.UNKNOWN_MEMBER_ID,
         },
+    ),
+    # Both are errors that native clients expect, and on which they rejoin with epoch 0.
+    Situation.FENCED: (
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        dict.fromkeys((GroupApi.COMMIT, GroupApi.TXN_COMMIT), ErrorCode.STALE_MEMBER_EPOCH),
     ),
     Situation.STILL_OWNS: (_LOAD, {**_LOADS, GroupApi.JOIN: ErrorCode.REBALANCE_IN_PROGRESS}),
     # The loaded group restarts the session, as a broker's does.

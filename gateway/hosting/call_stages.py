@@ -13,7 +13,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
-from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, Situation
+from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, GroupApi, Situation
 from gateway.hosting.calls import (
     Abandoned,
     Answer,
@@ -281,7 +281,8 @@ class CallStages:
         if answer is not None:
             self._finish(call, answer)
         elif call.errand is None:
-            patience_ms = JOIN_PATIENCE_MS if call.api in JOINS else MEMBER_PATIENCE_MS
+            # Native clients give a heartbeat up after its interval.
+            patience_ms = JOIN_PATIENCE_MS if call.api is GroupApi.JOIN else MEMBER_PATIENCE_MS
             self._wait_at_most(call, now_ms + patience_ms, now_ms)
         return True
 

@@ -5,13 +5,13 @@ requests meanwhile, and how it ends.
 come, and the anchor, whose place they take. See `gateway/docs/release.md`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.handlers.release import may_begin
 from coordinator.interface.events import ReleaseBegan, ReleaseMoved
-from coordinator.interface.records import ClassicGroupMember, Release
+from coordinator.interface.records import ClassicGroupMember, Member, Release
 from coordinator.interface.topics import Topics
 from gateway.events import group_events
 from gateway.hosting import release_steps as steps
@@ -28,7 +28,13 @@ from gateway.hosting.effects import Effect, Log, TellNow
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.recall import Recall
 from gateway.hosting.release import Releasing
-from gateway.hosting.release_steps import HandedOver, ReleaseOutcome, ReleaseWish, StoreRelease
+from gateway.hosting.release_steps import (
+    HandedOver,
+    NewProtocol,
+    ReleaseOutcome,
+    ReleaseWish,
+    StoreRelease,
+)
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import RELEASED, Standing
 from gateway.hosting.states import LogPhase, ReleaseStage
@@ -37,19 +43,27 @@ SETTLE_MAX_MS = 30_000
 """How long a release waits for the end of a rebalance before it begins."""
 
 
-def why_not_released(state: GroupState) -> tuple[str, ...]:
+def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]:
     """Why the group cannot be released as it is, one for each member that speaks against it."""
     group = state.group
-    if not isinstance(group, ConsumerGroup):
+    if not isinstance(group, ConsumerGroup) or not group.has_native_members:
         return ()
-    if group.members and not group.native_count:
-        return ("its downgrade to a classic group is not allowed: see consumer_migration_policy",)
-    return tuple(
-        f"{each.member_id} ({each.client_id} at {each.client_host}) uses the new protocol: roll it"
-        " back to the classic one first"
-        for each in group.members.values()
-        if not each.is_classic
-    )
+    if cluster.why_no_natives:
+        why = (
+            f"uses the new protocol, and {cluster.why_no_natives}: roll it back to the classic one"
+        )
+        return tuple(f"{_named(each)} {why} first" for each in _members(group, are_classic=False))
+    why = f"uses the classic protocol beside native members, and {cluster.why_not_mixed}"
+    classic = _members(group, are_classic=True) if cluster.why_not_mixed else ()
+    return tuple(f"{_named(each)} {why}: roll it to the new one first" for each in classic)
+
+
+def _members(group: ConsumerGroup, *, are_classic: bool) -> Iterator[Member]:
+    return (each for each in group.members.values() if each.is_classic == are_classic)
+
+
+def _named(member: Member) -> str:
+    return f"{member.member_id} ({member.client_id} at {member.client_host})"
 
 
 class GroupRelease:
@@ -65,7 +79,11 @@ class GroupRelease:
         effects: list[Effect],
     ) -> None:
         """`effects` takes what the driver has to do."""
-        self.recall = Recall(self.handle, owners_may_return=True)
+        self.recall = Recall(
+            self.handle,
+            owners_may_return=True,
+            heartbeat_interval_ms=rules.config.consumer_heartbeat_interval_ms,
+        )
         self._group_id = standing.group_id
         self._standing = standing
         self._rules = rules
@@ -173,7 +191,7 @@ class GroupRelease:
             self._fulfil(ReleaseOutcome(group_id=self._group_id, is_released=True))
         elif not self._wishes or self._is_beginning:
             pass
-        elif reasons := why_not_released(state):
+        elif reasons := why_not_released(state, self._wishes[-1].new_protocol):
             self._refuse(*reasons)
         elif may_begin(state):
             self._is_beginning = True
@@ -189,6 +207,7 @@ class GroupRelease:
             self._effects.append(Log("warning", "release_resumed", fields))
         guise = self._rules.standing.gateway.guise
         self._machine = Releasing(self._group_id, guise, release, now_ms)
+        self.recall.leads_rounds = self._machine.has_natives
         self._effects.append(TellNow(group_events.ReleaseStarted(members=len(members))))
         if release.group is not None and not self._has_begun_here:
             self._anchor.need(now_ms, is_live=True)

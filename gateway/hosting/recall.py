@@ -1,13 +1,19 @@
 """What recalled members are told: to rejoin, and then to come back without their ids.
 
+A native member is told instead to own nothing. It revokes its partitions as in any reconciliation,
+and once it has acknowledged that, it is fenced, upon which it comes back with epoch 0.
+
 A member is recalled before its group goes back to the cluster. Its former id has no future there,
 so requests under it that are still on their way are void. Its commits travel under the ids of the
 member that keeps the group meanwhile, the *guard*.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
     HeartbeatReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
@@ -15,7 +21,14 @@ from coordinator.interface.events import (
     SyncGroupReceived,
 )
 from coordinator.interface.records import ClassicGroupMember
-from coordinator.interface.replies import LeaveGroupReply, LeftMember, OffsetVerdict
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    LeftMember,
+    OffsetVerdict,
+    SyncGroupReply,
+)
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import GaveUp, Heard
@@ -24,10 +37,16 @@ from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Answer, Call, Commits, Outcome, Refused, Store
 from gateway.hosting.identity import AnchorIds
 from kafka_codecs import WireError
-from kafka_codecs.consumer_protocol import decode_subscription
+from kafka_codecs.consumer_protocol import Assignment, decode_subscription, encode_assignment
 
 RECALLED = Refused(Situation.RECALLED, "the group goes back to the cluster: rejoin")
+FENCED = Refused(Situation.FENCED, "the group goes back to the cluster: rejoin with epoch 0")
+NOT_GUARDED = Refused(Situation.NOT_ANCHORED, "nobody keeps the group at the moment")
 STILL_OWNS = Refused(Situation.STILL_OWNS, "its member has gone: give up its partitions")
+
+_GENERATION, _LEADER = 1, "groupferry"
+_NOTHING = SyncGroupReply(assignment=encode_assignment(Assignment(assigned_partitions=()), 0))
+"""The answers of a round in which a member is assigned nothing."""
 
 Members = Mapping[str, ClassicGroupMember]
 
@@ -36,15 +55,26 @@ class Recall:
     """One recall at a time."""
 
     def __init__(
-        self, tell: Callable[[Heard | GaveUp, int], None], *, owners_may_return: bool
+        self,
+        tell: Callable[[Heard | GaveUp, int], None],
+        *,
+        owners_may_return: bool,
+        heartbeat_interval_ms: int = 0,
     ) -> None:
         """`tell` learns which members are alive, and which have given up. Whether clients may
         return that still own partitions: franz-go keeps them on UNKNOWN_MEMBER_ID for its next
-        round. Otherwise they get an error on which it loses them."""
+        round. Otherwise they get an error on which it loses them. The interval is that of native
+        members."""
         self.in_flight = 0
         """Commits under the ids of the guard that have no answer yet."""
+        self.leads_rounds = False
+        """Whether members that still own partitions get a round, in which they are assigned
+        nothing. Their coordinator may be one that does not ask what they own."""
         self._tell = tell
         self._owners_may_return = owners_may_return
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._told: set[str] = set()
+        """The members that were told to own nothing: native ones, and classic ones in a round."""
         self._on_their_way: dict[int | None, str] = {}
         """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
         connections, and their former ids."""
@@ -55,6 +85,7 @@ class Recall:
         """It is over. The next one begins with nothing."""
         self.in_flight = 0
         self._on_their_way.clear()
+        self._told.clear()
         self._has_stray = False
 
     # -- requests of membership ------------------------------------------------------------------
@@ -67,7 +98,7 @@ class Recall:
                 self._tell(Heard(member_id), now_ms)
                 return RECALLED
             case SyncGroupReceived(member_id=member_id) if member_id in members:
-                return RECALLED
+                return _NOTHING if member_id in self._told else RECALLED
             case LeaveGroupReceived(members=leavers) if all(
                 each.member_id in members for each in leavers
             ):
@@ -78,19 +109,51 @@ class Recall:
                 return LeaveGroupReply(members=tuple(left))
             case JoinGroupReceived(member_id=member_id) as event if member_id in members:
                 return self._rejoin(call, event, now_ms)
+            case ConsumerHeartbeatReceived(member_id=member_id) as event if member_id in members:
+                return self._reconcile(event, members[member_id], now_ms)
             case JoinGroupReceived(member_id="") as event if call.connection in self._on_their_way:
                 return self._return(call, still_owns=not _owns_nothing(event), now_ms=now_ms)
             case _:
                 return None
 
+    def _reconcile(
+        self, event: ConsumerHeartbeatReceived, member: ClassicGroupMember, now_ms: int
+    ) -> Answer | None:
+        """Its target is empty. Only its epoch 0 shows for certain that it has given up: a heartbeat
+        that states no partitions may be one from before it got them."""
+        if event.member_epoch <= JOIN_EPOCH:
+            returns = event.member_epoch == JOIN_EPOCH
+            self._tell(GaveUp(event.member_id, comes_back=returns), now_ms)
+            return None if returns else _heard(event)
+        self._tell(Heard(event.member_id), now_ms)
+        has_acknowledged = event.member_id in self._told and event.owned == frozenset()
+        if has_acknowledged or not (member.is_native and member.assignment):
+            return FENCED
+        self._told.add(event.member_id)
+        return replace(
+            _heard(event),
+            heartbeat_interval_ms=self._heartbeat_interval_ms,
+            assignment=frozenset(),
+        )
+
     def _rejoin(self, call: Call, event: JoinGroupReceived, now_ms: int) -> Answer:
-        """Its id is void from now on. Whether it has given up everything, its JoinGroup says, or
-        the next one on its connection does."""
-        if not _owns_nothing(event) and call.connection is not None:
-            self._on_their_way[call.connection] = event.member_id
-            self._tell(Heard(event.member_id), now_ms)
-        elif _owns_nothing(event):
+        """Whether it has given up everything, its JoinGroup says, or the next one on its
+        connection does. Its id is void from then on."""
+        if _owns_nothing(event):
             self._tell(GaveUp(event.member_id), now_ms)
+            return RECALLED
+        self._tell(Heard(event.member_id), now_ms)
+        if self.leads_rounds:
+            self._told.add(event.member_id)
+            return JoinGroupReply(
+                member_id=event.member_id,
+                generation=_GENERATION,
+                protocol_type=event.protocol_type,
+                protocol_name=event.protocols[0][0],
+                leader=_LEADER,
+            )
+        if call.connection is not None:
+            self._on_their_way[call.connection] = event.member_id
         return RECALLED
 
     def _return(self, call: Call, *, still_owns: bool, now_ms: int) -> Answer | None:
@@ -114,7 +177,8 @@ class Recall:
         events = [each.make(each.token, topics) for each in call.commits.values()]
         committers = {each.member_id for each in events if isinstance(each, OffsetCommitReceived)}
         if guard is None or self._has_stray or not committers <= members.keys():
-            return RECALLED
+            is_native = any(each in members and members[each].is_native for each in committers)
+            return FENCED if is_native else RECALLED
         for commit in call.commits.values():
             commit.outcome = Outcome(verdict=OffsetVerdict())
         self.in_flight += 1
@@ -130,13 +194,17 @@ class Recall:
                 self._has_stray = True
                 commit.outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
             elif told & ABOUT_THE_ANCHOR:
-                commit.outcome = Outcome(refused=RECALLED)
+                commit.outcome = Outcome(refused=NOT_GUARDED)
         return call.outcomes
 
     def lose(self) -> None:
         """The client of such a commit has gone; the cluster may store it at any time."""
         self.in_flight -= 1
         self._has_stray = True
+
+
+def _heard(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:
+    return ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch)
 
 
 def _owns_nothing(event: JoinGroupReceived) -> bool:

@@ -4,7 +4,8 @@ rebalance.
 `gateway/docs/release.md` explains the steps and why they are safe. In short: the members are told
 to rejoin, and the anchor keeps the group until all of them have given up what they held. Then it
 opens the group, waits until their joins have arrived there, and leaves. The group is never Empty,
-so its first round has all of them.
+so its first round has all of them. With native members it only leaves: a coordinator of the new
+protocol needs no round.
 """
 
 from collections import Counter
@@ -63,6 +64,8 @@ class Releasing:
         """The members that may still hold something."""
         self._group_id, self._guise = group_id, guise
         self._members = () if release.group is None else release.group.members
+        self.has_natives = any(each.is_native for each in self._members)
+        """Whether a member uses the new protocol."""
         self.holders.recall(self._members, now_ms)
         self._began_ms = now_ms
         self._unowned_until_ms: int | None = None
@@ -177,10 +180,18 @@ class Releasing:
         if self.stage is Stage.CONCLUDING:
             self._opened(now_ms)
             self._move(Stage.RELEASED)
-        elif self._members and self._guard.instance_id == self._guise.instance_id:
+        elif self._can_open:
             self._move(Stage.OPENING)
         else:
             self._move(Stage.LEAVING)
+
+    @property
+    def _can_open(self) -> bool:
+        """Whether the anchor can be in one group with the members. Native ones are refused as long
+        as it is there, with an error that is fatal to some clients; one of the older type has no
+        protocol in common with consumers."""
+        has_type = self._guard.instance_id == self._guise.instance_id
+        return bool(self._members) and has_type and not self.has_natives
 
     # -- answers of the coordinator --------------------------------------------------------------
 

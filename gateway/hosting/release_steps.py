@@ -36,10 +36,21 @@ class ReleaseOutcome:
         return cls(group_id=group_id, is_released=False, reasons=reasons)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewProtocol:
+    """Whether the cluster takes members of the new protocol, alone and beside classic ones."""
+
+    why_no_natives: str = ""
+    """Why it takes none; empty if it does."""
+    why_not_mixed: str = ""
+    """Why it takes no classic ones beside them; empty if it does."""
+
+
 @dataclass(slots=True, eq=False)
 class ReleaseWish:
     """Somebody wants a group to be released, and may wait for what becomes of it."""
 
+    new_protocol: NewProtocol = NewProtocol()
     outcome: ReleaseOutcome | None = None
     on_outcome: Callable[[], object] | None = None
     """Called when there is an outcome."""

@@ -6,6 +6,7 @@
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.promises import promise
+from tests.support.releases import on_release
 from tests.support.serve_process import PROGRAM
 
 LIMIT_S = 200
@@ -69,4 +71,55 @@ async def test_a_hosted_group_is_released_while_it_consumes(
         print(f"assignments since the release: {got}; {group.troubles}")
         await group.join("d", clients["a"], beside=True)
         await group.settled("classic")
+        await group.end()
+
+
+NATIVE = {
+    "a": Client(library="librdkafka", protocol="consumer"),
+    "b": Client(library="java", protocol="consumer"),
+}
+MIXED = {
+    **NATIVE,
+    "c": Client(library="librdkafka", assignor="cooperative-sticky"),
+    "d": Client(library="java", assignor="cooperative-sticky"),
+}
+
+
+@on_release("4.3")
+@pytest.mark.parametrize("clients", [NATIVE, MIXED], ids=["native", "mixed"])
+async def test_native_members_go_to_a_cluster_with_the_new_protocol(
+    kafka: KafkaCluster, clients: Mapping[str, Client], tmp_path: Path
+) -> None:
+    """They revoke their partitions here, and come back with epoch 0 there."""
+    async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
+        for name, client in clients.items():
+            await group.join(name, client)
+        await group.settled("consumer")
+        since_s = time.monotonic()
+        released = await command("release", group.group, f"--state-dir={tmp_path}")
+        print(released)
+        assert (released.returncode, released.stderr) == (0, b"")
+        await group.settled("consumer")
+        await group.progress(100)
+        await trio.sleep(CALM_S)
+        print(f"assignments since the release: {assignments(group, since_s)}; {group.troubles}")
+        await group.join("e", clients["a"], beside=True)
+        await group.settled("consumer")
+        await group.end()
+
+
+@on_release("3.9")
+async def test_native_members_are_named_where_the_cluster_has_no_new_protocol(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
+        await group.join("a", NATIVE["a"])
+        await group.join("c", MIXED["c"])
+        await group.settled("consumer")
+        for flags in (["--dry-run"], []):
+            refused = await command("release", group.group, f"--state-dir={tmp_path}", *flags)
+            assert refused.returncode == 1
+            (line,) = refused.stderr.decode().splitlines()
+            why = "uses the new protocol, and the cluster does not have it"
+            assert f"(a at /127.0.0.1) {why}: roll it back to the classic one first" in line
         await group.end()

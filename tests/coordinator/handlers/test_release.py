@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.group.consumer_group import ConsumerGroupState
 from coordinator.group.load import release_in
 from coordinator.handlers.release import may_begin
 from coordinator.interface.errors import InvariantError
@@ -11,7 +12,9 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
     GroupRelease,
+    MemberMetadata,
     Release,
+    RemovalCause,
 )
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
@@ -47,6 +50,39 @@ def test_it_begins_only_in_a_stable_group(group: GroupScript) -> None:
     assert not may_begin(group.engine.state)
     group.feed(ReleaseBegan())
     assert group.engine.state.release is None
+
+
+def test_members_of_a_consumer_group_are_recorded_with_what_tells_them_apart(
+    group: GroupScript,
+) -> None:
+    """A native one has no protocols; who held nothing has no assignment."""
+    group.native("n-1")
+    group.native("n-2")
+    group.native("n-3", topics=("nobody",))
+    group.feed(ReleaseBegan())
+    assert group.engine.state.group is None
+    (release,) = (each for each in group.last_step.durable if isinstance(each, GroupRelease))
+    assert release.value is not None
+    assert release.value.group is not None
+    members = {each.member_id: each for each in release.value.group.members}
+    assert {name: each.is_native for name, each in members.items()} == dict.fromkeys(
+        ("n-1", "n-2", "n-3"), True
+    )
+    assert members["n-1"].assignment
+    assert members["n-1"].session_timeout_ms == group.config.consumer_session_timeout_ms
+    assert members["n-1"].rebalance_timeout_ms == 10_000
+    assert not members["n-3"].assignment
+    causes = {each.cause for each in group.last_step.durable if isinstance(each, MemberMetadata)}
+    assert causes == {RemovalCause.RELEASED}
+    group.check_replay()
+
+
+def test_a_consumer_group_need_not_be_stable(group: GroupScript) -> None:
+    """Its engine knows at any time who may hold a partition: each of them is recalled."""
+    group.native("n-1")
+    group.native("n-2")
+    assert group.consumer.state is not ConsumerGroupState.STABLE
+    assert may_begin(group.engine.state)
 
 
 def test_members_are_told_to_rejoin_or_to_wait_meanwhile(group: GroupScript) -> None:

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from coordinator.interface.records import GroupRelease, Release
+from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.adoption_steps import Answered, Ask, Lane, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Call, Forwarded, Store
 from gateway.hosting.group_release import SETTLE_MAX_MS
 from gateway.hosting.inputs import LOST, Adopt, Damage, Reclaim, Resumed, StepTaken, Stored
 from gateway.hosting.inputs import Release as ReleaseGroup
-from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.states import AnchorPhase, Mode
 from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
-from kafka_codecs.leave_group import LeaveGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.support.hosted_scene import HostedScene, situation_of
 
@@ -203,13 +204,62 @@ def test_a_rebalance_without_end_refuses_the_release(on: Scene) -> None:
     assert on.group.is_live
 
 
-def test_native_members_are_named(on: Scene) -> None:
+NO_NEW_PROTOCOL = NewProtocol(why_no_natives="the cluster does not have it")
+NOT_MIXED = NewProtocol(why_not_mixed="the cluster keeps the two apart")
+
+
+def test_native_members_are_named_if_the_cluster_takes_none(on: Scene) -> None:
     on.native_member("n-1")
+    on.wish.new_protocol = NO_NEW_PROTOCOL
     on.begin()
     assert on.outcome is not None
-    (reason,) = on.outcome.reasons
-    assert reason.startswith("n-1 (client at /127.0.0.1) uses the new protocol")
+    assert on.outcome.reasons == (
+        "n-1 (client at /127.0.0.1) uses the new protocol, and the cluster does not have it: roll"
+        " it back to the classic one first",
+    )
     assert on.group.is_live
+
+
+def test_classic_members_beside_native_ones_are_named_if_the_cluster_mixes_none(on: Scene) -> None:
+    on.native_member("n-1")
+    on.wish.new_protocol = NOT_MIXED
+    on.begin()
+    assert on.outcome is not None
+    assert on.outcome.reasons == (
+        f"{on.member_id} (client at /127.0.0.1) uses the classic protocol beside native members,"
+        " and the cluster keeps the two apart: roll it to the new one first",
+    )
+
+
+def test_a_classic_group_needs_no_new_protocol(on: Scene) -> None:
+    on.wish.new_protocol = NO_NEW_PROTOCOL
+    on.to_the_end()
+    assert on.outcome is not None
+    assert on.outcome.is_released
+
+
+def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
+    on = HostedScene()
+    epoch = on.native_member("n-1").member_epoch
+    on.wait(1_000)
+    on.hold(Ask)
+    wish = ReleaseWish(NOT_MIXED)
+    on.feed(ReleaseGroup(wish))
+    told = on.native("n-1", epoch).answer
+    assert isinstance(told, ConsumerHeartbeatReply)
+    assert (told.member_epoch, told.assignment) == (epoch, frozenset())
+    commit = on.commit("n-1", epoch)
+    assert on.sent[-1][1] is not None
+    assert commit.answer is not None
+    assert situation_of(on.native("n-1", epoch, owned={})) is Situation.FENCED
+    back = on.native("n-1", 0)
+    assert is_waiting(back)
+    assert isinstance(on.take(Ask).message, LeaveGroupRequest)
+    assert situation_of(on.commit("n-1", epoch)) is Situation.FENCED
+    on.feed(StepTaken(Answered(Lane.RELEASE, LeaveGroupResponse())))
+    assert back.answer == Forwarded("released")
+    assert wish.outcome is not None
+    assert wish.outcome.is_released
 
 
 def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:

@@ -1,5 +1,6 @@
 """The steps of a release. `test_group_release.py` has what becomes of requests meanwhile."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -269,6 +270,20 @@ def test_an_anchor_of_the_older_type_leaves_without_opening(on: Script) -> None:
     on.feed(HandedOver(AnchorIds(member_id="old-1", generation=5, instance_id=OLDER_INSTANCE_ID)))
     on.stored()
     assert on.asked() is LeaveGroupRequest
+
+
+def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:
+    """A native consumer beside an anchor gets an error that is fatal to librdkafka."""
+    native = replace(MEMBERS[1], protocols=())
+    on = Script(Release(group=replace(VALUE, members=(MEMBERS[0], native))))
+    on.feed(GaveUp(A))
+    on.feed(GaveUp(B))
+    on.feed(HandedOver(IDS))
+    on.stored()
+    assert on.stage is Stage.LEAVING
+    assert on.is_recalling
+    on.answer(LEFT)
+    assert on.treatment is Treatment.FORWARDED
 
 
 def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None:
