@@ -431,14 +431,18 @@ class AdoptionWorld:
     def _recall_joiner(self, name: str, event: JoinGroupReceived) -> None:
         """Its id is void from now on. Whether it has given up everything, its JoinGroup says, or
         the next one on its connection does."""
-        _version, subscription = decode_subscription(event.protocols[0][1])
-        owns = any(each.partitions for each in subscription.owned_partitions)
-        if owns:
+        if self._claims(event):
             self._feed(Heard(event.member_id))
             self.recalled[name] = event.member_id
         else:
             self._feed(GaveUp(event.member_id))
         self._hear(name, JoinGroupReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
+
+    @staticmethod
+    def _claims(event: JoinGroupReceived) -> bool:
+        """Whether the joining member states that it owns partitions."""
+        _version, subscription = decode_subscription(event.protocols[0][1])
+        return any(each.partitions for each in subscription.owned_partitions)
 
     def _tell_here(self, event: Event) -> None:
         step = self.here.handle(event, now_ms=self.now_ms, topics=self.topics)

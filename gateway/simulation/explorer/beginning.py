@@ -1,5 +1,6 @@
 """The first state of a world."""
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from coordinator.engine import GroupEngine
@@ -11,7 +12,7 @@ from gateway.simulation.explorer.promises import BrokenPromiseError
 from gateway.simulation.explorer.release_world import ReleaseWorld
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import GROUP, Cluster
-from gateway.simulation.explorer.small_consumers import small_topics
+from gateway.simulation.explorer.small_consumers import Kind, small_topics
 from gateway.simulation.explorer.small_world import (
     OFFSETS_APART,
     START_MS,
@@ -61,11 +62,12 @@ def begin_forwarded(shape: Shape) -> AdoptionWorld:
 
 
 def begin_adopted(shape: Shape) -> ReleaseWorld:
-    """A world whose group the gateway has adopted."""
+    """A world whose group the gateway has adopted, before native consumers have joined it."""
     world = _new_world(shape, ReleaseWorld)
-    _start(world)
+    _start(world, [name for name, kind in shape.consumers if kind is not Kind.NATIVE])
     world.play("adopt")
     _settle_down(world)
+    _start(world, [name for name, kind in shape.consumers if kind is Kind.NATIVE])
     world.is_excused = world.has_fault = False
     return world
 
@@ -90,8 +92,9 @@ def _new_world(shape: Shape, kind: type[_World]) -> _World:
     )
 
 
-def _start(world: World | AdoptionWorld) -> None:
-    for name, _kind in world.shape.consumers:
+def _start(world: World | AdoptionWorld, names: Iterable[str] | None = None) -> None:
+    everybody = [name for name, _kind in world.shape.consumers]
+    for name in everybody if names is None else names:
         world.play(f"start {name}")
         _settle_down(world)
 

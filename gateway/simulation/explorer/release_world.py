@@ -1,15 +1,31 @@
 """A small world in which a hosted group goes back to the cluster.
 
-It begins with a group that was adopted. The machine of the release and both engines are the shipped
-ones; the anchor keeps its place by itself.
+It begins with a group that was adopted, and that native consumers have joined since. The machine of
+the release and both engines are the shipped ones; the anchor keeps its place by itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.handlers.release import may_begin
-from coordinator.interface.events import ReleaseBegan, ReleaseMoved
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+    ReleaseBegan,
+    ReleaseMoved,
+    Request,
+    SyncGroupReceived,
+)
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    Reply,
+    SyncGroupReply,
+)
 from gateway.hosting.adoption_steps import (
     Answered,
+    GaveUp,
+    Heard,
     Lane,
     Stored,
     StoreFailed,
@@ -22,8 +38,10 @@ from gateway.hosting.states import ReleaseStage
 from gateway.simulation.explorer.adoption_world import UNTIMELY, AdoptionWorld, Sending
 from gateway.simulation.explorer.promises import promise
 from gateway.simulation.explorer.small_cluster import GROUP
+from gateway.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS
 from gateway.simulation.explorer.small_world import Move
 from gateway.simulation.explorer.upstream import the_gateway
+from kafka_codecs.consumer_protocol import Assignment, encode_assignment
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
@@ -93,6 +111,62 @@ class ReleaseWorld(AdoptionWorld):
         if release is None or release.group is None:
             return AdoptionWorld._members(self)
         return {member.member_id for member in release.group.members}
+
+    # -- recalled members ------------------------------------------------------------------------
+
+    def _recall(self, name: str, event: Request) -> None:
+        """As `Recall` answers in a group with native members."""
+        machine = self.releasing
+        if machine is None or not machine.has_natives:
+            AdoptionWorld._recall(self, name, event)
+            return
+        match event:
+            case ConsumerHeartbeatReceived() if event.member_id in self._members():
+                self._recall_native(name, event)
+            case SyncGroupReceived() if name in self.recalled:
+                nothing = encode_assignment(Assignment(assigned_partitions=()), 0)
+                self._hear(name, SyncGroupReply(assignment=nothing))
+            case JoinGroupReceived() if event.member_id in self._members() and self._claims(event):
+                self._feed(Heard(event.member_id))
+                self.recalled[name] = event.member_id
+                self._hear(
+                    name,
+                    JoinGroupReply(
+                        member_id=event.member_id,
+                        generation=1,
+                        protocol_name=event.protocols[0][0],
+                        leader="groupferry",
+                    ),
+                )
+            case _:
+                AdoptionWorld._recall(self, name, event)
+
+    def _recall_native(self, name: str, event: ConsumerHeartbeatReceived) -> None:
+        reply = ConsumerHeartbeatReply(
+            member_id=event.member_id,
+            member_epoch=event.member_epoch,
+            heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+        )
+        if event.member_epoch == JOIN_EPOCH:
+            self.waiting[name] = event
+            self._feed(GaveUp(event.member_id))
+        elif event.member_epoch < JOIN_EPOCH:
+            self._feed(GaveUp(event.member_id, comes_back=False))
+            self._hear(name, reply)
+        elif name in self.recalled and event.owned == frozenset():
+            self._feed(Heard(event.member_id))
+            self._hear(name, ConsumerHeartbeatReply(error=ErrorCode.FENCED_MEMBER_EPOCH))
+        else:
+            self._feed(Heard(event.member_id))
+            self.recalled[name] = event.member_id
+            self._hear(name, replace(reply, assignment=frozenset()))
+
+    def _hear(self, name: str, reply: Reply) -> None:
+        """DEV D49: the gateway passes no GROUP_ID_NOT_FOUND on to a member."""
+        is_lost = reply.error == ErrorCode.GROUP_ID_NOT_FOUND and name in self.behind
+        if is_lost and self._consumer(name).epoch > JOIN_EPOCH:
+            reply = ConsumerHeartbeatReply(error=ErrorCode.UNKNOWN_MEMBER_ID)
+        AdoptionWorld._hear(self, name, reply)
 
     # -- commits ---------------------------------------------------------------------------------
 

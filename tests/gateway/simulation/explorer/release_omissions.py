@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.hosting.adoption_steps import Treatment
+from gateway.hosting.holders import Holders
 from gateway.hosting.release import Releasing
 from gateway.hosting.states import ReleaseStage
 from tests.gateway.simulation.explorer.planted_omissions import Omission, hunt, shows_in
@@ -35,6 +36,32 @@ def joins_are_relayed_before_the_log_knows(patch: pytest.MonkeyPatch) -> None:
         return Treatment.RECALLED if is_recalling else Treatment.FORWARDED
 
     patch.setattr(Releasing, "treatment", property(treatment))
+
+
+@shows_in("release-native", " own ", {"release": 1})
+def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
+    """A native member counts as one without partitions as soon as it has been told."""
+
+    def heard(holders: Holders, member_id: str, _now_ms: int) -> None:
+        holders.let_go(member_id)
+
+    patch.setattr(Holders, "heard", heard)
+
+
+@shows_in("release-native", "ends because of", {"release": 1})
+def native_members_meet_the_anchor(patch: pytest.MonkeyPatch) -> None:
+    """The group is opened for native members as for classic ones."""
+    patch.setattr(Releasing, "_can_open", property(lambda _each: True))
+
+
+@shows_in("release-outsider", " own ")
+def a_group_that_is_opened_at_once(patch: pytest.MonkeyPatch) -> None:
+    """The group is opened to outsiders while its members give up their partitions."""
+
+    def is_ready(releasing: Releasing, commits: int) -> bool:
+        return releasing.stage is ReleaseStage.RECALLING and not commits
+
+    patch.setattr(Releasing, "is_ready", is_ready)
 
 
 OMISSIONS = [each for each in vars().copy().values() if isinstance(each, Omission)]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.group.consumer_group import ConsumerGroup
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.states import ReleaseStage as Stage
 from gateway.simulation.explorer.adoption_moves import check, free_moves
@@ -68,3 +69,29 @@ def test_a_killed_gateway_goes_on(world: ReleaseWorld, stage: Stage) -> None:
     assert world.releasing is not None
     play_on(world)
     assert world.treatment is Treatment.FORWARDED
+
+
+def test_a_native_consumer_revokes_here_and_comes_back_in_the_cluster() -> None:
+    world = begin_adopted(WORLDS["release-native"])
+    world.play("release")
+    play_on(world, Stage.LEAVING)
+    assert not any(consumer.claims for consumer in world.consumers.values() if consumer is not None)
+    assert world.treatment is Treatment.RECALLED
+    while not world.is_at_rest():
+        world.play(free_moves(world)[0])
+        check(world)
+    group = world.upstream.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    assert group.native_count == 1
+    assert len(group.members) == 2
+
+
+def test_an_outsider_joins_the_round_of_a_release() -> None:
+    world = begin_adopted(WORLDS["release-outsider"])
+    world.play("release")
+    play_on(world, Stage.GATHERING)
+    world.play("start o")
+    while not world.is_at_rest():
+        world.play(free_moves(world)[0])
+        check(world)
+    assert len(world.upstream.describe().members) == 3
