@@ -98,17 +98,17 @@ def a_commit_on_its_way(writer: EventWriter) -> None:
     writer.beside(2.9, commits(2.9, "a"))
 
 
-def a_visit(scribe: Scribe) -> None:
+def a_visit(writer: EventWriter) -> None:
     """The cluster grants before the group is adopted, and after it is released. In between the
     engine does, and a stray commit is found."""
-    scribe.tell(0, GroupForwarded(reason="its members"))
-    scribe.beside(1, commits(1, "a"))
-    scribe.tell(2, GroupAdopted(held_ms=5), CREATED, gets("a", 0))
-    scribe.beside(3, commits(3, "z"))
-    scribe.tell(4, ReleaseStarted(members=1), gives("a", 0))
-    scribe.beside(5, commits(5, "b"))
-    scribe.tell(6, GroupForwarded(reason="released"))
-    scribe.beside(7, commits(7, "b"))
+    writer.tell(0, GroupForwarded(reason="its members"))
+    writer.beside(1, commits(1, "a"))
+    writer.tell(2, GroupAdopted(held_ms=5), CREATED, gets("a", 0))
+    writer.beside(3, commits(3, "z"))
+    writer.tell(4, ReleaseStarted(members=1), gives("a", 0))
+    writer.beside(5, commits(5, "b"))
+    writer.tell(6, GroupForwarded(reason="released"))
+    writer.beside(7, commits(7, "b"))
 
 
 EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
