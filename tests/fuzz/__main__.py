@@ -35,7 +35,8 @@ def main() -> int:
     outcome = trio.run(play, campaign)
     print(
         f"{outcome.frames} frames on {outcome.connections} connections,"
-        f" {outcome.cpu_s:.0f} s of processor time in the gateway,"
+        f" {outcome.cpu_s:.0f} s of processor time in the gateway"
+        f" and {time.process_time():.0f} s here,"
         f" memory {' -> '.join(map(str, outcome.memory_kib))} KiB,"
         f" {outcome.rounds} rounds of the neighbours"
     )

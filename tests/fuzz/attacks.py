@@ -2,7 +2,8 @@
 
 Requests of real clients (`tests/captures/`) in every version that can carry them, a sample of each
 other api that the gateway reads, and random bodies for those that it only relays. Most stay as they
-are, so that later ones meet groups with members; the others are mutated.
+are, so that later ones meet groups with members; the others are mutated. A mutated request that
+nobody can read ends its connection, so it comes last: a connection costs as much as ten requests.
 """
 
 import struct
@@ -16,22 +17,33 @@ from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.header import decode_request_header
 from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest
 from kafka_codecs.sasl_handshake import SaslHandshakeRequest
 from tests.support import captures
 from tests.support.codecs import sample
-from tests.support.wire import SIZE, framed, request_frame
+from tests.support.wire import SIZE, framed, produce_body, request_frame
 
-FRAMES_MAX = 32
+FRAMES_MAX = 128
 """Frames of one connection."""
-MUTATED = 0.15
-"""The part of the frames that are mutated. About half of those end their connection."""
+FRAMES_BEFORE_MAX = 8
+"""Frames of one connection that has not authenticated: the first wrong one ends it."""
+MUTATED = 0.2
+"""The part of the frames that are mutated."""
+ENDED = 0.8
+"""The part of the connections whose last frame is mutated until nobody can read it."""
+TRIES_MAX = 8
+"""Mutations of one frame until one is as wanted."""
 GROUPS = 64
 """The groups that the attacks name."""
 USER, PASSWORD = "mallory", "fuzz-secret-31c7"
 
 _CAPTURED_GROUP = b"captured"
 _KEYS = tuple(TREATMENTS)
+_KEYS_IN_SESSION = tuple(
+    key for key in _KEYS if key not in {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+)
+"""Another exchange usually ends the session, so it comes last."""
 _EDGES = (-(2**31), -2, -1, 0, 1, 127, 128, 255, 2**15 - 1, 2**16, 2**24, 2**31 - 1)
 _HEADER_BYTES = 8
 """Api key, version and correlation id."""
@@ -63,14 +75,18 @@ def attack_of(seed: int, number: int, *, authenticates: bool) -> Attack:
     random = Random(f"{seed}/{number}")
     stage = Stage.OPEN
     if authenticates:
-        stage = Stage.BEFORE if random.random() < 0.1 else Stage.AFTER
-    count = random.randint(1, FRAMES_MAX)
+        stage = Stage.BEFORE if random.random() < 0.2 else Stage.AFTER
     if stage is Stage.BEFORE:
+        count = random.randint(1, FRAMES_BEFORE_MAX)
         templates = [random.choice(_of_authentication()) for _ in range(count)]
     else:
-        templates = [random.choice(corpus()[random.choice(_KEYS)]) for _ in range(count)]
-    frames = tuple(_frame(random, each, number) for number, each in enumerate(templates, start=1))
-    return Attack(opening=_login() if stage is Stage.AFTER else (), frames=frames)
+        count = random.randint(1, FRAMES_MAX)
+        keys = [*(random.choice(_KEYS_IN_SESSION) for _ in range(count - 1)), random.choice(_KEYS)]
+        templates = [random.choice(corpus()[key]) for key in keys]
+    frames = [_frame(random, each, number) for number, each in enumerate(templates, start=1)]
+    if random.random() < ENDED:
+        frames[-1] = _last_frame(random, templates[-1], count)
+    return Attack(opening=_login() if stage is Stage.AFTER else (), frames=tuple(frames))
 
 
 @cache
@@ -139,21 +155,61 @@ def _login() -> tuple[bytes, ...]:
 
 
 def _frame(random: Random, template: Template, correlation_id: int) -> bytes:
+    """A frame that can be read; more may follow it."""
+    whole = _whole(random, template, correlation_id)
+    if random.random() >= MUTATED:
+        return framed(whole)
+    for _ in range(TRIES_MAX):
+        if is_readable(mutated := _mutated(random, whole)):
+            return framed(mutated)
+    return framed(whole)
+
+
+def _last_frame(random: Random, template: Template, correlation_id: int) -> bytes:
+    """A frame that cannot be read, unless its mutations always can."""
+    mutated = whole = _whole(random, template, correlation_id)
+    for _ in range(TRIES_MAX):
+        if not is_readable(mutated := _mutated(random, whole)):
+            break
+    size = len(mutated)
+    if random.random() < 0.15:
+        size = random.choice((*_EDGES, size - 1, size + 1))
+    return SIZE.pack(size) + mutated
+
+
+def _whole(random: Random, template: Template, correlation_id: int) -> bytes:
     key, version, body = template
     group = b"fuzz-%03d" % random.randrange(GROUPS)
     assert len(group) == len(_CAPTURED_GROUP)
     body = body.replace(_CAPTURED_GROUP, group)
     if _request_of(key) is None:
         body = random.randbytes(random.randrange(60))
-    whole = bytearray(request_frame(key, version, correlation_id, body)[SIZE.size :])
-    if random.random() >= MUTATED:
-        return framed(bytes(whole))
+    if key is ApiKey.PRODUCE:
+        body = produce_body(version, -1, body)
+    return request_frame(key, version, correlation_id, body)[SIZE.size :]
+
+
+def _mutated(random: Random, whole: bytes) -> bytes:
+    frame = bytearray(whole)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
-        random.choice(_MUTATIONS)(random, whole)
-    size = len(whole)
-    if random.random() < 0.02:
-        size = random.choice((*_EDGES, size - 1, size + 1))
-    return SIZE.pack(size) + bytes(whole)
+        random.choice(_MUTATIONS)(random, frame)
+    return bytes(frame)
+
+
+def is_readable(frame: bytes) -> bool:
+    """Whether the gateway has no reason to close the connection because of this frame."""
+    try:
+        header, offset = decode_request_header(frame)
+        treated = TREATMENTS[ApiKey(header.api_key)]
+        if not treated.min_version <= header.api_version <= treated.max_version:
+            return False
+        if header.api_key == ApiKey.PRODUCE:  # which the gateway reads as bytes
+            return False
+        if (kind := _request_of(ApiKey(header.api_key))) is not None:
+            decode(kind, frame[offset:], header.api_version)
+    except (WireError, ValueError, KeyError):
+        return False
+    return True
 
 
 def _flip_a_bit(random: Random, frame: bytearray) -> None:

@@ -48,6 +48,7 @@ FLAGS = (
     "--max-groups=100",
     "--max-groups-per-address=90",
     "--permission-lifetime-ms=1000",
+    f"--group-consumer-session-timeout-ms={neighbours.SESSION_TIMEOUT_MS}",
 )
 
 
@@ -83,7 +84,7 @@ class Outcome:
     """What the neighbours have finished meanwhile."""
     problems: list[str] = field(default_factory=list)
     memory_kib: list[int] = field(default_factory=list)
-    """After the warm-up, and at the end."""
+    """After the warm-up, each time the frames have doubled, and at the end."""
     cpu_s: float = 0.0
     """Of the gateway."""
 
@@ -166,6 +167,7 @@ async def _attack(
             playing.discard(number)
 
     async def watch(workers: trio.CancelScope) -> None:
+        look_at_frames = min(WARM_UP * campaign.frames, WARM_UP_FRAMES_MAX)
         while True:
             suspects = sorted(playing)
             await trio.sleep(_LOOK_INTERVAL_S)
@@ -173,10 +175,9 @@ async def _attack(
                 replay = f"{campaign.replay} --first {suspects[0]} --frames 500 --together 1"
                 outcome.problems.append(f"{problem}\nreplay: {replay}")
                 workers.cancel()
-            if not outcome.memory_kib and outcome.frames >= min(
-                WARM_UP * campaign.frames, WARM_UP_FRAMES_MAX
-            ):
+            if outcome.frames >= look_at_frames:
                 outcome.memory_kib.append(_memory_kib(gateway.pid))
+                look_at_frames = 2 * outcome.frames
 
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as workers:

@@ -13,6 +13,8 @@ from tests.support.group_client import GroupClient, given_to
 
 GROUP = "neighbours"
 INTERVAL_S = 0.5
+SESSION_TIMEOUT_MS = 45_000
+"""Longer than the machine may leave the neighbours without processor time."""
 PARTITIONS = {0, 1, 2}
 _SETTLE_LIMIT_S = 30
 
@@ -33,7 +35,7 @@ async def live(
 
         native, classic = await connect(), await connect()
         topic_id = await native.topic_id()
-        joined = await classic.enter()
+        joined = await classic.enter(session_timeout_ms=SESSION_TIMEOUT_MS)
         first = await native.native("neighbour", version=1)
         assert first.error_code == 0, first
         with trio.fail_after(_SETTLE_LIMIT_S):
@@ -60,7 +62,7 @@ async def _settled(
     while True:
         beaten = await classic.beat(joined)
         if beaten.error_code:
-            joined = await classic.join(joined.member_id)
+            joined = await classic.join(joined.member_id, session_timeout_ms=SESSION_TIMEOUT_MS)
             assert joined.error_code == 0, joined
             assert (await classic.sync(joined)).error_code == 0
         answer = await native.native(

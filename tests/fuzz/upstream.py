@@ -18,11 +18,44 @@ from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 from tests.fuzz.neighbours import GROUP
 from tests.support.fake_broker import answer, answer_bytes, answer_size
 from tests.support.guarded_broker import GuardedBroker
-from tests.support.wire import Wire
+from tests.support.wire import SIZE, Wire
 
 KEPT_MAX = 1_000
 """Groups and requests that the broker remembers."""
+RECEIVED_BYTES = 65536
 _READ_BY_THE_GATEWAY = (ApiKey.PRODUCE, ApiKey.DESCRIBE_CLUSTER, ApiKey.ALTER_CONFIGS)
+
+
+class _BufferedWire(Wire):
+    """Receives many requests at a time, and sends their answers together."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        Wire.__init__(self, stream)
+        self._received, self._answers = bytearray(), bytearray()
+
+    async def send(self, data: bytes) -> None:
+        self._answers += data
+
+    async def frame(self) -> bytes:
+        received = self._received
+        while len(received) < SIZE.size or len(received) < _end(received):
+            if self._answers:
+                await self.stream.send_all(self._answers)
+                self._answers = bytearray()
+            some = await self.stream.receive_some(RECEIVED_BYTES)
+            if not some:
+                raise EOFError
+            received += some
+        end = _end(received)
+        await trio.lowlevel.checkpoint()  # a batch must not hold up the neighbours
+        frame = bytes(received[SIZE.size : end])
+        del received[:end]
+        return frame
+
+
+def _end(received: bytearray) -> int:
+    size: int = SIZE.unpack_from(received)[0]
+    return SIZE.size + size
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +82,7 @@ class AttackedBroker(GuardedBroker):
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection. As a broker does, close it at a request that makes no sense."""
-        wire = Wire(stream)
+        wire = _BufferedWire(stream)
         async with stream:
             try:
                 while True:
