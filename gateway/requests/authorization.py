@@ -16,6 +16,7 @@ from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Grant, Operation, Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
+from gateway.requests.commit_parts import CommitRequest
 from gateway.requests.permissions import NEEDED, OLDER_OPERATIONS, REFUSED
 from gateway.requests.refusals import GroupMessage, api_of
 from kafka_codecs.apis import ApiKey
@@ -42,6 +43,12 @@ from kafka_codecs.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from kafka_codecs.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -51,17 +58,24 @@ from kafka_codecs.txn_offset_commit import (
 
 NOBODY = "groupferry-permission-check"
 """A member id that no coordinator has made."""
+NO_GENERATION = 2**31 - 1
+"""Of a commit that must not count: -1 would be stored for an empty group."""
 NO_TOPIC = "no/topic"
 """No topic may have such a name."""
 NO_PRODUCER = -1
 TOPICS_TOGETHER_MAX = 100
 """Topics of one question. The answer has all their partitions."""
+FIRST_COMMIT_VERSION = 2
 METADATA_VERSION = 8
 """The first with the operations that the client may do."""
 
 _GROUP_CONFIG = ConfigResourceType.GROUP
 _VERSIONS = {ApiKey.DESCRIBE_CONFIGS: 1}
 """The versions of the questions about groups, 0 unless listed."""
+
+_ABOUT_A_TOPIC = frozenset(
+    {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+)
 
 _IN_KAFKAS_ORDER = (Resource.TRANSACTIONAL_ID, Resource.GROUP, Resource.TOPIC)
 
@@ -218,19 +232,29 @@ async def _codes(
             return dict(zip(group_ids, codes, strict=True))
 
 
-async def topic_codes(request: GroupRequest, names: Collection[str]) -> Mapping[str, ErrorCode]:
-    """The topics that the client may not read, and those that do not exist, with the codes of a
-    broker. Raises UpstreamLost."""
+async def topic_codes(request: GroupRequest, commit: CommitRequest) -> Mapping[str, ErrorCode]:
+    """The topics of a commit that the client may not read, and those that do not exist, with the
+    codes of a broker: it is asked with the commit of a member that cannot exist. Raises
+    UpstreamLost."""
     if is_embedded(request.upstream.versions):
         return {}
-    refusal, unknown = REFUSED[Resource.TOPIC], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    codes = {}
-    for topic in await _described(request, list(names)):
-        if topic.name is not None and not _is_allowed(topic, Operation.READ):
-            codes[topic.name] = refusal
-        elif topic.name is not None and topic.error_code == unknown:
-            codes[topic.name] = unknown
-    return codes
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=0, committed_metadata=""
+    )
+    asked = OffsetCommitRequest(
+        group_id=commit.group_id,
+        generation_id_or_member_epoch=NO_GENERATION,
+        member_id=NOBODY,
+        topics=tuple(
+            OffsetCommitRequestTopic(name=topic.name, partitions=(partition,))
+            for topic in commit.topics
+        ),
+    )
+    low, _high = request.upstream.versions[ApiKey.OFFSET_COMMIT]
+    version = max(low, FIRST_COMMIT_VERSION)
+    answer = cast(OffsetCommitResponse, await request.upstream.ask(asked, version))
+    told = {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.topics}
+    return {name: code for name, code in told.items() if code in _ABOUT_A_TOPIC}
 
 
 async def _allowed_topics(

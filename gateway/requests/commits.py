@@ -234,7 +234,7 @@ async def _refused_for_good(
     """As a broker, which looks at the topics of a commit before it looks for the member."""
     version = request.header.api_version
     try:
-        codes = await topic_codes(request, {topic.name for topic in message.topics})
+        codes = await topic_codes(request, message)
     except UpstreamLost:
         codes = {}
     wrong, rest = split(message, frozenset(codes))

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import trio
 
-from gateway.requests.authorization import NO_TOPIC
+from gateway.requests.authorization import NO_TOPIC, NOBODY
 from gateway.simulation.coordinator import FakeCoordinator
 from kafka_codecs import decode
 from kafka_codecs.apis import APIS, ApiKey
@@ -244,15 +244,23 @@ class OffsetBroker(FakeBroker):
         del self.coordinator.groups[group_id]
         return 0 if group_id in self.known_groups else ErrorCode.GROUP_ID_NOT_FOUND
 
+    def _topic_code(self, name: str, otherwise: int) -> int:
+        """What a broker says of a topic before it looks for the member."""
+        if name == "numbers" or name in self.other_topics:
+            return otherwise
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     async def _commit(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(OffsetCommitRequest, body, header.api_version)
-        code = await self._take(request)
+        is_question = request.member_id == NOBODY
+        code = ErrorCode.UNKNOWN_MEMBER_ID if is_question else await self._take(request)
         topics = tuple(
             OffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        partition_index=p.partition_index, error_code=code
+                        partition_index=p.partition_index,
+                        error_code=self._topic_code(topic.name, code) if is_question else code,
                     )
                     for p in topic.partitions
                 ),
