@@ -32,6 +32,7 @@ from gateway.groups.group_driver import Services
 from gateway.groups.groups import Groups
 from gateway.groups.regex_permissions import RegexPermissions
 from gateway.groups.regex_resolver import RegexResolver
+from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.identity import Gateway
 from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
@@ -98,7 +99,8 @@ async def run_gateway(
     clock = Clock()
     journal = Journal(state_log.id, sinks, now_ms=clock.now_ms, recall=state_log.last_events)
     offsets = OffsetReporter(journal.tell, clock.now_ms)
-    cluster = Cluster(config.upstream, access=config.access, tell=journal.tell)
+    names = config.data_path.names
+    cluster = Cluster(config.upstream, access=config.access, tell=journal.tell, names=names)
     with ExitStack() as at_end:
         async with trio.open_nursery() as nursery:
             await nursery.start(cluster.run)
@@ -110,7 +112,7 @@ async def run_gateway(
                 # The anchor, not a timer, tells when a lost commit can no longer be stored.
                 groups = replace(groups, lost_commit_hold_ms=None)
             look = ClusterLook(cluster)
-            coordinators = Coordinators(cluster)
+            coordinators = Coordinators(cluster, names)
             connections = CoordinatorConnections(cluster)
             rules = _hosting_rules(config, groups, state_log, clock, can_hold=can_hold)
             regexes = RegexPermissions(config.data_path.limits)
@@ -152,6 +154,7 @@ async def run_gateway(
                 shows_members=config.shows_members,
                 refuses_defective=config.refuses_defective,
                 tell=journal.tell,
+                names=names,
             )
             await operators.serve_admin(service.answers, nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
@@ -232,6 +235,8 @@ def _hosting_rules(
             groups_per_principal_max=ANCHORS_PER_GROUP * per_principal,
             complain=complain,
         ),
+        names=config.data_path.names,
+        watched=WatchedGroups(config.data_path.names),
         pauses=Pauses(
             clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms, on_pause=_tell_pause
         ),

@@ -29,6 +29,8 @@ RELOADED = frozenset(
         "max_groups",
         "max_groups_per_address",
         "max_groups_per_principal",
+        "max_names_per_address",
+        "max_names_per_principal",
         "permission_lifetime_ms",
         "upstream_sasl_password",
         "upstream_sasl_password_file",
@@ -93,6 +95,8 @@ class Reloading:
         if (rules := self._rules) is not None:
             rules.standing.adoption = settings.groups_adopt
             rules.limit_groups(*group_limits_of(settings))
+            rules.names.per_address = settings.max_names_per_address
+            rules.names.per_principal = settings.max_names_per_principal
         if (credentials := self._security.own.credentials) is not None:
             password = password_of(settings)
             credentials.password.value, credentials.password.path = password.value, password.path

@@ -30,6 +30,7 @@ from gateway.events.events_topic import EventsTopic, EventsTopicError, open_even
 from gateway.events.journal import Sinks
 from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
+from gateway.hosting.remembered import NameQuota
 from gateway.operators import OperatorsConfig
 from gateway.readable import escaped
 from gateway.reloading import Reloading, group_limits_of, limits_of
@@ -191,6 +192,10 @@ async def _run_settings(
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
         limits=reloading.limits,
+        names=NameQuota(
+            per_address=settings.max_names_per_address,
+            per_principal=settings.max_names_per_principal,
+        ),
     )
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))

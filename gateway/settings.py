@@ -380,6 +380,16 @@ class Settings(BaseSettings):
         description="most hosted groups begun by one user of the cluster, or by one certificate's"
         " subject; by default half of `max_groups`",
     )
+    max_names_per_address: _Count | None = Field(
+        None,
+        description="most names of one client address, such as group and topic names, that each"
+        " memory of the gateway keeps; by default half of what it keeps",
+    )
+    max_names_per_principal: _Count | None = Field(
+        None,
+        description="most names of one user of the cluster, or of one certificate's subject, that"
+        " each memory of the gateway keeps; by default half of what it keeps",
+    )
     broker_timeout_ms: _Milliseconds = Field(
         3_000,
         description="how long a broker may take to accept a connection and to answer members;"

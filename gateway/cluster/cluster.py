@@ -4,7 +4,6 @@ Owns the gateway's own connections, one per broker, and keeps its knowledge up t
 """
 
 import contextlib
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,6 +24,8 @@ from gateway.cluster.topics import ClusterTopic, can_be_topic, names_in, topics_
 from gateway.events.event import Tell
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.events.log_lines import write_to_log
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota, Remembered
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import (
@@ -77,7 +78,9 @@ class Cluster:
         access: Access = PLAIN_ACCESS,
         poll_interval_s: float = POLL_INTERVAL_S,
         tell: Tell = write_to_log,
+        names: NameQuota | None = None,
     ) -> None:
+        """`names`: how many names of one client are followed."""
         self._bootstrap = tuple(bootstrap)
         self.access = access
         """The gateway's own access to the brokers."""
@@ -92,8 +95,9 @@ class Cluster:
         self._next_give_up_s = -math.inf
         self.needed_topics: Callable[[], Iterable[str]] = lambda: self._topics
         """Names the topics that must be kept. By default, all of them."""
-        self._unknown: dict[str, None] = {}  # requested names without a topic
-        self._unseen: dict[str, None] = {}  # requested names that the next request will ask for
+        # Requested names without a topic.
+        self._unknown: Remembered[str, None] = Remembered(UNKNOWN_NAMES_MAX, names or NameQuota())
+        self._unseen: dict[str, Owner | None] = {}  # those that the next request will ask for
         self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
         """The names of all topics."""
         self.brokers: Mapping[int, Address] = {}
@@ -170,42 +174,45 @@ class Cluster:
         asked_s = self._unanswered_s
         return asked_s is not None and trio.current_time() - asked_s < asked_within_s
 
-    async def topics_for(self, names: Iterable[str]) -> Mapping[str, ClusterTopic]:
+    async def topics_for(
+        self, names: Iterable[str], owner: Owner | None = None
+    ) -> Mapping[str, ClusterTopic]:
         """The named topics that exist. They are kept up to date from now on, as are up to
-        UNKNOWN_NAMES_MAX names without a topic.
+        UNKNOWN_NAMES_MAX names without a topic. `owner`: whose request has the names.
 
         Asks the cluster only about new names, and never makes it create a topic. Raises
         UpstreamError if the cluster does not answer, or if more than TOPICS_MAX are needed.
         """
         names = tuple(filter(can_be_topic, names))  # clients may send arbitrary names
         if missing := self._unfollowed(names):
-            self._unseen |= dict.fromkeys(missing)
+            self._unseen |= dict.fromkeys(missing, owner)
             async with self._refreshing:
                 if missing := self._unfollowed(names):
                     # When a gateway starts, all its groups ask at once: one answer serves them all.
-                    together = self._unseen | dict.fromkeys(missing)
+                    mine = dict.fromkeys(missing, owner)
+                    together = self._unseen | mine
                     self._unseen = {}
                     await self._look_at(
-                        tuple(together) if len(together) <= TOPICS_MAX else missing, keep=names
+                        together if len(together) <= TOPICS_MAX else mine, keep=names
                     )
         return {name: self._topics[name] for name in names if name in self._topics}
 
     def _unfollowed(self, names: Iterable[str]) -> Sequence[str]:
         return [name for name in names if name not in self._topics and name not in self._unknown]
 
-    async def _look_at(self, names: Sequence[str], *, keep: Collection[str]) -> None:
+    async def _look_at(self, names: Mapping[str, Owner | None], *, keep: Collection[str]) -> None:
         if len(names) > TOPICS_MAX:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
-        answer = await self._metadata_of(names)
+        answer = await self._metadata_of(tuple(names))
         found = topics_in(answer)
         if len(self._topics) + len(found) > TOPICS_MAX:
             self._give_up_unneeded(keep)
         if len(self._topics) + len(found) > TOPICS_MAX:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
-        self._follow_unknown(name for name in names if name not in found)
+        self._follow_unknown({name: by for name, by in names.items() if name not in found})
         if found:
             for name in found:
-                self._unknown.pop(name, None)
+                self._unknown.pop(name)
             self._follow(self._topics | found)
             known = with_topic_ids(answer).topics
             self._latest = replace(self._latest, topics=(*self._latest.topics, *known))
@@ -225,13 +232,10 @@ class Cluster:
         self._topics = topics
         self._name_of = {topic.topic_id: name for name, topic in topics.items()}
 
-    def _follow_unknown(self, names: Iterable[str]) -> None:
-        self._unknown |= dict.fromkeys(names)
-        excess = len(self._unknown) - UNKNOWN_NAMES_MAX
-        if excess > 0:
+    def _follow_unknown(self, names: Mapping[str, Owner | None]) -> None:
+        excess = sum(len(self._unknown.put(name, None, by)) for name, by in names.items())
+        if excess:
             log.warning("topic_names_given_up", names=excess, names_max=UNKNOWN_NAMES_MAX)
-        for name in list(itertools.islice(self._unknown, max(0, excess))):
-            del self._unknown[name]
 
     def known_ids(self, names: Iterable[str]) -> tuple[UUID, ...]:
         """The ids of the named topics, as far as they are kept up to date and exist."""
@@ -371,7 +375,11 @@ class Cluster:
         news = (brokers, answer.cluster_id, topics) != (self.brokers, self.cluster_id, self._topics)
         self.brokers, self.cluster_id = brokers, answer.cluster_id
         self._follow(topics)
-        self._unknown = {name: None for name in names if name not in topics}
+        for name in names:
+            if name in topics:
+                self._unknown.pop(name)
+            elif name not in self._unknown:
+                self._unknown.put(name, None)
         self.addresses |= brokers
         self._latest = with_topic_ids(answer)
         if news:

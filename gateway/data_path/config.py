@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.data_path.broker_names import BrokerNames
+from gateway.hosting.remembered import NameQuota
 from gateway.transport.certificates import TlsContext
 
 BROKER_TIMEOUT_S = 3.0
@@ -79,3 +80,5 @@ class DataPathConfig:
     clients_authenticate: bool = False
     """Whether the brokers want SASL of clients."""
     limits: Limits = field(default_factory=Limits)
+    names: NameQuota = field(default_factory=NameQuota)
+    """How many names of one client are remembered."""

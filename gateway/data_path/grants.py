@@ -5,6 +5,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from gateway.data_path.config import Limits
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota, Remembered
 
 OF_ONE_CLIENT_MAX = 1_000
 """Grants remembered for one authenticated connection. Beyond that the oldest is asked for again."""
@@ -46,27 +48,30 @@ class Grants:
     """Remembers what the cluster allowed, never what it refused: a new permission counts at once,
     and a lost one after the lifetime of the grant."""
 
-    def __init__(self, limits: Limits, grants_max: int = OF_ONE_CLIENT_MAX) -> None:
-        """A grant is asked for again `permission_lifetime_s` after the cluster gave it."""
+    def __init__(
+        self,
+        limits: Limits,
+        grants_max: int = OF_ONE_CLIENT_MAX,
+        quota: NameQuota | None = None,
+    ) -> None:
+        """A grant is asked for again `permission_lifetime_s` after the cluster gave it. `quota`: of
+        each owner; None if there is one."""
         self._limits = limits
-        self._grants_max = grants_max
-        self._given_s: dict[Grant, float] = {}
+        only = NameQuota(per_address=grants_max, per_principal=grants_max)
+        self._given_s: Remembered[Grant, float] = Remembered(grants_max, quota or only)
 
-    def add(self, grant: Grant, now_s: float) -> None:
-        """The cluster has allowed this."""
-        self._given_s.pop(grant, None)  # so that the latest comes last
-        self._given_s[grant] = now_s
-        if len(self._given_s) > self._grants_max:
-            del self._given_s[next(iter(self._given_s))]
+    def add(self, grant: Grant, now_s: float, owner: Owner) -> None:
+        """The cluster has allowed this to the owner's client."""
+        self._given_s.put(grant, now_s, owner)
 
-    def keep(self, grants: Iterable[Grant], now_s: float) -> None:
+    def keep(self, grants: Iterable[Grant], now_s: float, owner: Owner) -> None:
         """The cluster could not be asked: rely on these a little longer."""
         for grant in grants:
-            self._given_s[grant] = now_s - self._limits.permission_lifetime_s + ASK_AGAIN_S
+            self.add(grant, now_s - self._limits.permission_lifetime_s + ASK_AGAIN_S, owner)
 
     def remove(self, grant: Grant) -> None:
         """The cluster has refused this."""
-        self._given_s.pop(grant, None)
+        self._given_s.pop(grant)
 
     def has(self, grant: Grant, now_s: float) -> bool:
         """Whether the cluster need not be asked about this."""

@@ -67,7 +67,7 @@ async def serve(
         recall_metadata=cluster.recall,
         private_names=private_names,
         clients_authenticate=config.clients_authenticate,
-        anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX),
+        anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX, config.names),
         facilities=facilities,
         removal=removal or Removal(),
     )

@@ -78,6 +78,7 @@ from gateway.hosting.inputs import (
     WriteFailed,
     Written,
 )
+from gateway.hosting.owner import Owner
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.observers.durations import Durations
 from gateway.observers.offset_reporter import OffsetReporter
@@ -113,7 +114,7 @@ class Services:
     offsets: OffsetReporter
     resolver: RegexResolver
     aside: Aside
-    coordinator_of: Callable[[str], Awaitable[int]]
+    coordinator_of: Callable[[str, Owner | None], Awaitable[int]]
     """The node id of a group's coordinator. Raises UpstreamError."""
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
@@ -357,12 +358,13 @@ class GroupDriver:
         finally:
             self._is_refreshing = False
 
-    async def learn(self, names: frozenset[str]) -> Topics:
-        """The topics that the group refers to, these included. Raises UpstreamError."""
+    async def learn(self, names: frozenset[str], owner: Owner | None = None) -> Topics:
+        """The topics that the group refers to, these included. `owner`: whose request names them.
+        Raises UpstreamError."""
         async with self._learning:  # two at a time would lose each other's names
             if self.topics.is_crowded:
                 self.topics.keep_only(topics_of_group(self.group.engine.core.state))
-            topics = await self.topics.get(names)
+            topics = await self.topics.get(names, owner)
         if gone := self.topics.take_gone():
             self._services.journal.tell(TopicsGone(topics=gone), self.group.group_id)
         return topics
@@ -410,14 +412,15 @@ class GroupDriver:
 
     async def _learned(self, call: Call) -> Input:
         try:
-            return Learned(call, await self.learn(call.topic_names))
+            return Learned(call, await self.learn(call.topic_names, call.owner))
         except UpstreamError as error:
             return Learned(call, self.topics.latest, str(error))
 
     async def _located(self, call: Call) -> Input:
         group_id = self.group.group_id
         try:
-            return Located(call, await self._services.coordinator_of(group_id) == call.node_id)
+            node_id = await self._services.coordinator_of(group_id, call.owner)
+            return Located(call, node_id == call.node_id)
         except UpstreamError as error:
             log.warning("coordinator_unknown", group_id=group_id, reason=str(error))
             return Located(call, None)
@@ -522,7 +525,7 @@ class GroupDriver:
     async def _from_coordinator(self, message: Struct) -> Struct:
         """The answer of the group's coordinator. Raises UpstreamError."""
         if self._node_id is None:
-            self._node_id = await self._services.coordinator_of(self.group.group_id)
+            self._node_id = await self._services.coordinator_of(self.group.group_id, None)
         return await self._services.ask_coordinator(self._node_id, message)
 
     async def _take_step(self, step: OfAdoption) -> adoption_steps.Input:

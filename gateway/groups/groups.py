@@ -41,6 +41,7 @@ from gateway.hosting.group_release import why_not_released
 from gateway.hosting.inputs import Ending, Reclaim, Resumed
 from gateway.hosting.owner import Owner
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.hosting.remembered import Remembered
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Standing, Verdict
@@ -94,7 +95,7 @@ class Groups:
         self._journal = services.journal
         self._clock = services.clock
         self._drivers: dict[str, GroupDriver] = {}
-        self._standings: dict[str, Standing] = {}
+        self._standings: Remembered[str, Standing] = Remembered(REMEMBERED_MAX, rules.names)
         self._unresumed: set[str] = set()
         """The groups of the log that may have members, and have not been loaded."""
         self._resumed = self._left_out = 0
@@ -214,7 +215,7 @@ class Groups:
             owner=owner,
             is_placed=True,
         )
-        return checked(await self.driver(group_id).ask(call))
+        return checked(await self.driver(group_id, owner).ask(call))
 
     async def release(self, group_id: str) -> None:
         """Have the anchor leave an empty group. Raises GroupRefused."""
@@ -264,49 +265,52 @@ class Groups:
 
     def is_ours(self, told: DescribedGroup) -> bool:
         """Whether the group's only member in the cluster is an anchor with our state log."""
-        return self._standing(told.group_id).is_ours(told)
+        return self._known(told.group_id).is_ours(told)
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
         if self.is_live(group_id) or self.is_moving(group_id):
             return False
-        return self._standing(group_id).is_forwarded
+        return self._known(group_id).is_forwarded
 
-    async def is_forwarded(self, group_id: str) -> bool:
-        """Whether the cluster answers for the group, by a look that begins now."""
+    async def is_forwarded(self, group_id: str, owner: Owner) -> bool:
+        """Whether the cluster answers for the group, by a look that begins now. `owner`: whose
+        request names the group."""
         found = await self._services.look.look(group_id)
-        return self._verdict_on(group_id, found).mode is Mode.FORWARDED
+        return self._verdict_on(group_id, found, owner).mode is Mode.FORWARDED
 
-    async def verdicts(self, group_ids: Iterable[str]) -> dict[str, Verdict]:
+    async def verdicts(
+        self, group_ids: Iterable[str], owner: Owner | None = None
+    ) -> dict[str, Verdict]:
         """Who answers for each group, for requests that cannot add a member. A group with members
-        here stays here; unknown groups are looked up together."""
+        here stays here; unknown groups are looked up together. `owner`: whose request it is."""
         verdicts: dict[str, Verdict] = {}
         for some in batches(tuple(dict.fromkeys(group_ids))):
             unknown = []
             for group_id in some:
-                verdict = self._verdict_lately(group_id)
+                verdict = self._verdict_lately(group_id, owner)
                 if verdict is None:
                     unknown.append(group_id)
                 else:
                     verdicts[group_id] = verdict
             for group_id, found in (await self._services.look.look_at(unknown)).items():
-                verdicts[group_id] = self._verdict_on(group_id, found)
+                verdicts[group_id] = self._verdict_on(group_id, found, owner)
             await trio.lowlevel.checkpoint()
         return verdicts
 
-    def _verdict_lately(self, group_id: str) -> Verdict | None:
+    def _verdict_lately(self, group_id: str, owner: Owner | None) -> Verdict | None:
         if self.is_live(group_id):
             return HERE
         if self.is_moving(group_id):
             return MOVING
-        return self._standing(group_id).lately(self._clock.now_ms())
+        return self._standing(group_id, owner).lately(self._clock.now_ms())
 
-    def _verdict_on(self, group_id: str, found: Found) -> Verdict:
+    def _verdict_on(self, group_id: str, found: Found, owner: Owner | None) -> Verdict:
         if self.is_live(group_id):  # by now
             return HERE
         if self.is_moving(group_id):
             return MOVING
-        standing = self._standing(group_id)
+        standing = self._standing(group_id, owner)
         verdict = standing.take(found, self._clock.now_ms(), is_held=self.is_held(group_id))
         for effect in standing.take_outbox():
             carry_out_now(effect, group_id, self._journal)
@@ -325,7 +329,7 @@ class Groups:
         reasons = await self._why_not(group_id)
         if self.is_moving(group_id):  # the wish joins those that it has already
             reasons = ("its adoption is under way",) if dry_run else ()
-        is_released = not dry_run and self._standing(group_id).is_released
+        is_released = not dry_run and self._known(group_id).is_released
         if is_released and isinstance(await self._services.look.look(group_id), Nobody):
             self.driver(group_id).feed(Reclaim())
         if dry_run or reasons:
@@ -362,7 +366,7 @@ class Groups:
             return ("the gateway is being removed",)
         if self._rules.standing.adoption == "never":
             return ("as configured (groups_adopt = never)",)
-        if self._standing(group_id).is_configured:
+        if self._known(group_id).is_configured:
             return ("as configured (groups_forward)",)
         found = await self._services.look.look(group_id)
         if self.is_live(group_id):  # by now
@@ -399,7 +403,7 @@ class Groups:
             return ("the embedded cluster cannot hold anchors",)
         if self.is_moving(group_id):
             return ()  # the wish joins a release that is under way
-        if self._standing(group_id).is_released:
+        if self._known(group_id).is_released:
             return ("it has been released already",)
         if self.belongs_to_cluster(group_id):
             return ("the cluster serves it already",)
@@ -437,9 +441,7 @@ class Groups:
     def glance(self, group_id: str) -> Glance:
         """What is known of a group, known or not, without asking cluster or log."""
         driver = self._drivers.get(group_id)
-        standing = self._standings.get(group_id) if driver is None else driver.group.standing
-        if standing is None:
-            standing = Standing(group_id, self._rules.standing)
+        standing = self._known(group_id)
         verdict = standing.verdict
         if self.is_live(group_id):
             verdict = HERE
@@ -574,12 +576,13 @@ class Groups:
 
     # -- the tables ------------------------------------------------------------------------------
 
-    def driver(self, group_id: str) -> GroupDriver:
-        """The driver of a group; it is kept as long as anything of the group is in memory."""
+    def driver(self, group_id: str, owner: Owner | None = None) -> GroupDriver:
+        """The driver of a group; it is kept as long as anything of the group is in memory.
+        `owner`: whose request names the group."""
         driver = self._drivers.get(group_id)
         if driver is None:
             group = HostedGroup(
-                self._standing(group_id),
+                self._standing(group_id, owner),
                 self._rules,
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
@@ -597,15 +600,18 @@ class Groups:
         if not self._is_ending:
             self._drivers.pop(group_id, None)
 
-    def _standing(self, group_id: str) -> Standing:
-        """What is known of a group in the cluster. Of too many the oldest is forgotten, and asked
-        for again when needed."""
+    def _known(self, group_id: str) -> Standing:
+        """What is known of a group in the cluster."""
         if (driver := self._drivers.get(group_id)) is not None:
             return driver.group.standing
-        standing = self._standings.pop(group_id, None) or Standing(group_id, self._rules.standing)
-        self._standings[group_id] = standing
-        if len(self._standings) > REMEMBERED_MAX:
-            del self._standings[next(iter(self._standings))]
+        return self._standings.get(group_id) or Standing(group_id, self._rules.standing)
+
+    def _standing(self, group_id: str, owner: Owner | None) -> Standing:
+        """The same to be remembered. Of too many the oldest is forgotten, and asked for again when
+        needed."""
+        standing = self._known(group_id)
+        if group_id not in self._drivers:
+            self._standings.put(group_id, standing, owner)
         return standing
 
 

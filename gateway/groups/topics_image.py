@@ -7,6 +7,7 @@ from coordinator.interface.topics import Topic, Topics
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic as ToldTopic
+from gateway.hosting.owner import Owner
 
 NAMES_MAX = 1_000
 """Names that are followed before unneeded ones are dropped: a client may name any number of topics
@@ -33,16 +34,16 @@ class TopicsImage:
             and self._names.issuperset(names)
         )
 
-    async def get(self, names: Iterable[str]) -> Topics:
-        """An image with these names and all earlier ones.
+    async def get(self, names: Iterable[str], owner: Owner | None = None) -> Topics:
+        """An image with these names and all earlier ones. `owner`: whose request has the names.
 
         Raises UpstreamError if the cluster cannot be asked about a new name.
         """
         new = set(names).difference(self._names)
         if self._seen_change is not self._cluster.changed:
-            await self._look_at_all(new)
+            await self._look_at_all(new, owner)
         elif new:
-            found = _engine_topics(await self._cluster.topics_for(new))
+            found = _engine_topics(await self._cluster.topics_for(new, owner))
             self._names |= new
             if found:
                 self._show({**self._image.by_name, **found})
@@ -50,10 +51,10 @@ class TopicsImage:
             self._image = replace(self._image, names_version=self._cluster.names.version)
         return self._image
 
-    async def _look_at_all(self, new: Set[str]) -> None:
+    async def _look_at_all(self, new: Set[str], owner: Owner | None) -> None:
         wanted = self._names | new
         try:
-            by_name = _engine_topics(await self._cluster.topics_for(wanted))
+            by_name = _engine_topics(await self._cluster.topics_for(wanted, owner))
         except UpstreamError:
             if new:
                 raise

@@ -5,9 +5,11 @@ no generation, no leader and no timeouts. Those come from relayed answers. What 
 None, and is learned at the member's next join.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota, Remembered
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
@@ -39,6 +41,8 @@ class Client:
 
     client_id: str
     client_host: str
+    owner: Owner | None = None
+    """Whose names it brings."""
     software_name: str | None = None
     """As it introduced itself; None if it did not."""
     software_version: str | None = None
@@ -145,8 +149,8 @@ class WatchedGroups:
     """Groups in the order of their last request. The cost of a heartbeat does not depend on their
     number, nor on that of their members."""
 
-    def __init__(self) -> None:
-        self._watches: dict[str, _Watch] = {}
+    def __init__(self, names: NameQuota | None = None) -> None:
+        self._watches: Remembered[str, _Watch] = Remembered(GROUPS_MAX, names or NameQuota())
         self._size = 0
 
     def group(self, group_id: str) -> WatchedGroup | None:
@@ -164,9 +168,7 @@ class WatchedGroups:
 
     def forget(self, group_id: str) -> None:
         """The group has ended, or is no longer forwarded."""
-        watch = self._watches.pop(group_id, None)
-        if watch is not None:
-            self._size -= watch.size
+        self._drop(self._watches.pop(group_id))
 
     def relayed(
         self, group_id: str, client: Client, request: Struct, answer: Struct, now_ms: int
@@ -187,7 +189,7 @@ class WatchedGroups:
                     watch.keep_only(())  # the cluster has converted the group
                 case _:
                     pass
-        self._end(group_id, watch)
+        self._end(group_id, watch, client.owner)
 
     def described(self, group: DescribedGroup) -> None:
         """The cluster has described a classic group with members."""
@@ -200,21 +202,26 @@ class WatchedGroups:
         self._end(group.group_id, watch)
 
     def _begin(self, group_id: str) -> _Watch:
-        """The group's watch, taken out of the table."""
-        watch = self._watches.pop(group_id, None) or _Watch()
+        """The group's watch, which counts for nothing until its end."""
+        watch = self._watches.get(group_id) or _Watch()
         self._size -= watch.size
         return watch
 
-    def _end(self, group_id: str, watch: _Watch) -> None:
-        """Put the watch back as the latest, unless there is nothing to remember."""
+    def _end(self, group_id: str, watch: _Watch, owner: Owner | None = None) -> None:
+        """The watch is the latest, unless there is nothing to remember."""
         if len(watch.members) > MEMBERS_MAX or watch.size > BYTES_PER_GROUP_MAX:
             watch.keep_only(())
             watch.is_too_large = True
         if watch.members or watch.is_too_large:
-            self._watches[group_id] = watch
             self._size += watch.size
-        while len(self._watches) > GROUPS_MAX or self._size > BYTES_MAX:
+            self._drop(self._watches.put(group_id, watch, owner))
+        else:
+            self._watches.pop(group_id)
+        while self._size > BYTES_MAX:
             self.forget(next(iter(self._watches)))
+
+    def _drop(self, forgotten: Iterable[_Watch]) -> None:
+        self._size -= sum(watch.size for watch in forgotten)
 
 
 def _seen(watch: _Watch, client: Client, member_id: str, now_ms: int) -> WatchedMember:

@@ -6,6 +6,7 @@ from coordinator.interface.config import GroupConfig
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
+from gateway.hosting.remembered import NameQuota
 from gateway.hosting.room import Room
 from gateway.hosting.standing import StandingRules
 
@@ -29,6 +30,8 @@ class HostingRules:
     """The places for anchors."""
     log_health: LogHealth = field(default_factory=LogHealth)
     watched: WatchedGroups = field(default_factory=WatchedGroups)
+    names: NameQuota = field(default_factory=NameQuota)
+    """How many names of one client are remembered."""
     adopting: set[str] = field(default_factory=set)
     """The groups whose adoption is under way."""
     pauses: Pauses

@@ -9,6 +9,8 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import Tell
 from gateway.events.group_events import ConversionRefused
 from gateway.events.member_events import ClientSeen
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota, Remembered
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -25,24 +27,25 @@ REMEMBERED_MAX = 20_000
 class ClientsSeen:
     """Sees each join and its answer."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, names: NameQuota) -> None:
         self._tell = tell
-        self._told: dict[int, None] = {}
+        self._told: Remembered[int, None] = Remembered(REMEMBERED_MAX, names)
 
     def note(self, request: GroupRequest, answer: Struct) -> None:
         """Report the client unless it was reported before."""
         match request.message, answer:
             case JoinGroupRequest(group_id=group_id) as message, JoinGroupResponse():
                 member_id = answer.member_id or message.member_id
-                self._once(group_id, _classic(request, message, member_id))
+                self._once(request.owner, group_id, _classic(request, message, member_id))
             case (
                 ConsumerGroupHeartbeatRequest(group_id=group_id, member_epoch=0) as message,
                 ConsumerGroupHeartbeatResponse(error_code=error),
             ):
                 seen = _native(request, message, answer.member_id or message.member_id)
-                self._once(group_id, seen)
+                self._once(request.owner, group_id, seen)
                 if error == ErrorCode.GROUP_ID_NOT_FOUND:
                     self._once(
+                        request.owner,
                         group_id,
                         ConversionRefused(
                             direction="classic->consumer",
@@ -54,14 +57,11 @@ class ClientsSeen:
             case _:
                 pass
 
-    def _once(self, group_id: str, event: ClientSeen | ConversionRefused) -> None:
+    def _once(self, owner: Owner, group_id: str, event: ClientSeen | ConversionRefused) -> None:
         key = hash((group_id, event))  # a fixed size, because clients choose the lengths of names
         if key not in self._told:
             self._tell(event, group_id)
-        self._told.pop(key, None)
-        self._told[key] = None
-        if len(self._told) > REMEMBERED_MAX:
-            del self._told[next(iter(self._told))]
+        self._told.put(key, None, owner)
 
 
 def _classic(request: GroupRequest, message: JoinGroupRequest, member_id: str) -> ClientSeen:

@@ -291,7 +291,7 @@ class AdminApis:
     async def _deleted_groups(
         self, request: GroupRequest, wanted: Sequence[str]
     ) -> list[DeletableGroupResult]:
-        verdicts = await self._groups.verdicts(wanted)
+        verdicts = await self._groups.verdicts(wanted, request.owner)
         results: dict[str, DeletableGroupResult] = {}
         known, here = set(), set()
         for group_id in wanted:

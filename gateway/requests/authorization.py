@@ -118,7 +118,7 @@ async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode
     except UpstreamLost:
         if api_of(message) not in _GOES_ON or not request.grants.had(needed):
             raise
-        request.grants.keep(needed, trio.current_time())
+        request.grants.keep(needed, trio.current_time(), request.owner)
     return ErrorCode.NONE
 
 
@@ -161,7 +161,7 @@ async def refused_names(
         allowed = await _allowed_groups(request, operation, asked)
     for grant in unknown:
         if grant.name in allowed:
-            request.grants.add(grant, now_s)
+            request.grants.add(grant, now_s, request.owner)
         else:
             request.grants.remove(grant)
     return frozenset(grant.name for grant in unknown if grant.name not in allowed)

@@ -125,7 +125,7 @@ class CommitApis:
         if not message.group_id or not _is_alike(version, request.header.api_version):
             return None
         sending = self._sending((request,))
-        driver = self._groups.driver(message.group_id)
+        driver = self._groups.driver(message.group_id, request.owner)
         if not driver.begin_at_rest(sending.call):
             return None
         store = sending.call.errand
@@ -142,7 +142,7 @@ class CommitApis:
         if not group_id:
             return [await self._without_group(request) for request in requests]
         sending = self._sending(requests)
-        driver = self._groups.driver(group_id)
+        driver = self._groups.driver(group_id, requests[0].owner)
         answer = await driver.ask(sending.call, sending.do)
         if isinstance(answer, Forwarded):
             with driver.relaying(sending.call):

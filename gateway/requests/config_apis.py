@@ -26,6 +26,8 @@ from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota
 from gateway.hosting.states import Mode
 from gateway.requests.admin_apis import UNREAD
 from gateway.requests.answer_room import TOO_LONG, AnswerRoom
@@ -94,8 +96,11 @@ _T = TypeVar("_T", DescribeConfigsResult, AlterConfigsResourceResponse)
 class ConfigApis:
     """Configs of groups and, through the cluster, of all other resources."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: Groups, names: NameQuota) -> None:
         self._groups = groups
+        self._names = names
+        self._began: dict[str, Owner] = {}
+        """Who has stored configs of a group that does not exist."""
 
     async def answer(self, request: GroupRequest, message: ConfigMessage) -> Struct:
         """The answer to one request. Raises UpstreamLost, GroupFailed."""
@@ -173,7 +178,7 @@ class ConfigApis:
                 why = "Each resource must appear at most once."
                 raise GroupError(ErrorCode.INVALID_REQUEST, why)
             changes = _changes(resource)
-            await self._check_room(resource.resource_name)
+            await self._check_room(resource.resource_name, request.owner)
             reply = await self._groups.ask(
                 resource.resource_name,
                 lambda token, _topics: ConfigsReceived(
@@ -194,14 +199,20 @@ class ConfigApis:
             theirs = {_key(each): altered_without_addresses(each) for each in answer.responses}
         return _in_order(message.resources, theirs | ours, _altered)
 
-    async def _check_room(self, group_id: str) -> None:
+    async def _check_room(self, group_id: str, owner: Owner) -> None:
         """Raises GroupError with INVALID_REQUEST if configs of too many groups that do not exist
-        are stored. DEV D58: Kafka has no such limit and keeps the configs for good."""
+        are stored, in total or by this owner since the start. DEV D58: Kafka has no such limit and
+        keeps the configs for good."""
         alone = await self._groups.configs_alone()
-        has_room = len(alone) < CONFIGS_ALONE_MAX or group_id in alone
-        if not has_room and not await self._groups.knows(group_id):
-            why = f"configs of {CONFIGS_ALONE_MAX} groups that do not exist are stored already"
+        if group_id in alone or await self._groups.knows(group_id):
+            return
+        self._began = {each: by for each, by in self._began.items() if each in alone}
+        most = self._names.of(owner, CONFIGS_ALONE_MAX)
+        mine = sum(by == owner for by in self._began.values())
+        if len(alone) >= CONFIGS_ALONE_MAX or mine >= most:
+            why = f"configs of {len(alone)} groups that do not exist are stored already"
             raise GroupError(ErrorCode.INVALID_REQUEST, why)
+        self._began[group_id] = owner
 
     async def _answer_hosted(
         self,
@@ -214,7 +225,7 @@ class ConfigApis:
         """Answer for hosted groups. The caller asks the cluster about all resources left out."""
         answered: dict[_Key, _T] = {}
         groups = {each.resource_name: each for each in resources if _is_group(each)}
-        verdicts = await self._groups.verdicts(filter(None, groups))
+        verdicts = await self._groups.verdicts(filter(None, groups), request.owner)
         hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
         not_allowed = await refused_names(request, Resource.GROUP, hosted)
         for group_id, resource in groups.items():

@@ -16,6 +16,8 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.conversions import ask_for_coordinators, without_coordinator
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota, Remembered
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
@@ -36,9 +38,9 @@ REMEMBERED_MAX = 10_000
 class Coordinators:
     """Looks up coordinators in the cluster, and remembers them."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, names: NameQuota) -> None:
         self._cluster = cluster
-        self._nodes: dict[str, tuple[int, float]] = {}
+        self._nodes: Remembered[str, tuple[int, float]] = Remembered(REMEMBERED_MAX, names)
         self._silent_s = -math.inf  # when the other brokers last failed to answer in time
 
     def is_at_lately(self, group_id: str, request: GroupRequest) -> bool | None:
@@ -71,27 +73,30 @@ class Coordinators:
         except UpstreamLost:
             answer = _nobody(keys, is_batch=is_batch)
             if message.key_type == CoordinatorType.GROUP:
-                await self._nodes_instead(keys, request.node_id)
+                await self._nodes_instead(keys, request)
         if message.key_type != CoordinatorType.GROUP:
             return answer
         if is_batch:
             found: list[Coordinator] = []
             for some in batches(answer.coordinators):
                 for each in some:
-                    self._overhear(each.key, each)
+                    self._overhear(each.key, each, request.owner)
                     found.append(self._as_before(each.key, each.error_code) or each)
                 await trio.lowlevel.checkpoint()
             return replace(answer, coordinators=tuple(found))
-        self._overhear(message.key, answer)
+        self._overhear(message.key, answer, request.owner)
         if (one := self._as_before(message.key, answer.error_code)) is None:
             return answer
         return FindCoordinatorResponse(node_id=one.node_id, host=one.host, port=one.port)
 
-    def _overhear(self, group_id: str, told: Coordinator | FindCoordinatorResponse) -> None:
+    def _overhear(
+        self, group_id: str, told: Coordinator | FindCoordinatorResponse, owner: Owner
+    ) -> None:
         """Remember what the cluster has told a client, which is about to join there: then its join
         needs no lookup. This neither replaces a lookup nor takes the place of one."""
-        if not told.error_code and len(self._nodes) < REMEMBERED_MAX:
-            self._nodes.setdefault(group_id, (told.node_id, -math.inf))
+        has_room = len(self._nodes) < REMEMBERED_MAX
+        if not told.error_code and has_room and group_id not in self._nodes:
+            self._nodes.put(group_id, (told.node_id, -math.inf), owner)
 
     def _as_before(self, group_id: str, error_code: int) -> Coordinator | None:
         if error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -105,11 +110,13 @@ class Coordinators:
         host, port = address
         return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
 
-    async def where_instead(self, group_id: str, away: int) -> int | None:
-        """The group's coordinator while the broker `away` is unreachable; None if unknown."""
-        return (await self._nodes_instead((group_id,), away)).get(group_id)
+    async def where_instead(self, group_id: str, request: GroupRequest) -> int | None:
+        """The group's coordinator while the client's broker is unreachable; None if unknown."""
+        return (await self._nodes_instead((group_id,), request)).get(group_id)
 
-    async def _nodes_instead(self, group_ids: Collection[str], away: int) -> Mapping[str, int]:
+    async def _nodes_instead(
+        self, group_ids: Collection[str], request: GroupRequest
+    ) -> Mapping[str, int]:
         """The same for many groups, in one batch.
 
         After a lookup that took too long, none is started for a while: otherwise every request of a
@@ -118,37 +125,39 @@ class Coordinators:
         if trio.current_time() - self._silent_s < ASK_AGAIN_S:
             return {}
         with trio.move_on_after(LOOK_PATIENCE_S):
-            return await self._look_up(group_ids, doubtful=away)
+            return await self._look_up(group_ids, doubtful=request.node_id, owner=request.owner)
         self._silent_s = trio.current_time()
         return {}
 
-    async def node_of(self, group_id: str, *, doubtful: int | None = None) -> int:
-        """Ask the cluster; `doubtful` is a broker that may not answer. Raises UpstreamError."""
-        node_id = await self._cluster.coordinator_of(group_id, doubtful=doubtful)
-        self._remember(group_id, node_id)
+    async def node_of(self, group_id: str, owner: Owner | None) -> int:
+        """Ask the cluster. `owner`: whose request names the group. Raises UpstreamError."""
+        node_id = await self._cluster.coordinator_of(group_id)
+        self._remember(group_id, node_id, owner)
         return node_id
 
     async def nodes_of(self, group_ids: Collection[str]) -> Mapping[str, int]:
         """The last known coordinator of each group. Unknown ones are looked up in one batch; groups
         whose lookup fails are left out."""
-        known = {each: self._nodes[each][0] for each in group_ids if each in self._nodes}
+        last = {each: self.last_known(each) for each in group_ids}
+        known = {each: node for each, node in last.items() if node is not None}
         others = [each for each in group_ids if each not in known]
         return {**known, **await self._look_up(others)} if others else known
 
     async def _look_up(
-        self, group_ids: Collection[str], *, doubtful: int | None = None
+        self,
+        group_ids: Collection[str],
+        *,
+        doubtful: int | None = None,
+        owner: Owner | None = None,
     ) -> Mapping[str, int]:
         told = await self._cluster.coordinators_of(group_ids, doubtful=doubtful)
         found = {each: node for each, node in told.items() if not isinstance(node, UpstreamError)}
         for group_id, node_id in found.items():
-            self._remember(group_id, node_id)
+            self._remember(group_id, node_id, owner)
         return found
 
-    def _remember(self, group_id: str, node_id: int) -> None:
-        self._nodes.pop(group_id, None)  # so that the latest lookup comes last
-        self._nodes[group_id] = (node_id, trio.current_time())
-        if len(self._nodes) > REMEMBERED_MAX:
-            del self._nodes[next(iter(self._nodes))]
+    def _remember(self, group_id: str, node_id: int, owner: Owner | None) -> None:
+        self._nodes.put(group_id, (node_id, trio.current_time()), owner)
 
 
 def _nobody(keys: Iterable[str], *, is_batch: bool) -> FindCoordinatorResponse:

@@ -7,6 +7,7 @@ after its session has expired.
 from gateway.data_path.group_apis import GroupRequest
 from gateway.defective_clients import Defect, defects_of
 from gateway.groups.groups import Groups
+from gateway.hosting.remembered import NameQuota, Remembered
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -22,10 +23,10 @@ MEMBERS_MAX = 20_000
 class DefectiveJoins:
     """Sees each native join."""
 
-    def __init__(self, groups: Groups, *, refuses: bool) -> None:
+    def __init__(self, groups: Groups, *, refuses: bool, names: NameQuota) -> None:
         self._groups = groups
         self._refuses = refuses
-        self._members: dict[int, None] = {}
+        self._members: Remembered[int, None] = Remembered(MEMBERS_MAX, names)
 
     def is_concerned(self, message: Struct) -> bool:
         """Whether this may be a join to refuse."""
@@ -46,16 +47,16 @@ class DefectiveJoins:
             return None
         return why_refused(software.name, software.version, defects)
 
-    def note(self, message: Struct, answer: Struct) -> None:
+    def note(self, request: GroupRequest, answer: Struct) -> None:
         """A join was answered: whoever is in, stays."""
+        message = request.message
         if not self.is_concerned(message):
             return
         assert isinstance(message, ConsumerGroupHeartbeatRequest)
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         if answer.error_code == ErrorCode.NONE:
-            self._members[hash((message.group_id, answer.member_id or message.member_id))] = None
-            if len(self._members) > MEMBERS_MAX:
-                del self._members[next(iter(self._members))]
+            member_id = answer.member_id or message.member_id
+            self._members.put(hash((message.group_id, member_id)), None, request.owner)
 
     def _is_member(self, message: ConsumerGroupHeartbeatRequest) -> bool:
         if hash((message.group_id, message.member_id)) in self._members:

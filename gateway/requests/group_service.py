@@ -16,6 +16,7 @@ from gateway.events.event import Tell
 from gateway.events.log_lines import write_to_log
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
+from gateway.hosting.remembered import NameQuota
 from gateway.observers.answers import AnswerCounts
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.connection_members import note_member
@@ -71,10 +72,12 @@ class GroupService:
         shows_members: bool,
         refuses_defective: bool = False,
         tell: Tell = write_to_log,
+        names: NameQuota,
     ) -> None:
         """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
         lists the members of consumer groups; `refuses_defective`: whether client versions that are
-        known to be defective are refused the new protocol."""
+        known to be defective are refused the new protocol; `names`: how many names of one client
+        are remembered."""
         self._groups = groups
         self._coordinators = coordinators
         self._topic_names = topic_names
@@ -82,12 +85,12 @@ class GroupService:
         self._complaints = Complaints()
         self._members = MemberApis(groups, coordinators)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
-        self._configs = ConfigApis(groups)
+        self._configs = ConfigApis(groups, names)
         self._commits = CommitApis(groups, coordinators, offsets)
         self._deletes = OffsetDeleteApi(groups, coordinators)
         self._fetch = OffsetFetchApi(groups, offsets)
-        self._clients = ClientsSeen(tell)
-        self._defective = DefectiveJoins(groups, refuses=refuses_defective)
+        self._clients = ClientsSeen(tell, names)
+        self._defective = DefectiveJoins(groups, refuses=refuses_defective, names=names)
         self.answers = AnswerCounts()
         self._offset_reporter = offsets
 
@@ -276,7 +279,7 @@ class GroupService:
         match request.message:
             case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
                 self._clients.note(request, answer)
-                self._defective.note(request.message, answer)
+                self._defective.note(request, answer)
                 note_member(request, answer)
             case SyncGroupRequest() | HeartbeatRequest():
                 note_member(request, answer)
@@ -308,7 +311,7 @@ class GroupService:
     async def _when_away(self, request: GroupRequest, group_id: str) -> Situation:
         """NOT_COORDINATOR only if there is another coordinator: while a client looks for one, it
         sends no heartbeats."""
-        node_id = await self._coordinators.where_instead(group_id, request.node_id)
+        node_id = await self._coordinators.where_instead(group_id, request)
         if node_id in (None, request.node_id):
             return Situation.BROKER_AWAY
         return Situation.COORDINATOR_MOVED

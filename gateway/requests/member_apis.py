@@ -48,7 +48,7 @@ class MemberApis:
         )
         call.event = messages.event(call.token, request.header, message, request.client_host)
         call.topic_names = topics_of_request(call.event)
-        driver = self._groups.driver(group_id)
+        driver = self._groups.driver(group_id, request.owner)
         answer = driver.begin(call)
         if isinstance(answer, Reply):
             return messages.response(answer, version)
@@ -68,7 +68,9 @@ class MemberApis:
                     driver.feed(Relayed(_client(request), message, told))
                 if call.is_foreign:
                     self._note_foreign(message, told)
-                elif may_be_anchored(told) and not await self._groups.is_forwarded(group_id):
+                elif may_be_anchored(told) and not await self._groups.is_forwarded(
+                    group_id, request.owner
+                ):
                     why = "the group was taken while the join was on its way"
                     return refused(message, version, Situation.HOLDER_CHANGED, why)
                 return told
@@ -89,6 +91,7 @@ def _client(request: GroupRequest) -> Client:
     return Client(
         client_id=request.header.client_id or "",
         client_host=f"/{request.client_host}",
+        owner=request.owner,
         software_name=software.name if software else None,
         software_version=software.version if software else None,
     )

@@ -88,7 +88,7 @@ class OffsetDeleteApi:
             node_id=request.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )
-        answer = await self._groups.driver(group_id).ask(call)
+        answer = await self._groups.driver(group_id, request.owner).ask(call)
         if isinstance(answer, Refused):
             return _refused(message, version, answer.situation)
         if isinstance(answer, Forwarded):

@@ -86,7 +86,8 @@ class OffsetFetchApi:
     ) -> list[OffsetFetchResponseGroup]:
         version = request.header.api_version
         unstable = _stability_error(request, message)
-        verdicts = await self._groups.verdicts(each.group_id for each in groups if each.group_id)
+        named = filter(None, (each.group_id for each in groups))
+        verdicts = await self._groups.verdicts(named, request.owner)
         hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
         refused = await refused_names(request, Resource.GROUP, hosted)
         vetted: list[OffsetFetchRequestGroup | ErrorCode] = []

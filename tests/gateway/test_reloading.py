@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from gateway import settings
 from gateway.data_path.config import Limits
+from gateway.hosting.remembered import NameQuota
 from gateway.hosting.room import TooManyGroups
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
@@ -83,8 +84,9 @@ def test_hosting_takes_new_limits_and_another_way_to_adopt(on: Reloaded) -> None
     with pytest.raises(TooManyGroups, match="limit of 1 hosted"):
         rules.hosted.check(None)
     rules.anchored.check(None)
-    on.again(max_groups="2")
+    on.again(max_groups="2", max_names_per_principal="7")
     rules.hosted.check(None)
+    assert rules.names == NameQuota(per_principal=7)
 
 
 def test_new_connections_use_a_new_password(tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ def test_every_setting_can_be_set_in_every_source(
         "max_groups": "10",
         "max_groups_per_address": "5",
         "max_groups_per_principal": "4",
+        "max_names_per_address": "3",
+        "max_names_per_principal": "2",
         "permission_lifetime_ms": "14",
         "anchor_linger_ms": "12",
         "broker_timeout_ms": "13",

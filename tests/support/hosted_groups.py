@@ -122,7 +122,9 @@ class ScriptedCluster(Cluster):
         self.changed.set()
         self.changed = trio.Event()
 
-    async def topics_for(self, names: Iterable[str]) -> Mapping[str, ClusterTopic]:
+    async def topics_for(
+        self, names: Iterable[str], owner: Owner | None = None
+    ) -> Mapping[str, ClusterTopic]:
         names = frozenset(names)
         if not self._asked_about.issuperset(names):
             self.topic_questions.append(names - self._asked_about)
@@ -263,7 +265,7 @@ def make_groups(
         offsets=OffsetReporter(journal.tell, clock.now_ms),
         resolver=RegexResolver(cluster, every_topic),
         aside=Aside(),
-        coordinator_of=cluster.coordinator_of,
+        coordinator_of=lambda group_id, _owner: cluster.coordinator_of(group_id),
         ask_coordinator=cluster.ask,
         nursery=nursery,
     )

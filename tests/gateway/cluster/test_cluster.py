@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from gateway.cluster import cluster as cluster_module
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError, UpstreamRefused
+from gateway.hosting.owner import Owner
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -397,6 +398,18 @@ async def test_invented_names_are_requested_once_and_dropped(
         await cluster.topics_for(["n9", "new"])
         await cluster.refresh()
         assert asked == [[f"n{number}" for number in range(10)], ["new"], ["n8", "n9", "new"]]
+
+
+async def test_one_client_leaves_the_names_that_others_wait_for(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names thousands of topics, and another one a topic that will be created soon."""
+    monkeypatch.setattr(cluster_module, "UNKNOWN_NAMES_MAX", 4)
+    async with following(nursery) as (cluster, asked):
+        await cluster.topics_for(["soon"], Owner("10.0.0.1"))
+        await cluster.topics_for([f"n{number}" for number in range(9)], Owner("10.0.0.2"))
+        await cluster.refresh()
+        assert asked[-1] == ["soon", "n7", "n8"]
 
 
 async def test_simultaneous_names_are_one_request(nursery: trio.Nursery) -> None:

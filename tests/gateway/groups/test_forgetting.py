@@ -12,6 +12,8 @@ from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsR
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import forgetting as module
 from gateway.groups.forgetting import CONFIGS_ALONE_MS_MAX, Forgetting
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota
 from gateway.requests import config_apis
 from gateway.requests.config_apis import ConfigApis
 from kafka_codecs.apis import ApiKey
@@ -66,7 +68,7 @@ async def set_config(groups: HostedGroups, group: str, value: str = "50000") -> 
     assert reply.error is ErrorCode.NONE
 
 
-async def altered(configs: ConfigApis, group: str) -> int:
+async def altered(configs: ConfigApis, group: str, client_host: str = "127.0.0.1") -> int:
     """The error code of a config change."""
     message = IncrementalAlterConfigsRequest(
         resources=(
@@ -78,7 +80,9 @@ async def altered(configs: ConfigApis, group: str) -> int:
         ),
         validate_only=False,
     )
-    answer: Any = await configs.answer(lone_request(message, 1), message)
+    answer: Any = await configs.answer(
+        replace(lone_request(message, 1), owner=Owner(client_host)), message
+    )
     (response,) = answer.responses
     return int(response.error_code)
 
@@ -208,9 +212,18 @@ async def test_configs_of_nonexistent_groups_are_limited(
     """Configs of existing groups do not count, and stored ones can be changed."""
     monkeypatch.setattr(config_apis, "CONFIGS_ALONE_MAX", 1)
     async with hosted_groups() as groups:
-        configs = ConfigApis(groups.table)
+        configs = ConfigApis(groups.table, NameQuota())
         await groups.native("n", group="live")
         codes = [
             await altered(configs, group) for group in ("live", "first", "second", "first", "live")
         ]
         assert codes == [0, 0, ErrorCode.INVALID_REQUEST, 0, 0]
+
+
+async def test_configs_of_one_client_leave_room_for_others(autojump_clock: MockClock) -> None:
+    """Of groups that do not exist."""
+    async with hosted_groups() as groups:
+        configs = ConfigApis(groups.table, NameQuota(per_address=1))
+        codes = [await altered(configs, group) for group in ("first", "second", "first")]
+        assert codes == [0, ErrorCode.INVALID_REQUEST, 0]
+        assert await altered(configs, "second", "10.0.0.2") == 0

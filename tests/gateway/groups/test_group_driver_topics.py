@@ -18,6 +18,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.regex_resolver import RegexResolver
+from gateway.hosting.owner import Owner
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_groups import hosted_groups
@@ -54,9 +55,11 @@ async def test_topics_that_no_member_needs_are_forgotten(
         asked_for: list[set[str]] = []
         topics_for = groups.cluster.topics_for
 
-        async def noting(names: Iterable[str]) -> Mapping[str, ClusterTopic]:
+        async def noting(
+            names: Iterable[str], owner: Owner | None = None
+        ) -> Mapping[str, ClusterTopic]:
             asked_for.append(set(names))
-            return await topics_for(names)
+            return await topics_for(names, owner)
 
         monkeypatch.setattr(groups.cluster, "topics_for", noting)
         await groups.commit("n", joined.member_epoch, {"another": [0]})
@@ -179,7 +182,7 @@ async def test_matched_topics_that_cannot_be_looked_up_fail_the_resolution(
     """They may exceed the gateway's limit. The group continues."""
     async with hosted_groups() as groups:
 
-        async def too_many(names: Iterable[str]) -> NoReturn:
+        async def too_many(*_asked: object) -> NoReturn:
             raise UpstreamError("more than 10000 topics are asked for")
 
         monkeypatch.setattr(groups.cluster, "topics_for", too_many)

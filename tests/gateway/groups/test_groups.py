@@ -14,10 +14,12 @@ from coordinator.interface.records import (
     GroupAdoption,
     GroupConfigs,
 )
+from gateway.groups import groups as module
 from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
+from gateway.hosting.owner import Owner
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.error_codes import ErrorCode
@@ -119,6 +121,22 @@ async def test_a_group_with_hosted_members_stays_hosted(autojump_clock: MockCloc
         await groups.native("n", -1)
         assert not groups.table.is_live(GROUP)
         assert (await groups.table.verdicts((GROUP,)))[GROUP].mode is Mode.FORWARDED
+
+
+async def test_what_is_known_of_groups_is_kept_from_inventors_of_names(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster is not asked again about the group of another user."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
+    alice, mallory = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
+    async with hosted_groups() as groups:
+        await groups.table.verdicts(["a"], alice)
+        await groups.table.verdicts([f"g{number}" for number in range(9)], mallory)
+        groups.cluster.coordinator_questions.clear()
+        await groups.table.verdicts(["a"], alice)
+        assert groups.cluster.coordinator_questions == []
+        await groups.table.verdicts(["g0"], mallory)
+        assert groups.cluster.coordinator_questions == ["g0"]
 
 
 async def test_an_unused_id_makes_no_member(autojump_clock: MockClock) -> None:

@@ -8,6 +8,7 @@ from coordinator.interface.topics import Topics
 from gateway.cluster.errors import UpstreamError
 from gateway.cluster.topics import ClusterTopic
 from gateway.groups.topics_image import NAMES_MAX, TopicsImage
+from gateway.hosting.owner import Owner
 from tests.support.group_script import topic_id
 from tests.support.hosted_groups import ScriptedCluster
 
@@ -56,9 +57,11 @@ async def test_a_new_name_needs_no_look_up_of_others(
     looked_up: list[frozenset[str]] = []
     look_up = cluster.topics_for
 
-    async def noting(names: Iterable[str]) -> Mapping[str, ClusterTopic]:
+    async def noting(
+        names: Iterable[str], owner: Owner | None = None
+    ) -> Mapping[str, ClusterTopic]:
         looked_up.append(frozenset(names))
-        return await look_up(looked_up[-1])
+        return await look_up(looked_up[-1], owner)
 
     monkeypatch.setattr(cluster, "topics_for", noting)
     before = image.latest
@@ -122,7 +125,7 @@ async def test_a_failed_refresh_keeps_the_known_names(monkeypatch: pytest.Monkey
     image = TopicsImage(cluster)
     known = await image.get(["foo"])
 
-    async def fail(names: object) -> Topics:
+    async def fail(*_asked: object) -> Topics:
         raise UpstreamError("more than 10000 topics are asked for")
 
     monkeypatch.setattr(cluster, "topics_for", fail)

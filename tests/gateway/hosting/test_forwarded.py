@@ -341,10 +341,11 @@ def test_a_group_with_too_much_metadata_is_not_watched(on: Relay) -> None:
 
 
 def test_of_too_many_groups_the_longest_silent_is_forgotten(
-    on: Relay, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A request makes its group the latest."""
     monkeypatch.setattr(forwarded, "GROUPS_MAX", 2)
+    on = Relay()
     on.join("a", 3)
     on.join("x", 1, group_id="second")
     on.beat("a", 3)

@@ -7,6 +7,7 @@ from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
+from gateway.hosting.remembered import NameQuota
 from gateway.observers import clients_seen
 from gateway.observers.clients_seen import ClientsSeen
 from kafka_codecs.consumer_group_heartbeat import (
@@ -53,7 +54,9 @@ class Seen(ClientsSeen):
 
     def __init__(self) -> None:
         self.told: list[tuple[str | None, GatewayEvent]] = []
-        super().__init__(lambda event, group_id=None: self.told.append((group_id, event)))
+        super().__init__(
+            lambda event, group_id=None: self.told.append((group_id, event)), NameQuota()
+        )
 
     def see(self, message: Struct, answer: Struct, **changes: Any) -> None:
         self.note(replace(lone_request(message, 5), **changes), answer)
@@ -140,7 +143,7 @@ def test_other_refusals_are_not_reported_as_conversions() -> None:
 
 def test_the_oldest_reports_are_forgotten(monkeypatch: Any) -> None:
     """Memory is limited, and active clients are never the oldest."""
-    monkeypatch.setattr(clients_seen, "REMEMBERED_MAX", 2)
+    monkeypatch.setattr(clients_seen, "REMEMBERED_MAX", 4)
     seen = Seen()
     for group_id in ("a", "b", "a", "c", "a", "b"):
         seen.see(replace(JOIN, group_id=group_id), JOINED)

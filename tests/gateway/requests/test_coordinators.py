@@ -12,6 +12,8 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota
 from gateway.requests import coordinators as module
 from gateway.requests.coordinators import (
     ASK_AGAIN_S,
@@ -49,14 +51,14 @@ def request_at(node_id: int) -> GroupRequest:
 async def is_at(coordinators: Coordinators, group_id: str, node_id: int) -> bool:
     """Whether the group's coordinator is this broker. Asks the cluster where the gateway does."""
     lately = coordinators.is_at_lately(group_id, request_at(node_id))
-    return await coordinators.node_of(group_id) == node_id if lately is None else lately
+    return await coordinators.node_of(group_id, None) == node_id if lately is None else lately
 
 
 async def test_a_group_is_only_at_its_upstream_coordinator() -> None:
     """Commits use the client's own connection."""
     cluster = ScriptedCluster()
     cluster.coordinators["g"] = 2
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     assert await is_at(coordinators, "g", 2)
     assert not await is_at(coordinators, "g", 1)
     assert not await is_at(coordinators, "g", 3)
@@ -64,7 +66,7 @@ async def test_a_group_is_only_at_its_upstream_coordinator() -> None:
 
 def test_any_broker_of_the_embedded_cluster_will_do() -> None:
     """Each of them accepts every group."""
-    coordinators = Coordinators(ScriptedCluster())
+    coordinators = Coordinators(ScriptedCluster(), NameQuota())
     embedded = lone_request(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     assert coordinators.is_at_lately("g", embedded)
 
@@ -72,7 +74,7 @@ def test_any_broker_of_the_embedded_cluster_will_do() -> None:
 async def test_the_cluster_is_asked_once_while_clients_stay() -> None:
     """Every heartbeat needs the coordinator."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     for _ in range(5):
         assert await is_at(coordinators, "g", 1)
     assert cluster.coordinator_questions == ["g"]
@@ -82,7 +84,7 @@ async def test_a_moved_coordinator_is_found(autojump_clock: MockClock) -> None:
     """A client at the new broker shows that the coordinator moved. The cluster is asked again, but
     not for each request."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     assert await is_at(coordinators, "g", 1)
     cluster.coordinators["g"] = 2
     for _ in range(5):
@@ -99,7 +101,7 @@ async def test_a_silent_cluster_gives_no_answer() -> None:
     cluster = ScriptedCluster()
     cluster.failure = UpstreamError("nobody listens")
     with pytest.raises(UpstreamError):
-        await is_at(Coordinators(cluster), "g", 1)
+        await is_at(Coordinators(cluster, NameQuota()), "g", 1)
 
 
 async def test_requests_do_not_each_wait_for_a_hanging_cluster(
@@ -108,15 +110,15 @@ async def test_requests_do_not_each_wait_for_a_hanging_cluster(
     """A member's heartbeats wait behind all its commits. The cluster is asked again after a short
     time."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     cluster.hangs = True
     for group_id in ("g", "h", "g", "h"):
-        assert await coordinators.where_instead(group_id, 1) is None
+        assert await coordinators.where_instead(group_id, request_at(1)) is None
     assert trio.current_time() == pytest.approx(LOOK_PATIENCE_S)
     await trio.sleep(ASK_AGAIN_S)
     cluster.hangs = False
     cluster.coordinators["g"] = 2
-    assert await coordinators.where_instead("g", 1) == 2
+    assert await coordinators.where_instead("g", request_at(1)) == 2
 
 
 async def test_a_limited_number_of_coordinators_is_remembered(
@@ -125,7 +127,7 @@ async def test_a_limited_number_of_coordinators_is_remembered(
     """Clients can invent group ids."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 3)
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     for group_id in ("a", "b", "c", "d"):
         assert await is_at(coordinators, group_id, 1)
     assert await is_at(coordinators, "d", 1)
@@ -134,10 +136,23 @@ async def test_a_limited_number_of_coordinators_is_remembered(
     assert cluster.coordinator_questions == ["a", "b", "c", "d", "a"]
 
 
+async def test_one_user_leaves_the_coordinators_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many groups it invents."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
+    coordinators = Coordinators(ScriptedCluster(), NameQuota())
+    await coordinators.node_of("a", Owner("alice", is_principal=True))
+    for number in range(9):
+        await coordinators.node_of(f"g{number}", Owner("mallory", is_principal=True))
+    assert coordinators.last_known("a") == 1
+    assert [coordinators.last_known(f"g{number}") for number in (6, 7, 8)] == [None, 1, 1]
+
+
 async def test_the_last_known_coordinator_needs_no_request() -> None:
     """Lists have thousands of groups."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     assert coordinators.last_known("g") is None
     await is_at(coordinators, "g", 1)
     cluster.coordinators["g"] = 2
@@ -163,7 +178,7 @@ async def test_many_coordinators_are_looked_up_together() -> None:
     cluster.addresses = {2: ("other", 9092)}
     message = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
     request = replace(lone_request(message, 4), upstream=cast(Upstream, Away()))
-    answer = await Coordinators(cluster).find(request, message)
+    answer = await Coordinators(cluster, NameQuota()).find(request, message)
     assert [(each.key, each.node_id) for each in answer.coordinators] == [
         ("a", 2),
         ("b", 2),
@@ -197,7 +212,7 @@ async def find(coordinators: Coordinators, group_id: str, version: int) -> None:
 async def test_a_client_that_has_asked_needs_no_lookup(version: int) -> None:
     """Every member asks before it joins, and a thousand may join at once."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     await find(coordinators, "g", version)
     assert coordinators.is_at_lately("g", request_at(2)) is True
     assert cluster.coordinator_questions == []
@@ -206,7 +221,7 @@ async def test_a_client_that_has_asked_needs_no_lookup(version: int) -> None:
 async def test_a_clients_answer_does_not_outweigh_a_lookup() -> None:
     """The broker that a client asks may be the last to learn of a new coordinator."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster)
+    coordinators = Coordinators(cluster, NameQuota())
     assert await is_at(coordinators, "g", 1)
     await find(coordinators, "g", 4)
     assert coordinators.is_at_lately("g", request_at(1)) is True
@@ -214,7 +229,7 @@ async def test_a_clients_answer_does_not_outweigh_a_lookup() -> None:
 
 async def test_a_clients_answer_may_be_old() -> None:
     """A member elsewhere is a reason to ask the cluster."""
-    coordinators = Coordinators(ScriptedCluster())
+    coordinators = Coordinators(ScriptedCluster(), NameQuota())
     await find(coordinators, "g", 4)
     assert coordinators.is_at_lately("g", request_at(1)) is None
 
@@ -222,9 +237,9 @@ async def test_a_clients_answer_may_be_old() -> None:
 async def test_clients_questions_displace_no_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may ask about any number of names."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
-    coordinators = Coordinators(ScriptedCluster())
+    coordinators = Coordinators(ScriptedCluster(), NameQuota())
     for group_id in ("a", "b"):
-        await coordinators.node_of(group_id)
+        await coordinators.node_of(group_id, None)
     await find(coordinators, "c", 4)
     assert coordinators.last_known("a") == coordinators.last_known("b") == 1
     assert coordinators.last_known("c") is None

@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 import trio
 
 from gateway.cluster.broker_connection import Address, BrokerConnection
+from gateway.groups.groups import Groups
+from gateway.hosting.remembered import NameQuota
 from gateway.requests import defective_joins
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -15,6 +18,7 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
+from tests.support.hosted_groups import lone_request
 from tests.support.mock_cluster import running_mock_cluster
 
 LIMIT_S = 30
@@ -80,13 +84,13 @@ async def test_whoever_is_in_stays(monkeypatch: pytest.MonkeyPatch) -> None:
             assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_bounded_number_of_members_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest are forgotten."""
-    monkeypatch.setattr(defective_joins, "MEMBERS_MAX", 3)
-    joins = defective_joins.DefectiveJoins(None, refuses=True)  # type: ignore[arg-type]
+def test_a_bounded_number_of_members_is_remembered() -> None:
+    """The oldest of a client are forgotten."""
+    groups = cast(Groups, None)
+    joins = defective_joins.DefectiveJoins(groups, refuses=True, names=NameQuota(per_address=3))
     for number in range(9):
         asked = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=f"{number}", member_epoch=defective_joins.JOIN_EPOCH
         )
-        joins.note(asked, ConsumerGroupHeartbeatResponse(member_id=f"{number}"))
+        joins.note(lone_request(asked, 1), ConsumerGroupHeartbeatResponse(member_id=f"{number}"))
     assert len(joins._members) == 3

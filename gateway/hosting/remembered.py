@@ -1,0 +1,83 @@
+"""What the gateway remembers by names that clients choose: so much in total and of each owner."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from gateway.hosting.owner import Owner
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+@dataclass(slots=True, kw_only=True)
+class NameQuota:
+    """How many names of one owner each memory keeps. The numbers are settings, which may change,
+    and count from the next name on. None means half of what the memory keeps."""
+
+    per_address: int | None = None
+    per_principal: int | None = None
+
+    def of(self, owner: Owner, entries_max: int) -> int:
+        """The owner's part of a memory of this size."""
+        most = self.per_principal if owner.is_principal else self.per_address
+        return max(1, entries_max // 2) if most is None else most
+
+
+class Remembered(Generic[_K, _V]):
+    """A table of limited size. An entry belongs to whoever named it first, so that nobody takes
+    over the names of others. An owner beyond its quota loses its own oldest entry; only a table
+    that is full loses the oldest of all."""
+
+    def __init__(self, entries_max: int, quota: NameQuota) -> None:
+        self._entries_max = entries_max
+        self._quota = quota
+        self._entries: dict[_K, tuple[_V, Owner | None]] = {}
+        self._of: dict[Owner, dict[_K, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self._entries)
+
+    def items(self) -> Iterator[tuple[_K, _V]]:
+        """The keys with their values, the oldest first."""
+        return ((key, value) for key, (value, _owner) in self._entries.items())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def get(self, key: _K) -> _V | None:
+        """The value of a key; None if it is not remembered."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[0]
+
+    def put(self, key: _K, value: _V, owner: Owner | None = None) -> Sequence[_V]:
+        """Remember a value as the latest. `owner`: who has named the key; None if no client.
+        Returns what is forgotten instead."""
+        if key in self._entries:
+            owner = self._entries[key][1]
+            self.pop(key)
+        self._entries[key] = value, owner
+        forgotten: list[_V] = []
+        if owner is not None:
+            keys = self._of.setdefault(owner, {})
+            keys[key] = None
+            if len(keys) > self._quota.of(owner, self._entries_max):
+                forgotten += self.pop(next(iter(keys)))
+        if len(self._entries) > self._entries_max:
+            forgotten += self.pop(next(iter(self._entries)))
+        return forgotten
+
+    def pop(self, key: _K) -> Sequence[_V]:
+        """Forget a key. Returns its value, if it was remembered."""
+        if key not in self._entries:
+            return ()
+        value, owner = self._entries.pop(key)
+        if owner is not None:
+            keys = self._of[owner]
+            del keys[key]
+            if not keys:
+                del self._of[owner]
+        return (value,)

@@ -1,0 +1,65 @@
+"""Tables of names with a quota for each owner."""
+
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import NameQuota, Remembered
+
+ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
+SOMEWHERE = Owner("10.0.0.1")
+
+
+def remembered(entries_max: int = 10, quota: NameQuota | None = None) -> Remembered[str, int]:
+    """A table."""
+    return Remembered(entries_max, quota or NameQuota())
+
+
+def test_who_invents_names_forgets_its_own() -> None:
+    """By default at half of the table: those of others stay."""
+    table = remembered()
+    for name in ("a", "b", "c"):
+        table.put(name, 1, ALICE)
+    for number in range(1_000):
+        table.put(f"invented-{number}", number, MALLORY)
+    assert list(table) == ["a", "b", "c", *(f"invented-{number}" for number in range(995, 1_000))]
+
+
+def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
+    """It may change while the table is in use."""
+    quota = NameQuota(per_address=1, per_principal=2)
+    table = remembered(quota=quota)
+    for number in range(5):
+        table.put(f"user-{number}", number, MALLORY)
+        table.put(f"address-{number}", number, SOMEWHERE)
+    assert list(table) == ["user-3", "user-4", "address-4"]
+    quota.per_principal = 3
+    table.put("user-5", 5, MALLORY)
+    assert list(table) == ["user-3", "user-4", "address-4", "user-5"]
+
+
+def test_a_name_stays_with_whoever_named_it_first() -> None:
+    """Otherwise a client would name those of others before it invents some."""
+    table = remembered()
+    table.put("a", 1, ALICE)
+    table.put("a", 2, MALLORY)
+    for number in range(100):
+        table.put(f"invented-{number}", number, MALLORY)
+    assert table.get("a") == 2
+
+
+def test_a_full_table_forgets_the_oldest() -> None:
+    """Of whichever owner; what the gateway itself has named has none."""
+    table = remembered(2)
+    table.put("a", 1, None)
+    table.put("b", 2, ALICE)
+    table.put("a", 3, None)
+    assert table.put("c", 4, MALLORY) == [2]
+    assert (list(table), len(table), "b" in table) == (["a", "c"], 2, False)
+
+
+def test_a_forgotten_name_no_longer_counts() -> None:
+    """Not for its owner, either; forgetting it twice is harmless."""
+    table = remembered(4)
+    table.put("a", 1, ALICE)
+    assert (table.pop("a"), table.pop("a")) == ((1,), ())
+    table.put("b", 2, ALICE)
+    table.put("c", 3, ALICE)
+    assert list(table) == ["b", "c"]
