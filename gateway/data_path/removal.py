@@ -5,6 +5,7 @@ drops its connections by itself. librdkafka goes on with those that it has, and 
 servers only while no broker takes it; so the connections of a told client are closed for a while.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ CLOSING_S = 10.0
 served again before its session is over."""
 RUN_S = 45.0
 """How long a removal takes at most."""
+QUIET_S = 5.0
+"""For how long no client is connected before the removal is over: those that were sent away wait a
+little before they connect again, perhaps here."""
 LOOK_INTERVAL_S = 0.25
 WAKE_INTERVAL_S = 1.0
 """How often clients are woken: one at first, then twice as many each time, so that few are
@@ -133,7 +137,10 @@ class Removal:
     async def _send_away(self, hosted: Callable[[], Collection[str]]) -> Departures:
         woken: set[Client] = set()
         wake_s, wakes = trio.current_time(), 1
-        while self.visitors:
+        seen_s = -math.inf if not self.visitors else wake_s
+        while trio.current_time() - seen_s < QUIET_S:
+            if self.visitors:
+                seen_s = trio.current_time()
             if names := hosted():
                 return Departures(told=self._told, reasons=reasons_of_hosted(names))
             if (returned := self._close()) is not None:

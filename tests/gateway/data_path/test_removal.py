@@ -9,6 +9,7 @@ from trio.testing import MockClock
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.removal import (
     CLOSING_S,
+    QUIET_S,
     RUN_S,
     TELL_INTERVAL_S,
     Client,
@@ -148,6 +149,24 @@ async def test_clients_are_woken_so_that_they_ask(scene: Scene, autojump_clock: 
         assert left == [6, 4, 0]
         old.drain()
     assert scene.outcome == Departures(is_over=True)
+
+
+async def test_it_is_over_once_nobody_has_been_there_for_a_while(
+    scene: Scene, autojump_clock: MockClock
+) -> None:
+    """A client that is alone may come back a moment after its connections were closed."""
+    scene.connect("a")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scene.run)
+        await trio.sleep(0.5)
+        assert scene.here == set()
+        await trio.sleep(QUIET_S / 2)
+        scene.connect("a")
+        assert scene.asks("a")
+        await trio.sleep(QUIET_S - 1)
+        assert scene.removal.is_running
+    assert scene.outcome == Departures(is_over=True, told=1)
+    assert trio.current_time() < 3 * QUIET_S
 
 
 async def test_a_client_that_comes_back_stops_it(scene: Scene, autojump_clock: MockClock) -> None:
