@@ -107,6 +107,10 @@ class Table(Mapping[K, V], Generic[K, V]):
     def items(self) -> ItemsView[K, V]:
         return self._rows().items()
 
+    def copy(self) -> dict[K, V]:
+        """All rows. Hashes no key again, which costs most of `dict(table.items())`."""
+        return self._rows().copy()
+
     def _shows(self, key: object) -> bool:
         """Whether a borrowed row has this key and was not dropped. An own row may replace it."""
         return key in self._borrowed and not (self._hidden and key in self._hidden)

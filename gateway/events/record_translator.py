@@ -107,9 +107,11 @@ class _Teller:
         self._moved = 0
 
     def tell(self) -> Iterator[GatewayEvent]:
+        last = self._records[-1]
         for record in self._records:
             yield from self._events(record)
-            self._state.apply(record)
+            if record is not last:
+                self._state.apply(record)
 
     def _events(self, record: Record) -> Iterator[GatewayEvent]:
         match record:

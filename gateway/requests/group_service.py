@@ -109,7 +109,9 @@ class GroupService:
         return self._checked(request)
 
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
-        return is_known_to_be_allowed(request, message) and not (
+        if not is_known_to_be_allowed(request, message):
+            return False
+        return not isinstance(message, ConsumerGroupHeartbeatRequest) or not (
             self._regexes.has_one(message) or self._defective.is_concerned(message)
         )
 

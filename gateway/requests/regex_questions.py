@@ -26,10 +26,10 @@ class RegexQuestions:
         self._permissions = permissions
         self._resolver = resolver
 
-    def has_one(self, message: MemberMessage) -> bool:
+    def has_one(self, message: ConsumerGroupHeartbeatRequest) -> bool:
         """Whether this heartbeat should ask first."""
-        return isinstance(message, ConsumerGroupHeartbeatRequest) and (
-            bool(message.subscribed_topic_regex) or self._permissions.is_waiting(message.group_id)
+        return bool(message.subscribed_topic_regex) or self._permissions.is_waiting(
+            message.group_id
         )
 
     async def ask(self, request: GroupRequest, message: MemberMessage) -> None:

@@ -53,14 +53,14 @@ def _durable_group(group: ClassicGroup | ConsumerGroup | None) -> object:
                 "target_timestamp_ms": group.target_timestamp_ms,
                 "metadata_hash": group.metadata_hash,
                 "assignor": group.assignor,
-                "members": dict(group.members.items()),
-                "targets": dict(group.targets.items()),
-                "assignments": dict(group.assignments.items()),
-                "holders": dict(group.holders.items()),
-                "instances": dict(group.instances.items()),
-                "subscribers": dict(group.subscribers.items()),
-                "regexes": dict(group.regexes.items()),
-                "regex_subscribers": dict(group.regex_subscribers.items()),
+                "members": group.members.copy(),
+                "targets": group.targets.copy(),
+                "assignments": group.assignments.copy(),
+                "holders": group.holders.copy(),
+                "instances": group.instances.copy(),
+                "subscribers": group.subscribers.copy(),
+                "regexes": group.regexes.copy(),
+                "regex_subscribers": group.regex_subscribers.copy(),
             }
 
 

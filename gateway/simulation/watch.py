@@ -82,6 +82,7 @@ class Watch:
         self.epochs, self.silence, self.owners = EpochWatch(), SilenceWatch(), owners
         self.intervals = IntervalWatch()
         self._world, self._driver, self._network = world, driver, network
+        self._state = driver.engine.state
         self._replayed = GroupState(GROUP)
         self._compacted: dict[Hashable, DurableRecord] = {}
         """What a compaction of the log would leave."""
@@ -118,12 +119,12 @@ class Watch:
             require(snapshot(engine.state) == self._snapshot, Invariant.PURE, self._snapshot)
 
     def applied(self, process: Process, decision: Decision, topics: Topics) -> None:
-        event, step, state = decision.event, decision.step, self._driver.engine.state
+        event, step = decision.event, decision.step
+        state = self._state = self._driver.engine.state
         decided_ms = decision.told.at_ms
         self._steps += 1
         self._world.counts["events"] += 1
-        for record in step.records:
-            self._world.tell("engine", record)
+        self._world.tell("engine", *step.records)
         config = self._config_in_force(process)
         has_moved = not all(isinstance(record, RecordBesideTheGroup) for record in step.records)
         self._check_state(step, topics, has_moved=has_moved)
@@ -132,6 +133,7 @@ class Watch:
         self._check_answers(event, step)
         self.intervals.after_step(state, event, step, config, decided_ms)
         if has_moved:
+            self.intervals.after_load(state)
             self.epochs.after_step(state, step, config)
         self._check_replies(event, step, topics)
         self._check_verdict(event, step)
@@ -151,7 +153,7 @@ class Watch:
 
     def loaded(self, process: Process) -> None:
         """Start from the loaded state, as the engine does."""
-        state = self._driver.engine.state
+        state = self._state = self._driver.engine.state
         config = self._config_in_force(process)
         check_group(state, time_ends_commits=config.lost_commit_hold_ms is not None)
         self._timers = timers_of(state.group)
@@ -172,7 +174,7 @@ class Watch:
         self.owners.after_load()
 
     def _config_in_force(self, process: Process) -> GroupConfig:
-        broker, overrides = process.config, self._driver.engine.state.config_overrides
+        broker, overrides = process.config, self._state.config_overrides
         if self._configs[0] is not broker or self._configs[1] is not overrides:
             self._configs = broker, overrides, in_force(broker, overrides)
             self._quiet.clear()
@@ -180,7 +182,7 @@ class Watch:
 
     def _check_state(self, step: Step, topics: Topics, *, has_moved: bool) -> None:
         """Check the state, as far as the step has changed it."""
-        state = self._driver.engine.state
+        state = self._state
         time_ends_commits = self._configs[2].lost_commit_hold_ms is not None
         if self._steps % SAMPLE == 0:
             check_group(state, time_ends_commits=time_ends_commits)
@@ -197,7 +199,7 @@ class Watch:
 
     def _check_taken(self, event: Event) -> None:
         """After `GroupLost` no member remains: the other coordinator grants all partitions."""
-        group = self._driver.engine.state.group
+        group = self._state.group
         if isinstance(event, GroupLost) and group is not None:
             require(not group.members, Invariant.TAKEN, "members:", sorted(group.members))
 
@@ -207,7 +209,7 @@ class Watch:
         cluster, log, group = (
             self._network.cluster,
             self._driver.log,
-            self._driver.engine.state.group,
+            self._state.group,
         )
         if group is None or cluster.failure_rate or log.failure_rate or not cluster.has_intruder:
             return
@@ -241,7 +243,7 @@ class Watch:
         for token, _reply in step.replies:
             require(token in unanswered, Invariant.ANSWERS, "a second answer to", token)
             unanswered.remove(token)
-        parked = parked_tokens(self._driver.engine.state)
+        parked = parked_tokens(self._state)
         require(
             unanswered == parked, Invariant.ANSWERS, "parked:", parked, "unanswered:", unanswered
         )
@@ -249,7 +251,7 @@ class Watch:
     def _check_replies(self, event: Event, step: Step, topics: Topics) -> None:
         """Invariant 3, also for native members."""
         _check_epochs_of_answers(event, step)
-        group = self._driver.engine.state.group
+        group = self._state.group
         if isinstance(group, ClassicGroup):
             _check_classic_replies(group, event, step)
         if not isinstance(group, ConsumerGroup):
@@ -302,7 +304,7 @@ class Watch:
             self._replay(step.durable)
         if not step.durable and self._steps % SAMPLE:
             return
-        expected = durable_state(self._driver.engine.state)
+        expected = durable_state(self._state)
         check_same(self._replayed, expected)
         if self._steps % SAMPLE == 0:
             state = GroupState(GROUP)
@@ -322,14 +324,14 @@ class Watch:
         if not isinstance(event, OffsetCommitReceived) or dict(step.replies)[event.token].error:
             return
         self.owners.vetted(self._network.name_of(event.token), event)
-        group = self._driver.engine.state.group
+        group = self._state.group
         if group is not None and event.member_id in group.members:
             require(_may_commit(group, event), Invariant.STALE_COMMIT, event)
 
     def _check_commits(self, process: Process) -> None:
         """Invariant 10: the group knows every commit that the cluster may still store, even after
         a conversion. Those of earlier processes are fenced before a partition is granted."""
-        known = self._driver.engine.state.commits
+        known = self._state.commits
         forgotten = [
             commit.request.token
             for commit in self._network.cluster.may_store()
@@ -341,7 +343,7 @@ class Watch:
 
     def _check_grants(self, step: Step, *, has_moved: bool) -> None:
         """Invariant 10: no member gets a partition while its owner's commit is in flight."""
-        state, before = self._driver.engine.state, self._held
+        state, before = self._state, self._held
         if has_moved:
             self._held = holders(state)
         now = self._held
@@ -385,7 +387,7 @@ class Watch:
     ) -> None:
         """Probe what the step has changed, and heartbeats. The heartbeats of a settled member need
         only one probe until the group moves."""
-        state = self._driver.engine.state
+        state = self._state
         how: tuple[Any, ...] = (config, topics, now_ms)
         match state.group:
             case ConsumerGroup() if isinstance(event, HeartbeatReceived):
@@ -408,7 +410,7 @@ class Watch:
     def _probe_rejoin(
         self, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
     ) -> None:
-        state = self._driver.engine.state
+        state = self._state
         if self._quiet.get(member_id) is topics:
             return
         check_rejoin_changes_nothing(state, member_id, config, topics, now_ms)
@@ -419,7 +421,7 @@ class Watch:
 
 def holders(state: GroupState) -> dict[Partition, str] | None:
     """The holder of each partition; None unless the group is a consumer group."""
-    return dict(state.group.holders.items()) if isinstance(state.group, ConsumerGroup) else None
+    return state.group.holders.copy() if isinstance(state.group, ConsumerGroup) else None
 
 
 def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceived) -> bool:

@@ -51,7 +51,6 @@ class IntervalWatch:
                 "at",
                 now_ms,
             )
-        self.after_load(state)
 
     def after_load(self, state: GroupState) -> None:
         self._computed_ms, self._resolved_ms = 0, None

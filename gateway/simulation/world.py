@@ -48,9 +48,10 @@ class World:
             do(*args)
         self.now_ms = end_ms
 
-    def tell(self, who: str, what: object) -> None:
+    def tell(self, who: str, *what: object) -> None:
         """Add to the transcript. Formatting waits until the transcript is read."""
-        self.transcript.append((self.now_ms, who, what))
+        for each in what:
+            self.transcript.append((self.now_ms, who, each))
 
     def chance(self, probability: float) -> bool:
         return self.dice.random() < probability

@@ -45,6 +45,10 @@ def test_forks_change_independently(
         assert list(changed.items()) == list(same.items())
         assert list(changed) == list(changed.keys()) == list(same)
         assert list(changed.values()) == list(same.values())
+        copied = changed.copy()
+        assert copied == same
+        copied["another"] = 0
+        assert "another" not in changed
         assert len(changed) == len(same)
         for key in "abc":
             assert (key in changed, changed.get(key), changed.get(key, 7)) == (
