@@ -91,6 +91,8 @@ class KafkaCluster:
             "num.io.threads": 3,
             "background.threads": 2,
             "metadata.max.idle.interval.ms": 5000,
+            # By default a broker allocates and clears 128 MiB for the compaction of its logs.
+            "log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024,
             **settings,
         }
         self._of_brokers = of_brokers
