@@ -31,14 +31,14 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     if event.member_epoch != STATIC_LEAVE_EPOCH:
         fence(step, {event.member_id: RemovalCause.LEFT})
     elif not is_away(group, event.member_id):
-        _leave_for_a_while(step, event.member_id)
+        _leave_temporarily(step, event.member_id)
     step.answer(
         event.token,
         ConsumerHeartbeatReply(member_id=event.member_id, member_epoch=event.member_epoch),
     )
 
 
-def _leave_for_a_while(step: StepBuilder, member_id: str) -> None:
+def _leave_temporarily(step: StepBuilder, member_id: str) -> None:
     """The static member keeps its partitions until it returns or its session expires."""
     current = step.consumer.assignments[member_id]
     away = replace(

@@ -32,7 +32,7 @@ ADMINISTRATIVE = (ConfigsReceived, DeleteGroupReceived, OffsetDeleteReceived)
 
 
 class AnswerWatch:
-    """Sees each answer as it leaves."""
+    """Checks each answer as it leaves the gateway."""
 
     def __init__(
         self,

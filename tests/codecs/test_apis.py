@@ -53,7 +53,7 @@ NEWER = {ApiKey.DELETE_GROUPS: range(4), ApiKey.TXN_OFFSET_COMMIT: range(7)}
 """The versions of Kafka 4.4 that 4.3 lacks."""
 
 
-def test_the_versions_are_kafkas() -> None:
+def test_the_versions_are_those_of_kafka() -> None:
     """The table has all of Kafka's client versions for the APIs that the gateway decodes."""
     assert {key: api.versions for key, api in APIS.items()} == VERSIONS | NEWER
 

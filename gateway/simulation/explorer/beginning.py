@@ -47,7 +47,7 @@ def begin_hosted(shape: Shape) -> World:
     )
     if shape.begins_at_rest:
         _start(world)
-        # Until the anchor has shown its partitions, and may show others.
+        # The anchor has then shown its partitions, and may show others.
         _settle_down(world, until_ms=world.now_ms + 2 * RENEWAL_INTERVAL_MS)
     return world
 

@@ -70,7 +70,7 @@ def test_pending_revocations_count_as_held(group: GroupScript) -> None:
     assert native.metadata == b""
 
 
-def test_the_subscribed_topics_are_those_of_the_present_epoch(group: GroupScript) -> None:
+def test_the_subscribed_topics_are_those_of_the_current_epoch(group: GroupScript) -> None:
     """A classic group has those of its generation, as long as they can be read."""
     assert (group.engine.epoch, set(group.engine.subscribed_topics())) == (0, set())
     group.given_classic_group(given_classic_group_member("a", FOO_0), generation=4)

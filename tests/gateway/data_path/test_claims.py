@@ -43,6 +43,6 @@ def test_a_claim_names_the_user(mechanism: str, token: bytes, user: str) -> None
         ("OAUTHBEARER", bearer({"sub": 7})),
     ],
 )
-def test_what_names_nobody_is_no_claim(mechanism: str, token: bytes) -> None:
+def test_a_token_that_names_nobody_claims_no_user(mechanism: str, token: bytes) -> None:
     """The connection then counts towards its address."""
     assert claimed_user(mechanism, token) is None

@@ -72,7 +72,7 @@ def test_records_delivered_twice_break_no_guarantee() -> None:
         (replace(KEPT, committed_offsets=(6, 5)), "partition 1: committed up to 5 of 4 records"),
     ],
 )
-def test_a_wrong_figure_is_the_reason(figures: Totals, why: str) -> None:
+def test_the_reason_names_the_first_wrong_figure(figures: Totals, why: str) -> None:
     """The line has the first wrong figure."""
     assert broken_promise(Options(), BOTH_LIVE, figures) == why
 

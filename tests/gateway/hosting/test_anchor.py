@@ -315,7 +315,7 @@ def test_a_join_that_native_consumers_hinder_is_repeated_at_once(on: AnchorStage
     assert on.looks == 0
 
 
-def test_a_join_is_not_repeated_without_end(on: AnchorStage) -> None:
+def test_a_join_is_repeated_only_so_often(on: AnchorStage) -> None:
     """A look finds out who is there, and pauses follow."""
     on.coordinator.refuses_joins_with = ErrorCode.REBALANCE_IN_PROGRESS
     on.anchor.need(on.now_ms)

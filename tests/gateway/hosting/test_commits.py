@@ -429,7 +429,7 @@ def test_a_commit_of_a_client_that_goes_while_it_waits_for_the_anchor_ends(
 
 
 @pytest.mark.parametrize("kind", [Learn, Load])
-def test_a_client_may_go_before_its_commit_is_checked(kind: type[Any]) -> None:
+def test_a_client_may_disconnect_before_its_commit_is_checked(kind: type[Any]) -> None:
     """Whatever the commit waits for."""
     on = HostedScene()
     on.hold(kind)
@@ -710,7 +710,7 @@ def test_what_was_being_computed_is_not_forgotten_after_a_bug(
     assert not on.group.is_live
 
 
-def test_a_bug_outside_of_the_engine_does_not_reload_the_group_again(
+def test_a_bug_outside_the_engine_does_not_reload_the_group_again(
     on: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is loaded once, whatever the engine's own bug would have asked for."""

@@ -259,7 +259,7 @@ def test_a_removed_member_is_forgotten(on: Relay, error: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.NOT_COORDINATOR])
-def test_a_join_without_success_tells_nothing(on: Relay, error: ErrorCode) -> None:
+def test_a_failed_join_adds_no_member(on: Relay, error: ErrorCode) -> None:
     """The id that was handed out is no member yet."""
     on.join("a", -1, error=error)
     assert on.groups.group(GROUP) is None
@@ -283,7 +283,7 @@ def test_a_group_that_all_members_left_is_forgotten(on: Relay) -> None:
     assert on.groups.group(GROUP) is None
 
 
-def test_a_description_tells_what_a_restarted_gateway_has_forgotten(on: Relay) -> None:
+def test_a_restarted_gateway_learns_the_members_from_a_description(on: Relay) -> None:
     """But no generation, no leader and no timeouts. A heartbeat tells the first."""
     on.describe("a", "b")
     assert (on.group.generation, on.group.leader_id, on.group.protocol) == (None, None, "range")

@@ -349,7 +349,7 @@ def test_all_members_commits_are_reported_before_the_group_moves_on(event: Gatew
     assert len(reporter.told) == 4
 
 
-def test_other_events_end_no_interval() -> None:
+def test_other_events_do_not_end_an_interval() -> None:
     """A member that must revoke partitions commits until it does."""
     reporter = Tally()
     reporter.commit({0: 5})

@@ -51,7 +51,7 @@ def test_requests_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
         assert replace(first, token=again.token) == again
 
 
-def test_a_process_comes_back_with_the_member_id_of_a_dead_one() -> None:
+def test_a_process_returns_with_the_member_id_of_a_dead_one() -> None:
     """It gets that member's place, before its session has ended."""
     stage = Stage()
     first = stage.misbehaving(CarelessNative, "n1")

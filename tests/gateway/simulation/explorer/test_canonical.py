@@ -108,7 +108,7 @@ def ahead_of(stage: Stage) -> set[Stage]:
     return found
 
 
-def test_a_look_counts_for_as_long_as_its_verdict() -> None:
+def test_a_look_stays_valid_longer_for_a_forwarded_group() -> None:
     """A forwarded group is looked at again after a longer time than one that was found free."""
     world = begin_hosted(WORLDS["intruder"])
     standing = world.machine.standing
