@@ -31,7 +31,10 @@ from gateway.transport.sockets import TlsSocket, Transport, begin_tls, close
 
 log = structlog.get_logger()
 
-PLAIN_TEXT = "plain text: this port speaks TLS, set security.protocol=SSL"
+PLAIN_TEXT = (
+    "plain text: this port speaks TLS, set security.protocol=SSL,"
+    " or SASL_SSL if the cluster wants SASL"
+)
 _TLS_HANDSHAKE = b"\x16"
 IDLE_LOOKS = 10
 """How many times to look for silent clients within the shortest limit."""

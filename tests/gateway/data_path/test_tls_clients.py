@@ -83,7 +83,10 @@ async def test_plain_text_at_a_tls_port_is_logged_once(authority: CertificateAut
                     await client.send(VERSIONS)
                     assert await client.at_end()
     (line,) = [each for each in lines if each["event"] == "bad_frame_received"]
-    assert line["reason"] == "plain text: this port speaks TLS, set security.protocol=SSL"
+    assert line["reason"] == (
+        "plain text: this port speaks TLS, set security.protocol=SSL,"
+        " or SASL_SSL if the cluster wants SASL"
+    )
 
 
 async def test_a_silent_client_is_given_up_and_limited(authority: CertificateAuthority) -> None:
