@@ -99,7 +99,7 @@ class Structure(WireType, Generic[_M]):
             if self.is_flexible:
                 name = _TAGS
                 if found := TAGGED_FIELDS.read(stream):
-                    return replace(value, **self._read_tags(found))
+                    return replace(value, **self.read_tags(found))
         except MALFORMED as error:
             error.add_note(name)
             raise
@@ -135,7 +135,8 @@ class Structure(WireType, Generic[_M]):
                 return
             write(getattr(value, each), stream)
 
-    def _read_tags(self, found: tuple[tuple[int, bytes], ...]) -> dict[str, Any]:
+    def read_tags(self, found: tuple[tuple[int, bytes], ...]) -> dict[str, Any]:
+        """The fields that these tagged fields set."""
         values = {
             self._tags[tag].name: parse_all(self._tags[tag].wire_type, data)
             for tag, data in found

@@ -1,18 +1,24 @@
-"""Straight readers: one function without calls for each message and version.
+"""Straight readers: one function for each message and version, which calls others only for long
+values and tagged fields.
 
-A straight reader is made from a construct, and reads what is sent nearly always: lengths of one
-byte, no tagged fields, nothing cut off. It gives up on everything else, valid or not, and the
-caller reads the bytes again with the construct. So only the construct decides what is an error.
+A straight reader is made from a construct. It gives up on bytes in which anything is wrong, and the
+caller reads them again with the construct. So only the construct decides what is an error.
 """
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from io import BytesIO
 from typing import Any
 from uuid import UUID
 
-from kafka_codecs.assembly import Structure
+from kafka_codecs.assembly import MALFORMED, Structure
+from kafka_codecs.declaration import Struct
 from kafka_codecs.primitives import (
     COMPACT_LENGTH,
+    STRING_SIZE_MAX,
+    TAGGED_FIELDS,
     UUID16,
     Array,
     Bytes,
@@ -27,7 +33,7 @@ class Unusual(Exception):
     """A straight reader does not read such bytes."""
 
 
-GAVE_UP = (Unusual, IndexError, ValueError, struct.error)
+GAVE_UP = (Unusual, IndexError, ValueError, *MALFORMED)
 """What a straight reader raises on bytes that it does not read."""
 
 StraightReader = Callable[[bytes], tuple[Any, int]]
@@ -45,13 +51,33 @@ def straight_reader(codec: Structure[Any]) -> StraightReader:
     return read
 
 
+def _long_length(data: bytes, at: int) -> tuple[int, int]:
+    """A compact length of more than one byte, and where it ends."""
+    stream = BytesIO(data)
+    stream.seek(at)
+    return COMPACT_LENGTH.read(stream), stream.tell()
+
+
+def _with_tags(codec: Structure[Any], value: Struct, data: bytes, at: int) -> tuple[Struct, int]:
+    """A structure with its tagged fields, and where they end."""
+    stream = BytesIO(data)
+    stream.seek(at)
+    tags = codec.read_tags(TAGGED_FIELDS.read(stream))
+    return replace(value, **tags), stream.tell()
+
+
 class _Writer:
     """Writes the lines that read values at `at` in `data`. Each method returns the name of the
     variable with the value."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"Unusual": Unusual, "UUID": UUID, "new": object.__new__}
+        self.names: dict[str, Any] = {
+            "Unusual": Unusual,
+            "UUID": UUID,
+            "new": object.__new__,
+            "long_length": _long_length,
+        }
         """What the lines refer to."""
         self._variables = 0
 
@@ -66,14 +92,16 @@ class _Writer:
                 numbers = {}
                 values[name] = self._value(wire_type, indent)
         values |= self._numbers(numbers, indent)
-        if codec.is_flexible:
-            self._add(indent, "if data[at]: raise Unusual", "at += 1")
         made = self._variable()
         kind = codec.struct_type
         self._add(indent, f"{made} = new({self._name(kind)})")
         values |= {name: self._name(default) for name, default in codec.defaults.items()}
         for name, value in values.items():
             self._add(indent, f"{self._name(getattr(kind, name).__set__)}({made}, {value})")
+        if codec.is_flexible:
+            with_tags = self._name(partial(_with_tags, codec))
+            self._add(indent, f"if data[at]: {made}, at = {with_tags}({made}, data, at)")
+            self._add(indent, "else: at += 1")
         return made
 
     def _value(self, wire_type: WireType, indent: str) -> str:
@@ -85,6 +113,8 @@ class _Writer:
                 self._add(indent, f"at += {wire_type.min_size}")
             case String() | Bytes():
                 self._length(value, wire_type, indent)
+                if isinstance(wire_type, String):
+                    self._add(inner, f"if size > {STRING_SIZE_MAX}: raise Unusual")
                 text = ".decode()" if isinstance(wire_type, String) else ""
                 self._add(inner, f"{value} = data[at:at + size]{text}", "at += size")
             case Array():
@@ -117,7 +147,8 @@ class _Writer:
     def _length(self, value: str, wire_type: String | Bytes | Array, indent: str) -> None:
         """Read `size`, and begin the branch for a value that is not null."""
         if wire_type.length is COMPACT_LENGTH:
-            self._add(indent, "size = data[at] - 1", "at += 1", "if size > 126: raise Unusual")
+            self._add(indent, "size = data[at] - 1", "if size < 127: at += 1")
+            self._add(indent, "else: size, at = long_length(data, at)")
         else:
             assert isinstance(wire_type.length, Fixed)
             self._add(indent, f"size, = {self._unpack(wire_type.length.layout)}(data, at)")

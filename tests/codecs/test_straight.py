@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_codecs import decode, encode
+from kafka_codecs import WireError, decode, encode
 from kafka_codecs.assembly import message_codec
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -17,6 +17,7 @@ from kafka_codecs.consumer_group_heartbeat import (
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.primitives import STRING_SIZE_MAX
 from kafka_codecs.straight import GAVE_UP, StraightReader, Unusual, straight_reader
 from tests.support.codecs import every_message, every_record_part, message_id, values
 from tests.support.commits import commit_of
@@ -68,6 +69,7 @@ def test_what_is_read_straight_is_what_the_construct_reads(
     "message",
     [
         HeartbeatRequest(group_id="payments", generation_id=3, member_id="m"),
+        HeartbeatRequest(group_id="g" * 300, generation_id=3, member_id="m"),
         ConsumerGroupHeartbeatRequest(group_id="payments", member_id="m", member_epoch=3),
         ConsumerGroupHeartbeatRequest(
             group_id="payments",
@@ -88,20 +90,24 @@ def test_what_members_send_most_is_read_straight(message: Struct) -> None:
         assert check_agreement(kind, version, encode(message, version))
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        HeartbeatRequest(group_id="g" * 127, generation_id=3, member_id="m"),
-        HeartbeatRequest(group_id="g", generation_id=3, member_id="m", unknown_tags=((9, b"x"),)),
-    ],
-    ids=["long", "tagged"],
-)
-def test_what_is_seldom_sent_is_read_by_the_construct(message: HeartbeatRequest) -> None:
-    """A straight reader gives up, and nobody notices."""
-    wire = encode(message, 4)
-    with pytest.raises(Unusual):
-        reader(HeartbeatRequest, 4)(wire)
-    assert decode(HeartbeatRequest, wire, 4) == message
+def test_tagged_fields_are_read_straight() -> None:
+    """As those of most records of the state log."""
+    tagged = HeartbeatRequest(
+        group_id="g", generation_id=3, member_id="m", unknown_tags=((9, b"x"),)
+    )
+    assert check_agreement(HeartbeatRequest, 4, encode(tagged, 4))
+
+
+@pytest.mark.parametrize("version", [0, 4])
+def test_a_string_that_is_too_long_is_left_to_the_construct(version: int) -> None:
+    """Which says so."""
+    size = STRING_SIZE_MAX + 1
+    head = b"\x80\x00" if version == 0 else b"\x81\x80\x02"
+    wire = head + bytes(size) + bytes(20)
+    with pytest.raises(GAVE_UP):
+        reader(HeartbeatRequest, version)(wire)
+    with pytest.raises(WireError, match="group_id"):
+        decode(HeartbeatRequest, wire, version)
 
 
 def test_a_count_beyond_the_bytes_allocates_nothing() -> None:
