@@ -155,7 +155,8 @@ class Groups:
             is_live = has_members(records) or has_adoption(records)
             if (release := release_in(records)) is not None:
                 is_live |= release.is_under_way
-                self._rules.standing.released.add(group_id)
+                if not release.is_under_way:  # until then its anchor must be taken over
+                    self._rules.standing.released.add(group_id)
         except StateLogUnreadable as unreadable:
             log.error("group_unreadable", group_id=group_id, reason=str(unreadable))  # noqa: TRY400
             is_live = False

@@ -13,7 +13,10 @@ from coordinator.interface.records import (
     DurableRecord,
     GroupAdoption,
     GroupConfigs,
+    GroupRelease,
+    Release,
 )
+from gateway.cluster.errors import UpstreamError
 from gateway.groups import groups as module
 from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
 from gateway.hosting.adoption_steps import Treatment
@@ -257,6 +260,22 @@ async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
         assert not groups.running
         assert groups.table.is_moving(GROUP)
         assert not groups.table.is_moving("other")
+
+
+@pytest.mark.parametrize("is_under_way", [True, False])
+async def test_only_a_release_that_is_over_leaves_the_group_to_the_cluster(
+    autojump_clock: MockClock, *, is_under_way: bool
+) -> None:
+    """Until then the next process takes over its anchor: the killed one's still holds the group."""
+    group = ClassicGroupValue(protocol_type="consumer", generation=3, protocol="range", leader="m")
+    log = ScriptedLog()
+    release = Release(group=group) if is_under_way else Release()
+    await log.append(GROUP, [GroupRelease(value=release)])
+    async with hosted_groups(log=log, max_groups=1) as groups:
+        groups.cluster.failure = UpstreamError("not now")
+        await groups.nursery.start(groups.table.resume)
+        await wait_all_tasks_blocked()
+        assert groups.table.driver(GROUP).group.standing.is_released is not is_under_way
 
 
 async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
