@@ -32,7 +32,7 @@ TOGETHER = 32
 PATIENCE_S = 3.0
 """How long an attacker waits for the next answer: a JoinGroup may wait for other members."""
 WARM_UP = 0.2
-WARM_UP_FRAMES_MAX = 10_000
+WARM_UP_FRAMES_MAX = 100_000
 """After this part of a campaign, the gateway has made what it keeps: caches, pools, groups."""
 MEMORY_GROWTH_MAX_KIB = 16 * 1024
 """What allocators may keep. A leak of 400 bytes a frame exceeds it in 50,000 frames."""
