@@ -7,6 +7,7 @@ are read twice.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator
@@ -47,7 +48,7 @@ Event: TypeAlias = Annotated[
 """In JSON its name and its fields."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Told:
     """An event in its place. `at_ms` never decreases within a group, whatever the clocks did."""
 
@@ -75,6 +76,8 @@ class Told:
 
     def span_ms(self, commits: OffsetsCommitted) -> tuple[int, int]:
         """When the first and the last of its commits were stored."""
+        if self.behind_ms is None:
+            return commits.from_ms, commits.to_ms
         return self.not_before(commits.from_ms), self.not_before(commits.to_ms)
 
 
@@ -104,12 +107,15 @@ class History:
         return [told for told in self.told if type(told.event) in wanted]
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(NamedTuple):
     """A line of a group, with a hash of its text."""
 
     line: Line
     content: int
+
+
+_InSequence: TypeAlias = tuple[int, int, bool, int, str, int, int]
+"""See `_in_sequence`."""
 
 
 class LateLineError(Exception):
@@ -131,15 +137,14 @@ class _Log:
     """The place reached in it."""
     number: tuple[str | None, int | None, int] | None = None
     """Of the last line."""
-    latest: tuple[int, int, bool, int, str, int, int] | None = None
+    latest: _InSequence | None = None
     """The order of the last line."""
     epoch_min: int | None = None
     """The lowest and the highest epoch or generation of the group."""
     epoch_max: int | None = None
 
-    def take(self, each: Numbered) -> "_Placed | None":
+    def take(self, line: Line, in_order: _InSequence) -> "_Placed | None":
         """The line in its place; null if it is a repeat. Raises LateLineError."""
-        line, in_order = each.line, _in_sequence(each)
         if self.latest is not None and in_order < self.latest:
             raise LateLineError
         number = line.process_id, line.began_ms, line.sequence
@@ -198,20 +203,20 @@ class Order:
         """The next lines, in any order, as events in their order. An unreadable event is a hole.
         Events with an unknown name are no hole: they do not change the meaning of others, and no
         table asks for them. Raises LateLineError: then the state is of no use any more."""
-        readable = [
-            each for each in lines if each.line.fields is not None or not each.line.is_known
-        ]
-        readable.sort(key=_in_sequence_of_gateway)
+        of_gateways: dict[str, list[tuple[_InSequence, Line]]] = {}
+        for each in lines:
+            line = each.line
+            if line.fields is not None or not line.is_known:
+                of_gateways.setdefault(line.gateway_id, []).append((_in_sequence(each), line))
         new: dict[str, list[_Placed]] = {}
-        for each in readable:
-            gateway_id = each.line.gateway_id
-            if (log := self.logs.get(gateway_id)) is None:
-                log = self.logs[gateway_id] = _Log()
-            if (placed := log.take(each)) is not None:
-                new.setdefault(gateway_id, []).append(placed)
+        for gateway_id, some in of_gateways.items():
+            some.sort(key=itemgetter(0))
+            log = self.logs.setdefault(gateway_id, _Log())
+            found = [log.take(line, in_order) for in_order, line in some]
+            new[gateway_id] = [placed for placed in found if placed is not None]
         if len(self.logs) > 1:
             self._force(new)
-        once = [placed for some in new.values() for placed in some]
+        once = [placed for its in new.values() for placed in its]
         if len(new) > 1:
             once.sort(key=_Placed.order)
         if once and self.latest is not None and once[0].order() < self.latest:
@@ -292,7 +297,7 @@ def _place(line: Line) -> int:
     return line.sequence if line.after is None else line.after
 
 
-def _in_sequence(each: Numbered) -> tuple[int, int, bool, int, str, int, int]:
+def _in_sequence(each: Numbered) -> _InSequence:
     """The order of one gateway's lines. If lines with the same place contradict each other, the
     first one counts, and the choice is the same in every run."""
     line = each.line
@@ -301,10 +306,6 @@ def _in_sequence(each: Numbered) -> tuple[int, int, bool, int, str, int, int]:
         _place(line),
         *(line.is_beside, line.at_ms, line.process_id or "", line.sequence, each.content),
     )
-
-
-def _in_sequence_of_gateway(each: Numbered) -> tuple[object, ...]:
-    return each.line.gateway_id, *_in_sequence(each)
 
 
 _EPOCHS = ("group_epoch", "assignment_epoch", "generation", "member_epoch")

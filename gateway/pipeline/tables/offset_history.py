@@ -6,11 +6,11 @@ no later one can come before it, or explain it.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
@@ -37,6 +37,8 @@ TOLD_MS_MAX = 60_000
 so long before it was told."""
 _WAIT_MS = GONE_TOLD_MS_MAX + TOLD_MS_MAX
 """An event waits for those that are placed up to GONE_TOLD_MS_MAX later."""
+
+E = TypeVar("E", bound=int | CommittedOffsets | FetchedOffset)
 
 _At: TypeAlias = tuple[int, int]
 """A place in time: milliseconds and position."""
@@ -130,35 +132,87 @@ class OffsetFold:
         ends: dict[str, _Ends] = {}
         for number, step in enumerate(islice(self.waiting, ready)):
             event = step.told.event
-            details: Mapping[str, Iterable[CommittedOffsets | FetchedOffset | int]]
             match event:
                 case OffsetsCommitted():
-                    details = event.offsets
+                    commits += self._committed(step, event, ends)
                 case OffsetsFetched():
-                    details = event.starts
+                    for topic, some in event.starts.items():
+                        for each, followed in self._live(step, topic, some, ends):
+                            behind = islice(self.waiting, number + 1, None)
+                            starts += self._fetched(followed, step, each, behind, ends[topic])
                 case PartitionsAssigned() | PartitionsReleased() | OffsetsDeleted():
-                    details = event.partitions
+                    for topic, numbers in event.partitions.items():
+                        for _number, followed in self._live(step, topic, numbers, ends):
+                            followed.moved(step)
                 case _:
-                    continue
-            for topic, some in details.items():
-                if (of_topic := ends.get(topic)) is None:
-                    of_topic = ends[topic] = self._ends_of(topic)
-                life = bisect_left(of_topic.all, step.at)
-                its = self.partitions.setdefault(topic, {})
-                for each in some:
-                    place = each if isinstance(each, int) else each.partition
-                    followed = its.get(place)
-                    if followed is None or followed.life < life:
-                        followed = its[place] = Partition(topic, place, life)
-                    if isinstance(each, CommittedOffsets):
-                        commits.append(self._committed(followed, step, each, of_topic))
-                    elif isinstance(each, FetchedOffset):
-                        behind = islice(self.waiting, number + 1, None)
-                        starts += self._fetched(followed, step, each, behind, of_topic)
-                    else:
-                        followed.moved(step)
+                    pass
         del self.waiting[:ready]
         return commits, starts
+
+    def _live(
+        self, step: _Step, topic: str, some: Iterable[E], ends: dict[str, "_Ends"]
+    ) -> Iterator[tuple[E, "Partition"]]:
+        """The partitions of a topic in their present lives."""
+        if (of_topic := ends.get(topic)) is None:
+            of_topic = ends[topic] = self._ends_of(topic)
+        life = bisect_left(of_topic.all, step.at)
+        its = self.partitions.setdefault(topic, {})
+        for each in some:
+            number = each if isinstance(each, int) else each.partition
+            followed = its.get(number)
+            if followed is None or followed.life < life:
+                followed = its[number] = Partition(topic, number, life)
+            yield each, followed
+
+    def _committed(
+        self, step: _Step, event: OffsetsCommitted, ends: dict[str, "_Ends"]
+    ) -> Iterator[OffsetRow]:
+        """The rows of a commit."""
+        at, told, (from_ms, to_ms) = step
+        gateway_id, process_id, sequence = told.gateway_id, told.process_id, told.sequence
+        member_id, is_transactional = event.member_id, event.is_transactional
+        # A commit in a transaction may omit the member id.
+        is_unsaid = is_transactional and member_id == NO_MEMBER
+        for topic, some in event.offsets.items():
+            for committed, followed in self._live(step, topic, some, ends):
+                owner_id, last = followed.owner_id, committed.last
+                is_owner = owner_id is not None and (member_id == owner_id or is_unsaid)
+                if is_transactional:
+                    followed.in_transaction_at = at
+                started_at: int | None = None
+                if is_owner:
+                    started_at = followed.start if followed.is_told else followed.found
+                yield OffsetRow(
+                    cluster_id=self.cluster_id,
+                    group_id=self.group_id,
+                    topic=topic,
+                    partition=committed.partition,
+                    member_id=member_id,
+                    owner_id=owner_id,
+                    is_transactional=is_transactional,
+                    commits=committed.commits,
+                    first=committed.first,
+                    lowest=committed.lowest,
+                    last=last,
+                    from_ms=from_ms,
+                    to_ms=to_ms,
+                    before=followed.before,
+                    started_at=started_at,
+                    finding=followed.finding(
+                        at, event, committed, started_at, ends[topic], is_owner=is_owner
+                    ),
+                    gateway_id=gateway_id,
+                    process_id=process_id,
+                    sequence=sequence,
+                )
+                if not is_transactional:
+                    is_foreign = owner_id is not None and not is_owner
+                    followed.before = last
+                    followed.stored = _Stored(at, last, gateway_id, process_id, is_foreign)
+                    if is_owner:
+                        followed.own = last
+                if is_owner:
+                    followed.has_acted = True
 
     def _fetched(
         self,
@@ -200,51 +254,6 @@ class OffsetFold:
                 process_id=step.told.process_id,
                 sequence=step.told.sequence,
             )
-
-    def _committed(
-        self, followed: "Partition", step: _Step, committed: CommittedOffsets, ends: "_Ends"
-    ) -> OffsetRow:
-        """The row of a commit."""
-        told, event, owner_id = step.told, step.told.event, followed.owner_id
-        assert isinstance(event, OffsetsCommitted)
-        member_id, is_transactional = event.member_id, event.is_transactional
-        # A commit in a transaction may omit the member id.
-        is_owner = owner_id is not None and (
-            member_id == owner_id or (is_transactional and member_id == NO_MEMBER)
-        )
-        if is_transactional:
-            followed.in_transaction_at = step.at
-        started_at = (followed.start if followed.is_told else followed.found) if is_owner else None
-        row = OffsetRow(
-            cluster_id=self.cluster_id,
-            group_id=self.group_id,
-            topic=followed.topic,
-            partition=followed.number,
-            member_id=member_id,
-            owner_id=owner_id,
-            is_transactional=is_transactional,
-            commits=committed.commits,
-            first=committed.first,
-            lowest=committed.lowest,
-            last=committed.last,
-            from_ms=step.span_ms[0],
-            to_ms=step.span_ms[1],
-            before=followed.before,
-            started_at=started_at,
-            finding=followed.finding(step, event, committed, started_at, ends, is_owner=is_owner),
-            gateway_id=told.gateway_id,
-            process_id=told.process_id,
-            sequence=told.sequence,
-        )
-        if not is_transactional:
-            is_foreign = owner_id is not None and not is_owner
-            last = followed.before = committed.last
-            followed.stored = _Stored(step.at, last, told.gateway_id, told.process_id, is_foreign)
-            if is_owner:
-                followed.own = last
-        if is_owner:
-            followed.has_acted = True
-        return row
 
     def _ends_of(self, topic: str) -> "_Ends":
         its = [end for end in self.ends if end.topics is None or topic in end.topics]
@@ -363,7 +372,7 @@ class Partition:
 
     def finding(
         self,
-        step: _Step,
+        at: _At,
         event: OffsetsCommitted,
         committed: CommittedOffsets,
         started_at: int | None,
@@ -380,9 +389,10 @@ class Partition:
         if stored is not None and stored.is_foreign and is_owner:
             latest = self.own
         goes_back = turns_back or _is_less(lowest, latest)
-        if not (is_lower or is_behind or goes_back or event.member_id == NO_MEMBER):
-            return None
-        if (is_lower or is_behind or goes_back) and ends.are_soon(step.at):
+        if not (is_lower or is_behind or goes_back):
+            if event.member_id != NO_MEMBER:
+                return None
+        elif ends.are_soon(at):
             return "reset"
         has_no_owner = self.is_owner_known and self.owner_id is None
         is_named = event.member_id != NO_MEMBER
