@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from gateway.pipeline.analysis import Analysis
-from gateway.pipeline.claim import claimed
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.follow import follow
+from gateway.pipeline.output_lock import locked
 from gateway.pipeline.own_code import send_to_machines
-from gateway.pipeline.report.numbers.digest import Digest
-from gateway.pipeline.report.numbers.whole import report
+from gateway.pipeline.report.numbers.digest import Digest, report
 from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
 from gateway.pipeline.session import open_session
 from gateway.pipeline.sources import Sources
@@ -38,7 +37,7 @@ def run(
     ) as spark:
         send_to_machines(spark.sparkContext)
         folder = Folder(spark, output)
-        with claimed(spark, folder, follows=False):
+        with locked(spark, folder, follows=False):
             verdict = renew(spark, sources.lines(spark), folder, top)
     _print(verdict, folder)
     return verdict.is_safe
@@ -84,7 +83,7 @@ def run_follow(
                 said.append(verdict)
                 _print(verdict, folder)
 
-        with claimed(spark, folder, follows=True):
+        with locked(spark, folder, follows=True):
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
 
 

@@ -12,27 +12,25 @@ from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, Offse
 from gateway.pipeline.history import History, Numbered, Order, Told, clusters
 from gateway.pipeline.json_pairs import Pairs
 from gateway.pipeline.parsing import Line, content_of, parse
-from gateway.pipeline.tables.changes import ChangeRow, changes
-from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
-from gateway.pipeline.tables.differences import DifferenceRow, differences
-from gateway.pipeline.tables.migrations import MigrationRow, migrations
+from gateway.pipeline.tables.catalog import Tables
+from gateway.pipeline.tables.changes import changes
+from gateway.pipeline.tables.contradictions import contradictions
+from gateway.pipeline.tables.differences import differences
+from gateway.pipeline.tables.migrations import migrations
 from gateway.pipeline.tables.offset_history import OffsetFold
-from gateway.pipeline.tables.offsets import OffsetRow
-from gateway.pipeline.tables.ownership import OwnershipRow, ownership
-from gateway.pipeline.tables.readiness import ReadinessRow, readiness
-from gateway.pipeline.tables.rebalances import RebalanceRow, rebalances
-from gateway.pipeline.tables.rejected import RejectedRow, rejected
+from gateway.pipeline.tables.ownership import ownership
+from gateway.pipeline.tables.readiness import readiness
+from gateway.pipeline.tables.rebalances import rebalances
+from gateway.pipeline.tables.rejected import rejected
 from gateway.pipeline.tables.sequences import (
     Number,
     SequenceKey,
-    SequenceRow,
     key_of,
     number_of,
     sequences,
 )
 from gateway.pipeline.tables.stated import ClaimFold
-from gateway.pipeline.tables.timeline import TimelineRow, timeline
-from gateway.pipeline.tables.wrong_starts import WrongStartRow
+from gateway.pipeline.tables.timeline import timeline
 
 Key: TypeAlias = tuple[str, str]
 """Cluster id and group id."""
@@ -44,24 +42,6 @@ class SourceLine(NamedTuple):
     file: str
     place: str
     text: str
-
-
-@dataclass(slots=True, kw_only=True)
-class Tables:
-    """Rows of all tables; the fields are the tables' names."""
-
-    changes: list[ChangeRow] = field(default_factory=list)
-    ownership: list[OwnershipRow] = field(default_factory=list)
-    differences: list[DifferenceRow] = field(default_factory=list)
-    offsets: list[OffsetRow] = field(default_factory=list)
-    wrong_starts: list[WrongStartRow] = field(default_factory=list)
-    timeline: list[TimelineRow] = field(default_factory=list)
-    rebalances: list[RebalanceRow] = field(default_factory=list)
-    migrations: list[MigrationRow] = field(default_factory=list)
-    readiness: list[ReadinessRow] = field(default_factory=list)
-    sequences: list[SequenceRow] = field(default_factory=list)
-    contradictions: list[ContradictionRow] = field(default_factory=list)
-    rejected: list[RejectedRow] = field(default_factory=list)
 
 
 def fold_lines(lines: Iterable[SourceLine]) -> Iterator[tuple[Key | None, Tables]]:

@@ -27,12 +27,12 @@ from pyspark.sql.types import (
 from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
 from gateway.pipeline.arrow import map_in_arrow
-from gateway.pipeline.fold import Key, Tables, fold_name, fold_process
+from gateway.pipeline.fold import Key, fold_name, fold_process
 from gateway.pipeline.history import Numbered, clusters
 from gateway.pipeline.parsing import TEXT_MAX, Line, content_of, parse
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
 from gateway.pipeline.tables.rejected import RejectedRow
 from gateway.pipeline.tables.row import BaseRow
 from gateway.pipeline.tables.sequences import Number, SequenceKey

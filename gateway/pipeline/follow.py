@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from gateway.pipeline.claim import CHECKPOINT
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
 from gateway.pipeline.growing_files import BATCH_BYTES_MAX, GrowingFiles
+from gateway.pipeline.output_lock import CHECKPOINT
 from gateway.pipeline.own_code import send_own_code
 
 _LOOK_INTERVAL_S = 0.25

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.java import java_home
-from gateway.pipeline.voice import Voice
+from gateway.pipeline.jvm_stderr import JvmStderr
 
 LOCAL = "local[*]"
 """Spark's master if none is configured."""
@@ -83,10 +83,10 @@ def open_session(
     given = dict(settings or {})
     if master is not None:
         given["spark.master"] = master
-    voice = Voice()
+    stderr = JvmStderr()
     with (
         java_home() as home,
-        _jvm(home, app_name, given, secrets or {}, voice) as gateway,
+        _jvm(home, app_name, given, secrets or {}, stderr) as gateway,
         as_pipeline_errors(),
     ):
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
@@ -95,7 +95,7 @@ def open_session(
         try:
             yield session
         finally:
-            voice.hush()  # stopping prints errors about unfinished jobs
+            stderr.silence()  # stopping prints errors about unfinished jobs
             _stop(session)
 
 
@@ -128,10 +128,10 @@ def _jvm(
     app_name: str,
     given: Mapping[str, str],
     secrets: Mapping[str, str],
-    voice: Voice,
+    stderr: JvmStderr,
 ) -> Iterator[JavaGateway]:
     with _environment(java_home, secrets):
-        gateway = _launch(app_name, given, voice)
+        gateway = _launch(app_name, given, stderr)
     try:
         yield gateway
     finally:
@@ -152,17 +152,17 @@ def _end(jvm: subprocess.Popen[bytes]) -> None:
         jvm.wait()
 
 
-def _launch(app_name: str, given: Mapping[str, str], voice: Voice) -> JavaGateway:
+def _launch(app_name: str, given: Mapping[str, str], stderr: JvmStderr) -> JavaGateway:
     conf = SparkConf(loadDefaults=False).setAppName(app_name)
     conf.set("spark.ui.showConsoleProgress", "false")  # otherwise Spark's script sets it to true
     conf.setAll(list(given.items()))
     # The JVM gets its own process group, so that Ctrl-C reaches this process but no Python worker.
-    how = {"stderr": voice.mouth, "process_group": 0}
+    how = {"stderr": stderr.writer, "process_group": 0}
     try:
         gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]  # has no types
     except PySparkException:
-        raise PipelineError(f"Spark did not start: {voice.reason()}") from None
-    voice.pass_on()
+        raise PipelineError(f"Spark did not start: {stderr.reason()}") from None
+    stderr.pass_on()
     return gateway
 
 

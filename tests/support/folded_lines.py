@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from gateway.pipeline.fold import Key, SourceLine, Tables, fold_lines
+from gateway.pipeline.fold import Key, SourceLine, fold_lines
 from gateway.pipeline.history import History, Numbered, Order
 from gateway.pipeline.parsing import content_of, parse
-from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
 from tests.support.event_writer import GROUP
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
-from gateway.pipeline.fold import Tables
-from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
 from gateway.pipeline.tables.row import BaseRow, columns
 
 Row = Mapping[str, Any]

@@ -4,16 +4,18 @@ A consumer group has one rebalance per group epoch, which lasts until the next o
 classic group begins when the group leaves Empty or Stable, and lasts until it next does.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from gateway.events.group_events import (
     GroupConverted,
     GroupEpochBumped,
     GroupStateMoved,
     TargetComputed,
+    TopicsGone,
 )
 from gateway.events.member_events import (
     MemberFenced,
@@ -21,12 +23,12 @@ from gateway.events.member_events import (
     MemberLeft,
     MemberReplaced,
     MemberStateMoved,
+    PartitionsAssigned,
+    PartitionsReleased,
 )
 from gateway.pipeline.history import History
 from gateway.pipeline.tables.changes import CLASSIC, CONSUMER, ChangeRow, Kind
-from gateway.pipeline.tables.moves import Moves, moves
 from gateway.pipeline.tables.revocations import MOVES, revocations
-from gateway.pipeline.tables.rounds import Step, steps
 from gateway.pipeline.tables.row import Row
 
 
@@ -69,13 +71,190 @@ class RebalanceRow(Row):
     owner left, must all move; of the others only the excess."""
 
 
+_Release: TypeAlias = Literal["replaced", "went"]
+
+_TURNS = frozenset(
+    {
+        TopicsGone.name,
+        MemberJoined.name,
+        MemberLeft.name,
+        MemberFenced.name,
+        MemberReplaced.name,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A change in a rebalance."""
+
+    change: ChangeRow
+    is_begin: bool
+    """Whether it begins the rebalance."""
+    release: _Release | None
+    """Why a release was not requested by a rebalance."""
+    round: int = 0
+    """The number of the rebalance; 0 before the first known one."""
+    is_prelude: bool = False
+    """Whether it caused the rebalance."""
+
+    @property
+    def actor(self) -> str | None:
+        """The same for all ids of a static member."""
+        change = self.change
+        return change.member_id if change.instance_id is None else change.instance_id
+
+
+def _steps_of(changes: Sequence[ChangeRow]) -> list[_Step]:
+    """The changes with their rebalances, each of which lasts until the next one. Members whose
+    arrival or departure in the same millisecond caused it belong to its beginning."""
+    found = [
+        _Step(change, _begins(change), release)
+        for change, release in zip(changes, _releases(changes), strict=True)
+    ]
+    begun = 0
+    moment: tuple[int, int] | None = None
+    has_converted = False
+    for step, next_ms in zip(found, _next_begins(found), strict=True):
+        begun += step.is_begin
+        if moment != (step.change.at_ms, begun):
+            moment, has_converted = (step.change.at_ms, begun), False
+        # What a conversion assigns and releases is told after it, before the rebalance that it
+        # begins.
+        has_converted |= step.change.event == GroupConverted.name
+        step.is_prelude = step.change.at_ms == next_ms and (
+            step.change.event in _TURNS or has_converted or step.release == "went"
+        )
+        step.round = begun + step.is_prelude
+    return found
+
+
+def _begins(change: ChangeRow) -> bool:
+    if change.event == GroupStateMoved.name:
+        return change.to_state == "PreparingRebalance" and change.from_state in ("Empty", "Stable")
+    return change.event == GroupEpochBumped.name
+
+
+def _next_begins(found: Sequence[_Step]) -> list[int | None]:
+    """When the next rebalance after each change begins."""
+    next_ms: int | None = None
+    times: list[int | None] = []
+    for step in reversed(found):
+        times.append(next_ms)
+        if step.is_begin:
+            next_ms = step.change.at_ms
+    times.reverse()
+    return times
+
+
+def _releases(changes: Sequence[ChangeRow]) -> list[_Release | None]:
+    """Whether the member goes, or continues under another id: its next event tells."""
+    following: dict[str, ChangeRow] = {}
+    found: list[_Release | None] = []
+    for change in reversed(changes):
+        found.append(None)
+        if change.member_id is None:
+            continue
+        after = following.get(change.member_id)
+        following[change.member_id] = change
+        if change.event != PartitionsReleased.name or after is None or after.at_ms != change.at_ms:
+            continue
+        if after.event in (MemberLeft.name, MemberFenced.name):
+            found[-1] = "went"
+        elif after.event == MemberReplaced.name:
+            found[-1] = "replaced"
+    found.reverse()
+    return found
+
+
+@dataclass(slots=True)
+class _Moves:
+    """The moves of one rebalance."""
+
+    gained: Counter[str] = field(default_factory=Counter)
+    """Partitions by the actor that has got them."""
+    lost: Counter[str] = field(default_factory=Counter)
+    left_over: int = 0
+    """Released partitions without a new owner."""
+
+    @property
+    def partitions(self) -> int:
+        """The partitions moved."""
+        return self.gained.total()
+
+    @property
+    def least(self) -> int:
+        """The fewest that it could have moved: the cost of the best assignment that gives each
+        member as many partitions as it has at the end. Of those each member keeps what it had, up
+        to that number, so `least = owned - sum(min(had, has))` over the members. Partitions that a
+        member has both times cancel out."""
+        return sum(gained - min(gained, self.lost[actor]) for actor, gained in self.gained.items())
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The owner of a partition before a rebalance and after it."""
+
+    had: str | None
+    has: str | None
+    is_released: bool
+
+
+_Place: TypeAlias = tuple[str, int, int]
+"""A partition of a topic in one of its lives: a recreated topic begins another one."""
+
+
+def _moved(steps: Iterable[_Step]) -> Mapping[int, _Moves]:
+    """The moves of each rebalance with partitions.
+
+    A partition *moved* if its owner at the end is not its owner at the beginning; this includes
+    partitions without an owner at the beginning. The end of a topic moves nothing.
+    """
+    lives: Counter[str] = Counter()
+    turns: dict[tuple[_Place, int], _Turn] = {}
+    owners: dict[_Place, str | None] = {}
+    gone_in: dict[tuple[str, int], int] = {}
+    for step in steps:
+        change = step.change
+        if change.event == TopicsGone.name:
+            for topic in dict.fromkeys(change.topics or ()):
+                gone_in[topic, lives[topic]] = step.round
+                lives[topic] += 1
+        elif change.event in MOVES:
+            is_released = change.event == PartitionsReleased.name
+            has = None if is_released else step.actor
+            for topic, numbers in (change.partitions or {}).items():
+                for number in numbers:
+                    place = topic, lives[topic], number
+                    is_assigned = change.event == PartitionsAssigned.name
+                    had = owners.get(place) if is_assigned else step.actor
+                    owners[place] = has
+                    turn = turns.setdefault((place, step.round), _Turn(had, has, is_released))
+                    turn.has, turn.is_released = has, is_released
+    found: dict[int, _Moves] = {}
+    for (place, number), turn in turns.items():
+        # A deleted topic has no partitions to own.
+        if gone_in.get(place[:2], number + 1) > number:
+            _add(found.setdefault(number, _Moves()), turn)
+    return found
+
+
+def _add(moves: _Moves, turn: _Turn) -> None:
+    if turn.has is None:
+        moves.left_over += turn.is_released
+    elif turn.has != turn.had:
+        moves.gained[turn.has] += 1
+        if turn.had is not None:
+            moves.lost[turn.had] += 1
+
+
 def rebalances(history: History, changes: Sequence[ChangeRow]) -> list[RebalanceRow]:
     """See `RebalanceRow`."""
-    told = steps(changes)
-    rounds: dict[int, list[Step]] = {}
+    told = _steps_of(changes)
+    rounds: dict[int, list[_Step]] = {}
     for step in told:
         rounds.setdefault(step.round, []).append(step)
-    moved = moves(told)
+    moved = _moved(told)
     pending = _pending_revocations(told)
     handovers = {
         (step.actor, step.change.at_ms) for step in told if step.change.event == MemberReplaced.name
@@ -86,7 +265,7 @@ def rebalances(history: History, changes: Sequence[ChangeRow]) -> list[Rebalance
         if begin is None:  # before the first known rebalance
             continue
         kind: Kind = CONSUMER if begin.event == GroupEpochBumped.name else CLASSIC
-        its_moves = moved.get(number, Moves())
+        its_moves = moved.get(number, _Moves())
         is_settled = not pending.get(number) and not its_moves.left_over
         last = _last_change(its_steps)
         to_ms = (
@@ -122,12 +301,12 @@ _STEPS = MOVES | {GroupEpochBumped.name, TargetComputed.name, MemberStateMoved.n
 """The changes that a consumer group's rebalance consists of."""
 
 
-def _last_change(its_steps: Iterable[Step]) -> ChangeRow:
+def _last_change(its_steps: Iterable[_Step]) -> ChangeRow:
     """The last one that is not the cause of the next rebalance."""
     return [step.change for step in its_steps if not step.is_prelude][-1]
 
 
-def _completed_ms(its_steps: Iterable[Step]) -> int | None:
+def _completed_ms(its_steps: Iterable[_Step]) -> int | None:
     """When a classic group was Stable or Empty again."""
     for step in its_steps:
         change = step.change
@@ -136,7 +315,7 @@ def _completed_ms(its_steps: Iterable[Step]) -> int | None:
     return None
 
 
-def _changed_ms(its_steps: Sequence[Step], last: ChangeRow, *, is_settled: bool) -> int | None:
+def _changed_ms(its_steps: Sequence[_Step], last: ChangeRow, *, is_settled: bool) -> int | None:
     """The last change of a consumer group's rebalance, if it is complete."""
     has_target = any(step.change.event == TargetComputed.name for step in its_steps)
     if last.members and not (has_target and is_settled):
@@ -148,13 +327,13 @@ def _changed_ms(its_steps: Sequence[Step], last: ChangeRow, *, is_settled: bool)
     )
 
 
-def _epoch(its_steps: Iterable[Step]) -> int | None:
+def _epoch(its_steps: Iterable[_Step]) -> int | None:
     of_group = (GroupEpochBumped.name, GroupStateMoved.name)
     epochs = (step.change.epoch for step in its_steps if step.change.event in of_group)
     return max((epoch for epoch in epochs if epoch is not None), default=None)
 
 
-def _cause(its_steps: Iterable[Step]) -> str:
+def _cause(its_steps: Iterable[_Step]) -> str:
     cause = "member_rejoined"
     for step in its_steps:
         change = step.change
@@ -185,7 +364,7 @@ class _Actor:
 
 
 def _disturbances(
-    its_steps: Iterable[Step], handovers: set[tuple[str | None, int]]
+    its_steps: Iterable[_Step], handovers: set[tuple[str | None, int]]
 ) -> tuple[int, int, int]:
     """How many of the members at the end came, were disturbed, and were disturbed with the classic
     protocol."""
@@ -209,7 +388,7 @@ def _disturbances(
     return came, len(disturbed), sum(actor.protocol == CLASSIC for actor in disturbed)
 
 
-def _pending_revocations(told: Sequence[Step]) -> Mapping[int, int]:
+def _pending_revocations(told: Sequence[_Step]) -> Mapping[int, int]:
     """How many partitions members still had to give up at the end of each rebalance."""
     more: dict[int, int] = {}
     for pending in revocations([step.change for step in told]):

@@ -12,8 +12,7 @@ from gateway.events.group_events import GroupConverted, GroupCreated, TopicsGone
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.parsing import TEXT_MAX
-from gateway.pipeline.report.numbers.digest import Digest
-from gateway.pipeline.report.numbers.whole import report
+from gateway.pipeline.report.numbers.digest import Digest, report
 from gateway.pipeline.report.page import page
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import folds

@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from gateway.pipeline.fold import STATES, GroupFold, Tables, begin, fold_group
+from gateway.pipeline.fold import STATES, GroupFold, begin, fold_group
 from gateway.pipeline.history import LateLineError, Numbered
 from gateway.pipeline.report.numbers.digest import Digest
-from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
 from tests.support.folded_lines import folded, folds, numbered
 from tests.support.offset_history import OffsetHistory

@@ -74,9 +74,9 @@ def pieces() -> list[bytes]:
 def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes]) -> int:
     """Follow a folder. Each piece is appended after the previous one was stored."""
     from gateway.pipeline.analysis import Analysis  # needs PySpark
-    from gateway.pipeline.claim import claimed
     from gateway.pipeline.folders import Folder
     from gateway.pipeline.follow import follow, growing_lines
+    from gateway.pipeline.output_lock import locked
 
     out = Folder(spark, str(output))
     analysis = Analysis(spark, out, top=1)
@@ -89,7 +89,7 @@ def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes])
         else:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with claimed(spark, out, follows=True):
+    with locked(spark, out, follows=True):
         return follow(spark, growing_lines(spark, [str(folder)]), take_in, out, interval_s=0.1)
 
 

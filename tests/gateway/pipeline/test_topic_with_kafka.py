@@ -140,9 +140,9 @@ def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_pat
     """The command is killed with SIGKILL when events are stored but tables are not, and continues
     with later events. Places are compared as well."""
     from gateway.pipeline.analysis import Analysis  # needs PySpark
-    from gateway.pipeline.claim import claimed
     from gateway.pipeline.folders import Folder
     from gateway.pipeline.follow import follow
+    from gateway.pipeline.output_lock import locked
     from gateway.pipeline.sources import Sources
 
     name, output = fresh_group("followed"), tmp_path / "out"
@@ -172,7 +172,7 @@ def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_pat
         if batch == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with claimed(spark, out, follows=True):
+    with locked(spark, out, follows=True):
         lines = sources.growing_lines(spark)
         assert follow(spark, lines, take_in, out, interval_s=0.1) == signal.SIGTERM
     streamed = {each: rows(table) for each, table in analysis.tables().items()}

@@ -3,8 +3,8 @@
 import pytest
 
 from gateway.events.member_events import PartitionsReleased
-from gateway.pipeline.fold import Tables
 from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.tables.catalog import Tables
 from gateway.pipeline.verdict import EVIDENCE_MAX, Verdict, judge
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import folds

@@ -2,20 +2,20 @@
 different groups are added up."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 
 from pydantic import BaseModel
 
-from gateway.pipeline.fold import Key, Tables
-from gateway.pipeline.report.model import StepCost
-from gateway.pipeline.report.numbers.clients import KEPT_MAX, VersionSum
-from gateway.pipeline.report.numbers.evidence import KINDS, Gravest
+from gateway.pipeline.fold import Key
+from gateway.pipeline.report.model import MemberName, OwnershipMap, Report, StepCost, Totals
+from gateway.pipeline.report.numbers.clients import KEPT_MAX, VersionSum, clients
+from gateway.pipeline.report.numbers.evidence import KINDS, Gravest, evidence
 from gateway.pipeline.report.numbers.figures import Figures, figures
-from gateway.pipeline.report.numbers.sections import Section, section
-from gateway.pipeline.report.numbers.shares import shares
+from gateway.pipeline.report.numbers.member_counts import member_counts
+from gateway.pipeline.report.numbers.sections import Section, section, story
 from gateway.pipeline.report.numbers.steps import Step, steps
-from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
 from gateway.pipeline.tables.contradictions import ContradictionRow
 from gateway.pipeline.tables.differences import DifferenceRow
 from gateway.pipeline.tables.migrations import MigrationRow
@@ -78,7 +78,7 @@ class Digest(BaseModel):
         """Add all rows of a group; or rows that belong to none."""
         self.rows.update({name: len(getattr(tables, name)) for name in ALL_ROWS})
         self._add_findings(tables)
-        counted = shares(tables.timeline)
+        counted = member_counts(tables.timeline)
         taken = steps(tables.changes, tables.migrations, tables.ownership, counted)
         its_figures = figures(tables, counted, taken)
         self.figures.merge(its_figures)
@@ -179,3 +179,44 @@ def _rank(key: Key, figures: Figures) -> tuple[int, int, int, str, str]:
     """The worst comes first: by findings, then by unowned time."""
     sums = figures.sums
     return -figures.findings, -sums["unowned_ms"], -sums["rebalances"], *key
+
+
+Drawn = Mapping[Key, tuple[OwnershipMap, tuple[MemberName, ...]]]
+"""The ownership maps, with the names of their members."""
+
+
+def report(digest: Digest, drawn: Drawn) -> Report:
+    """The report on everything that the digest sums up. `drawn` has the maps of its worst groups
+    whose partitions had owners."""
+    end_ms = digest.figures.to_ms or 0
+    step_costs, step_costs_left_out = digest.step_costs()
+    versions, versions_left_out = clients(digest.versions)
+    nothing: tuple[None, tuple[MemberName, ...]] = (None, ())
+    return Report(
+        totals=_totals(digest),
+        groups=tuple(
+            story(each, *drawn.get(each.key, nothing), end_ms=end_ms, groups=len(digest.worst))
+            for each in digest.worst
+        ),
+        step_costs=step_costs,
+        step_costs_left_out=step_costs_left_out,
+        clients=versions,
+        clients_left_out=versions_left_out,
+        evidence={
+            key: evidence(kind, getattr(digest.findings, key)) for key, kind in KINDS.items()
+        },
+    )
+
+
+def _totals(digest: Digest) -> Totals:
+    figures = digest.figures
+    return Totals(
+        from_ms=figures.from_ms,
+        to_ms=figures.to_ms,
+        groups=digest.groups,
+        **{name: count for name, count in figures.sums.items() if name in Totals.model_fields},
+        rejected_lines=digest.findings.rejected_lines.count,
+        unread_events=digest.unread_events,
+        unowned_partition_s=figures.sums["unowned_ms"] / 1000,
+        unowned_in_migrations_partition_s=figures.unowned_in_migrations_ms / 1000,
+    )

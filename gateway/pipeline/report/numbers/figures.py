@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from gateway.pipeline.fold import Tables
-from gateway.pipeline.report.numbers.shares import Spell
+from gateway.pipeline.report.numbers.member_counts import MemberCounts
 from gateway.pipeline.report.numbers.steps import Step, is_gap, unowned_ms
+from gateway.pipeline.tables.catalog import Tables
 
 FINDINGS = (
     *("overlaps", "unsure", "non_monotonic", "lost_commits"),
@@ -41,7 +41,7 @@ class Figures(BaseModel):
         self.from_ms, self.to_ms = min(times, default=None), max(times, default=None)
 
 
-def figures(tables: Tables, shares: Sequence[Spell], steps: Sequence[Step]) -> Figures:
+def figures(tables: Tables, shares: Sequence[MemberCounts], steps: Sequence[Step]) -> Figures:
     """The figures of one group, or of what belongs to no group."""
     gaps = [row for row in tables.ownership if is_gap(row)]
     owners = [row for row in tables.ownership if row.kind == "owner" and row.basis == "granted"]
@@ -85,12 +85,12 @@ def figures(tables: Tables, shares: Sequence[Spell], steps: Sequence[Step]) -> F
     )
 
 
-def has_members(shares: Sequence[Spell]) -> bool:
+def has_members(shares: Sequence[MemberCounts]) -> bool:
     """Whether the group has members at the end."""
     return bool(shares) and shares[-1].members > 0
 
 
-def _protocol(last: Spell) -> str:
+def _protocol(last: MemberCounts) -> str:
     if not last.classic_members:
         return "groups_on_consumer"
     return "groups_mixed" if last.consumer_members else "groups_on_classic"

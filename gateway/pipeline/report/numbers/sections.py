@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
-from gateway.pipeline.fold import Key, Tables
+from gateway.pipeline.fold import Key
 from gateway.pipeline.report.model import (
     GroupStory,
     MemberName,
@@ -15,9 +15,10 @@ from gateway.pipeline.report.model import (
 )
 from gateway.pipeline.report.numbers.figures import Figures, has_members
 from gateway.pipeline.report.numbers.limits import of_each, short
-from gateway.pipeline.report.numbers.shares import Spell
+from gateway.pipeline.report.numbers.member_counts import MemberCounts
 from gateway.pipeline.report.numbers.steps import Step
 from gateway.pipeline.report.window import Span, around, what_matters
+from gateway.pipeline.tables.catalog import Tables
 
 MIGRATIONS_MAX = 20
 FINDING_TIMES_MAX = 20
@@ -37,7 +38,7 @@ class Section(BaseModel):
     finding_times_ms: tuple[int, ...]
     migrations: tuple[Migration, ...]
     migrations_left_out: int
-    shares: tuple[Spell, ...]
+    shares: tuple[MemberCounts, ...]
     """The longest ones, and the one that has not ended."""
     shares_count: int
     """All of them."""
@@ -63,7 +64,11 @@ class Section(BaseModel):
 
 
 def section(
-    key: Key, tables: Tables, figures: Figures, shares: Sequence[Spell], steps: Sequence[Step]
+    key: Key,
+    tables: Tables,
+    figures: Figures,
+    shares: Sequence[MemberCounts],
+    steps: Sequence[Step],
 ) -> Section:
     """The section of a group."""
     migrations = sorted(tables.migrations, key=lambda row: row.from_ms)
@@ -146,7 +151,7 @@ def story(
     )
 
 
-def _share(spell: Spell, end_ms: int) -> Share:
+def _share(spell: MemberCounts, end_ms: int) -> Share:
     return Share(
         from_ms=spell.from_ms,
         to_ms=end_ms if spell.to_ms is None else spell.to_ms,

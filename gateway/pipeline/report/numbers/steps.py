@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from pydantic import BaseModel
 
-from gateway.pipeline.report.numbers.shares import Spell
+from gateway.pipeline.report.numbers.member_counts import MemberCounts
 from gateway.pipeline.tables.changes import ChangeRow
 from gateway.pipeline.tables.migrations import MigrationRow, arrivals, departures, target_of
 from gateway.pipeline.tables.ownership import OwnershipRow
@@ -54,7 +54,7 @@ def steps(
     changes: Sequence[ChangeRow],
     migrations: Iterable[MigrationRow],
     ownership: Iterable[OwnershipRow],
-    shares: Sequence[Spell],
+    shares: Sequence[MemberCounts],
 ) -> list[Step]:
     """The steps of a group's migrations, in their order."""
     in_order = sorted(migrations, key=attrgetter("from_ms"))

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.pipeline.report.model import Report
-from gateway.pipeline.report.numbers.digest import Digest
-from gateway.pipeline.report.numbers.whole import report
+from gateway.pipeline.report.numbers.digest import Digest, report
 from gateway.pipeline.report.page import page
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from dataclasses import fields
 
-from gateway.pipeline.fold import Tables
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.tables.catalog import ALL_ROWS
+from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
 from gateway.pipeline.tables.row import columns
 
 

@@ -18,8 +18,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
     Protocol,
 )
-from gateway.pipeline.report.numbers.digest import Digest
-from gateway.pipeline.report.numbers.whole import report
+from gateway.pipeline.report.numbers.digest import Digest, report
 from tests.support.event_writer import EventWriter
 from tests.support.folded_lines import folds
 from tests.support.group_events import COMPLETING, EMPTY, PREPARING, STABLE

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.pipeline.report.numbers.digest import COSTS_MAX, Digest
-from gateway.pipeline.report.numbers.shares import shares
+from gateway.pipeline.report.numbers.member_counts import member_counts
 from gateway.pipeline.report.numbers.steps import Step, steps, unowned_ms
 from tests.support.report_tables import Row, arrival, gap, member, table, tables
 
@@ -14,7 +14,7 @@ UP, DOWN = "classic->consumer", "consumer->classic"
 def steps_of(**rows: Sequence[Row]) -> list[Step]:
     """The steps of these tables."""
     made = tables(**rows)
-    return steps(made.changes, made.migrations, made.ownership, shares(made.timeline))
+    return steps(made.changes, made.migrations, made.ownership, member_counts(made.timeline))
 
 
 def shown(steps: Sequence[Step]) -> list[tuple[Any, ...]]:

@@ -3,9 +3,8 @@
 import pytest
 
 from gateway.pipeline.report.model import GroupStory, Report
-from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.report.numbers.digest import Digest, report
 from gateway.pipeline.report.numbers.maps import names, ownership_map
-from gateway.pipeline.report.numbers.whole import report
 from tests.support.report_tables import Row, arrival, gap, member, owner, tables
 
 S = 1_000

@@ -25,12 +25,12 @@ _LOOK_INTERVAL_S = 0.25
 
 
 @contextmanager
-def claimed(spark: SparkSession, output: Folder, *, follows: bool) -> Iterator[None]:
+def locked(spark: SparkSession, output: Folder, *, follows: bool) -> Iterator[None]:
     """Hold the folder for a stream or for a batch run. Only a local folder is locked.
 
     Raises PipelineError if another run has the folder, or if it belongs to the other kind of run.
     """
-    with _locked(spark, output):
+    with _holding(spark, output):
         checkpoint = output / CHECKPOINT
         if checkpoint.exists() and not follows:
             raise PipelineError(f"{output.path} belongs to report --follow: choose another folder")
@@ -45,7 +45,7 @@ def claimed(spark: SparkSession, output: Folder, *, follows: bool) -> Iterator[N
 
 
 @contextmanager
-def _locked(spark: SparkSession, output: Folder) -> Iterator[None]:
+def _holding(spark: SparkSession, output: Folder) -> Iterator[None]:
     output.make()
     path = (output / LOCK).local_path()
     if path is None:

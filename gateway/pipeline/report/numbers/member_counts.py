@@ -7,7 +7,7 @@ from gateway.pipeline.tables.timeline import TimelineRow
 
 
 @dataclass(slots=True)
-class Spell:
+class MemberCounts:
     """A time with constant numbers of members."""
 
     from_ms: int
@@ -22,7 +22,7 @@ class Spell:
         return self.classic_members + self.consumer_members
 
 
-def shares(timeline: Iterable[TimelineRow]) -> list[Spell]:
+def member_counts(timeline: Iterable[TimelineRow]) -> list[MemberCounts]:
     """The spells of a group, one after another."""
     more: dict[int, list[int]] = {}
     for row in timeline:
@@ -32,7 +32,7 @@ def shares(timeline: Iterable[TimelineRow]) -> list[Spell]:
                 counts = more.setdefault(at_ms, [0, 0])
                 if row.member_id is not None and row.protocol is not None:
                     counts[row.protocol == "consumer"] += one
-    found: list[Spell] = []
+    found: list[MemberCounts] = []
     classic = consumer = 0
     for at_ms, (more_classic, more_consumer) in sorted(more.items()):
         classic, consumer = classic + more_classic, consumer + more_consumer
@@ -40,5 +40,5 @@ def shares(timeline: Iterable[TimelineRow]) -> list[Spell]:
             continue
         if found:
             found[-1].to_ms = at_ms
-        found.append(Spell(at_ms, None, classic, consumer))
+        found.append(MemberCounts(at_ms, None, classic, consumer))
     return found

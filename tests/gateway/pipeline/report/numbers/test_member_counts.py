@@ -1,12 +1,12 @@
 """The number of a group's members of each protocol, from change to change."""
 
-from gateway.pipeline.report.numbers.shares import shares
+from gateway.pipeline.report.numbers.member_counts import member_counts
 from tests.support.report_tables import Row, member, table
 
 
 def shares_of(*rows: Row) -> list[tuple[int, int | None, int, int]]:
     """The changes of one group."""
-    found = shares(table("timeline", rows))
+    found = member_counts(table("timeline", rows))
     return [(row.from_ms, row.to_ms, row.classic_members, row.consumer_members) for row in found]
 
 

@@ -4,12 +4,12 @@ import subprocess
 
 import pytest
 
-from gateway.pipeline.voice import Voice
+from gateway.pipeline.jvm_stderr import JvmStderr
 
 
-def say(voice: Voice, text: str) -> None:
+def say(stderr: JvmStderr, text: str) -> None:
     """Write like a JVM."""
-    subprocess.run(["printf", "%s", text], stdout=voice.mouth, timeout=20, check=True)
+    subprocess.run(["printf", "%s", text], stdout=stderr.writer, timeout=20, check=True)
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,22 @@ def say(voice: Voice, text: str) -> None:
 )
 def test_the_reason_is_the_first_error_line(said: str, reason: str) -> None:
     """Without one it is the first line."""
-    voice = Voice()
-    say(voice, said)
-    assert voice.reason() == reason
+    stderr = JvmStderr()
+    say(stderr, said)
+    assert stderr.reason() == reason
 
 
 def test_output_after_the_start_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
     """Earlier output is not."""
-    voice = Voice()
-    say(voice, "WARNING: modules\n")
+    stderr = JvmStderr()
+    say(stderr, "WARNING: modules\n")
     with subprocess.Popen(
-        ["sh", "-c", "read go; echo an error"], stdin=subprocess.PIPE, stdout=voice.mouth, text=True
+        ["sh", "-c", "read go; echo an error"],
+        stdin=subprocess.PIPE,
+        stdout=stderr.writer,
+        text=True,
     ) as jvm:
-        voice.pass_on()
+        stderr.pass_on()
         jvm.communicate("go\n", timeout=20)
-    voice.join()
+    stderr.join()
     assert capfd.readouterr().err == "an error\n"

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def claim(spark: SparkSession, output: Path, *, follows: bool) -> AbstractContextManager[None]:
-    from gateway.pipeline.claim import claimed  # needs PySpark
+def hold(spark: SparkSession, output: Path, *, follows: bool) -> AbstractContextManager[None]:
     from gateway.pipeline.folders import Folder
+    from gateway.pipeline.output_lock import locked  # needs PySpark
 
-    return claimed(spark, Folder(spark, str(output)), follows=follows)
+    return locked(spark, Folder(spark, str(output)), follows=follows)
 
 
 def refusal(spark: SparkSession, output: Path, *, follows: bool) -> str:
     from gateway.pipeline.errors import PipelineError
 
-    with pytest.raises(PipelineError) as refused, claim(spark, output, follows=follows):
+    with pytest.raises(PipelineError) as refused, hold(spark, output, follows=follows):
         pass
     return str(refused.value)
 
@@ -32,22 +32,22 @@ def test_a_second_run_is_refused_unless_the_first_ends_soon(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A JVM survives its killed process for a while."""
-    from gateway.pipeline import claim as module
+    from gateway.pipeline import output_lock as module
 
     monkeypatch.setattr(module, "_KILLED_S_MAX", 0.5)
-    with claim(spark, tmp_path / "out", follows=True):
+    with hold(spark, tmp_path / "out", follows=True):
         assert "another groupferry report" in refusal(spark, tmp_path / "out", follows=True)
-    with claim(spark, tmp_path / "out", follows=True):
+    with hold(spark, tmp_path / "out", follows=True):
         pass
 
 
 def test_a_folder_belongs_to_a_batch_or_a_stream(spark: SparkSession, tmp_path: Path) -> None:
     """A batch would delete what a stream has read, and a stream cannot continue a batch."""
-    with claim(spark, tmp_path / "stream", follows=True):
+    with hold(spark, tmp_path / "stream", follows=True):
         pass
     assert "belongs to report --follow" in refusal(spark, tmp_path / "stream", follows=False)
-    with claim(spark, tmp_path / "batch", follows=False):
+    with hold(spark, tmp_path / "batch", follows=False):
         (tmp_path / "batch" / "tables").mkdir()
     assert "no checkpoint to continue from" in refusal(spark, tmp_path / "batch", follows=True)
-    with claim(spark, tmp_path / "batch", follows=False):
+    with hold(spark, tmp_path / "batch", follows=False):
         pass
