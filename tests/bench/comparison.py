@@ -24,6 +24,8 @@ DIRECT = "direct"
 ROUND_MIN = 100
 REGRESSION = 2.0
 """A ratio this many times its last committed value is a regression."""
+RUNS_KEPT = 5
+"""Runs of a guard of which the medians are committed."""
 UNSTEADY = ("Kafka",)
 """Peers whose ratios cannot show a regression: Java compiles while it is measured."""
 _RESULTS = Path(__file__).parent / "results"
@@ -173,12 +175,17 @@ def guard_of(name: str, measure: Callable[[Results], None]) -> None:
     parser.add_argument("--keep", action="store_true", help="replace the committed ratios")
     committed = _RESULTS / f"{name}.json"
     if parser.parse_args().keep:
-        ratios = _steady_ratios(measure)
+        ratios = typical([_steady_ratios(measure) for _ in range(RUNS_KEPT)])
         committed.write_text(json.dumps({"machine": _machine(), "ratios": ratios}, indent=2) + "\n")
         return
     before = json.loads(committed.read_text())["ratios"]
     if regressions := confirmed(lambda: _steady_ratios(measure), before):
         sys.exit(f"{REGRESSION:g} times as expensive as committed: {'; '.join(regressions)}")
+
+
+def typical(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The median of each ratio: one run's may be low by chance, and then the next ones regress."""
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def confirmed(measure: Callable[[], Mapping[str, float]], before: Mapping[str, float]) -> list[str]:

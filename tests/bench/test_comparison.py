@@ -1,6 +1,6 @@
 """The ratios of a benchmark, and the guard against regressions."""
 
-from tests.bench.comparison import Results, confirmed, print_ratios
+from tests.bench.comparison import Results, confirmed, print_ratios, typical
 
 ROW = "Heartbeat, 1 connection"
 
@@ -29,6 +29,11 @@ def test_wall_time_is_that_of_the_best_rounds() -> None:
 
 def test_a_ratio_twice_the_committed_one_is_a_regression() -> None:
     assert print_ratios({"a": 4.0, "b": 3.9}, {"a": 2.0, "b": 2.0}) == ["a"]
+
+
+def test_a_guard_commits_the_median_of_its_runs() -> None:
+    """A low one by chance would make a regression of each later run."""
+    assert typical([{"a": 1.0}, {"a": 3.0}, {"a": 2.5}]) == {"a": 2.5}
 
 
 def test_a_new_ratio_is_no_regression() -> None:
