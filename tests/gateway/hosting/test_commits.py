@@ -19,58 +19,34 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Abandoned, Commits, Failed, Learn, Outcome, Probe, Refused, Store
+from gateway.hosting.calls import Commits, Failed, Learn, Outcome, Probe, Refused, Store
 from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
 from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored, Written
-from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
+from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import HostedScene, error_of
+from tests.support.scene_commits import (
+    OK,
+    ids_of,
+    in_flight,
+    member_commit,
+    outcomes,
+    phases,
+    tokens,
+)
 
-OK = frozenset({0})
 DISPLACED = frozenset({int(ErrorCode.UNKNOWN_MEMBER_ID)})
 ALL = {"foo": (0, 1, 2)}
 
 
 @pytest.fixture
-def on() -> HostedScene:
+def on(live: HostedScene) -> HostedScene:
     """A group with one native member, which has all partitions."""
-    scene = HostedScene()
-    scene.native_member()
-    return scene
-
-
-def outcomes(call: Commits) -> list[Outcome]:
-    """What became of the commits, in order."""
-    assert isinstance(call.answer, Mapping), call.answer
-    return [call.answer[token] for token in call.commits]
-
-
-def phases(call: Commits) -> list[CommitPhase]:
-    """How far the commits have got."""
-    return [commit.phase for commit in call.commits.values()]
-
-
-def in_flight(scene: HostedScene) -> set[int]:
-    """The commits that hold their partitions."""
-    return set(scene.group.engine.core.state.commits)
-
-
-def tokens(call: Commits) -> list[int]:
-    return list(call.commits)
-
-
-def member_commit(scene: HostedScene, count: int = 1, **how: Any) -> Commits:
-    """Commits of the member."""
-    return scene.commits(*[("n", 2, {"foo": [0]})] * count, **how)
-
-
-def ids_of(scene: HostedScene) -> object:
-    """The anchor's ids."""
-    return scene.group.anchor.ids(scene.now_ms)
+    return live
 
 
 # -- the way to the cluster ------------------------------------------------------------------------
@@ -550,144 +526,6 @@ def test_the_outcome_of_a_commit_that_was_not_sent_is_away() -> None:
     on.feed(Stored(call, dict.fromkeys(on.take(Store).commits, AWAY)))
     assert outcomes(call)[0].is_away
     assert OffsetCommitEnded(commit=tokens(call)[0]) not in on.group.engine._happened
-
-
-# -- the same member on another connection ---------------------------------------------------------
-
-
-def test_a_member_commits_on_a_new_connection_after_its_earlier_commit_has_ended(
-    on: HostedScene,
-) -> None:
-    """The gateway may not know yet that the old connection is gone. Stored last, the earlier commit
-    would take the offset back."""
-    on.hold(Store)
-    first, second = member_commit(on), member_commit(on)
-    assert on.waits(Store) == 1
-    assert second.stage is Stage.QUEUED
-    assert on.take(Store).commits == tuple(tokens(first))
-    on.feed(Stored(first, {tokens(first)[0]: OK}))
-    assert on.take(Store).commits == tuple(tokens(second))
-
-
-def test_a_commit_behind_another_one_waits_for_a_limited_time(on: HostedScene) -> None:
-    """The member's next heartbeat waits behind it. Those that came later still wait for the first
-    commit."""
-    on.hold(Store)
-    first, second = member_commit(on), member_commit(on)
-    on.wait(1_000)
-    third = member_commit(on)
-    on.wait(MEMBER_PATIENCE_MS - 1_000)
-    refused = outcomes(second)[0].refused if isinstance(second.answer, Mapping) else second.answer
-    assert isinstance(refused, Refused)
-    assert refused.situation is Situation.COMMIT_IN_FLIGHT
-    assert third.stage is Stage.QUEUED
-    on.take(Store)
-    on.release(Store)
-    on.feed(Stored(first, {tokens(first)[0]: OK}))
-    assert [token for token, _ in on.sent] == tokens(third)
-
-
-def test_a_commit_waits_even_if_the_earlier_one_is_not_decided_yet(on: HostedScene) -> None:
-    """It may wait for the topics that it names, while the later one needs none."""
-    on.hold(Learn)
-    first = member_commit(on, knows_topics=False)
-    second = member_commit(on)
-    assert on.sent == []
-    on.release(Learn)
-    assert [token for token, _ in on.sent] == [*tokens(first), *tokens(second)]
-
-
-def test_a_lost_connection_ends_the_wait_for_its_commit(on: HostedScene) -> None:
-    """The later commit is refused until the cluster refuses the earlier one."""
-    on.hold(Store)
-    first, second = member_commit(on), member_commit(on)
-    on.hold(AskCoordinator)
-    on.gone(first)
-    verdict = outcomes(second)[0].verdict
-    assert getattr(verdict, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert phases(first) == [CommitPhase.STRAY]
-    on.take(Store)
-    on.release(AskCoordinator, Store)
-    member_commit(on)
-    assert [ids for _, ids in on.sent] == [ids_of(on)]
-
-
-def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> None:
-    """Those behind it do not wait for it."""
-    on.hold(Store)
-    first, second, third = member_commit(on), member_commit(on), member_commit(on)
-    on.gone(second)
-    on.take(Store)
-    on.release(Store)
-    on.feed(Stored(first, {tokens(first)[0]: OK}))
-    assert [token for token, _ in on.sent] == tokens(third)
-
-
-def test_a_commit_on_an_abandoned_connection_is_not_stored(on: HostedScene) -> None:
-    """It waited there, behind a parked JoinGroup, for longer than the member's newer commit took on
-    its next connection. Stored now, it would take the offset back."""
-    newer = member_commit(on, connection=2)
-    older = member_commit(on, connection=1)
-    assert isinstance(older.answer, Abandoned)
-    assert [token for token, _ in on.sent] == tokens(newer)
-    member_commit(on, connection=2)
-    member_commit(on, connection=3)
-    assert len(on.sent) == 3
-
-
-def test_a_commit_that_waits_its_turn_may_be_on_an_abandoned_connection(on: HostedScene) -> None:
-    """The newer one was not decided yet when it arrived."""
-    on.hold(Learn)
-    newer = member_commit(on, connection=2, knows_topics=False)
-    older = member_commit(on, connection=1)
-    assert older.stage is Stage.QUEUED
-    on.release(Learn)
-    assert isinstance(older.answer, Abandoned)
-    assert [token for token, _ in on.sent] == tokens(newer)
-
-
-def test_only_an_accepted_commit_closes_the_older_connection(on: HostedScene) -> None:
-    """A client may ask under any member id."""
-    on.commits(("n", 99, None), connection=2)
-    on.commits(("stranger", 2, None), connection=2)
-    assert isinstance(member_commit(on, connection=1).answer, Mapping)
-
-
-def test_members_have_connections_of_their_own(on: HostedScene) -> None:
-    """Their commits say nothing about each other."""
-    other = on.native_member("m")
-    on.commits(("m", other.member_epoch, {"foo": [1]}), connection=2)
-    assert isinstance(member_commit(on, connection=1).answer, Mapping)
-
-
-def test_the_connections_of_former_members_are_forgotten(on: HostedScene) -> None:
-    """Memory follows the members that are there."""
-    for number in range(8):
-        name = f"m{number}"
-        epoch = on.native_member(name).member_epoch
-        on.commits((name, epoch, {"foo": [1]}), connection=number)
-        on.native(name, -1)
-    member_commit(on, connection=9)
-    assert len(on.group.calls._commits._newest) <= 4
-
-
-def test_members_commit_side_by_side(on: HostedScene) -> None:
-    """A partition has one owner, so the order of different members does not matter."""
-    other = on.native_member("m")
-    on.hold(Store)
-    member_commit(on)
-    on.commit("m", other.member_epoch, {"foo": [1]})
-    assert on.waits(Store) == 2
-
-
-def test_without_a_member_commits_of_one_partition_keep_their_order() -> None:
-    """Many consumers that assign themselves partitions may use one group id."""
-    on = HostedScene()
-    on.hold(Store)
-    first, other, second = on.commit(), on.commit(of={"foo": [1]}), on.commit(of={"foo": [0, 2]})
-    assert on.waits(Store) == 2
-    on.release(Store)
-    assert [token for token, _ in on.sent] == [*tokens(first), *tokens(other), *tokens(second)]
 
 
 def test_what_was_being_computed_is_not_forgotten_after_a_bug(
