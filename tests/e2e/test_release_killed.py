@@ -4,6 +4,7 @@ The consumers come back in the cluster's group, and no partition has two owners.
 """
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import trio
 
 from gateway.control.client import give
 from gateway.control.messages import CommandRefused, Release
+from gateway.demo.group_view import Protocol
 from gateway.hosting.states import ReleaseStage as Stage
 from tests.support.adopted_groups import LONG_SESSIONS
 from tests.support.clients import Client
@@ -34,6 +36,8 @@ STOPS = (
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
 
 CLIENT = Client(library="librdkafka")
+COOPERATIVE = Client(library="librdkafka", assignor="cooperative-sticky")
+NATIVE = Client(library="librdkafka", protocol="consumer")
 
 
 async def try_to_release(folder: Path, group: GroupStage) -> None:
@@ -46,17 +50,34 @@ async def try_to_release(folder: Path, group: GroupStage) -> None:
 async def test_a_gateway_that_is_killed_in_a_release_goes_on_with_it(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
+    await kill(kafka, STOPS, (CLIENT, CLIENT), tmp_path)
+
+
+@on_release("4.3")
+async def test_a_gateway_that_is_killed_in_the_release_of_a_mixed_group_goes_on_with_it(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Its anchor leaves without opening."""
+    unopened = [each for each in STOPS if each.stage not in (Stage.OPENING, Stage.GATHERING)]
+    await kill(kafka, unopened, (NATIVE, COOPERATIVE), tmp_path)
+
+
+async def kill(
+    kafka: KafkaCluster, at: Sequence[Stop], clients: tuple[Client, Client], tmp_path: Path
+) -> None:
     """One group for each step, and one kill for all of them."""
-    stops = {fresh_group(f"killed-{number}"): stop for number, stop in enumerate(STOPS)}
+    stops = {fresh_group(f"killed-{number}"): stop for number, stop in enumerate(at)}
+    protocol: Protocol = "consumer" if NATIVE in clients else "classic"
     async with open_groups(
         kafka, list(stops), tmp_path, program=program(stops), limit_s=LIMIT_S
     ) as groups:
         gateway = groups[0].gateway
         for group in groups:
-            await group.join("a", CLIENT, LONG_SESSIONS)
-            await group.join("b", CLIENT, LONG_SESSIONS)
+            for name, client in zip("ab", clients, strict=True):
+                flags = () if client is NATIVE else (LONG_SESSIONS,)
+                await group.join(name, client, *flags)
         for group in groups:
-            await group.settled("classic")
+            await group.settled(protocol)
         async with trio.open_nursery() as nursery:
             for group in groups:
                 nursery.start_soon(try_to_release, tmp_path, group)
@@ -65,7 +86,7 @@ async def test_a_gateway_that_is_killed_in_a_release_goes_on_with_it(
         await gateway.start()
         await gateway.until_event("group_released", len(groups))
         for group in groups:
-            await group.settled("classic")
+            await group.settled(protocol)
             await group.progress()
         assert {each["group_id"] for each in gateway.events("group_released")} == stops.keys()
         produced = await groups[0].produced()
