@@ -271,7 +271,7 @@ class CallStages:
         treatment = move.treatment
         if treatment is None or call.is_placed or self._engine.is_live:
             return False
-        if treatment is Treatment.FORWARDED:
+        if treatment is Treatment.FORWARDED and self._release_of_group.admits(call):
             self._finish(call, Forwarded(move.why))
             return True
         if treatment is Treatment.RECALLED and isinstance(call, Commits):

@@ -12,7 +12,7 @@ from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.adoption_steps import Answered, Ask, Lane, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Call, Forwarded, Store
-from gateway.hosting.group_release import SETTLE_MAX_MS
+from gateway.hosting.group_release import NATIVE_FIRST_MAX_MS, SETTLE_MAX_MS
 from gateway.hosting.inputs import LOST, Adopt, Damage, Reclaim, Resumed, StepTaken, Stored
 from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
@@ -260,6 +260,31 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     assert back.answer == Forwarded("released")
     assert wish.outcome is not None
     assert wish.outcome.is_released
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_the_first_member_in_the_cluster_is_a_native_one(on: Scene, *, comes: bool) -> None:
+    """The cluster does not convert a group that librdkafka's cooperative assignor has led."""
+    epoch = on.native_member("n-1").member_epoch
+    on.begin()
+    on.native("n-1", epoch, owned={})
+    on.native("n-1", epoch, owned={})
+    on.native("n-1", 0)
+    on.wait(4_000)  # the heartbeat has been answered
+    on.join(on.member_id)
+    on.take(Ask)
+    on.feed(StepTaken(Answered(Lane.RELEASE, LeaveGroupResponse())))
+    on.wait(1_000)
+    classic = on.join()
+    assert is_waiting(classic)
+    assert on.outcome is None
+    if comes:
+        assert on.native("n-1", 0).answer == Forwarded("released")
+    else:
+        on.wait(NATIVE_FIRST_MAX_MS)
+    on.wait(1)
+    assert isinstance(classic.answer, Forwarded)
+    assert on.outcome is not None
 
 
 def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:
