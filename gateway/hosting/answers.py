@@ -120,8 +120,12 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
     ),
     # Both are errors that native clients expect, and on which they rejoin with epoch 0.
     Situation.FENCED: (
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        dict.fromkeys((GroupApi.COMMIT, GroupApi.TXN_COMMIT), ErrorCode.STALE_MEMBER_EPOCH),
+        _LOAD,
+        {
+            **_LOADS,
+            GroupApi.CONSUMER_HEARTBEAT: ErrorCode.FENCED_MEMBER_EPOCH,
+            **dict.fromkeys((GroupApi.COMMIT, GroupApi.TXN_COMMIT), ErrorCode.STALE_MEMBER_EPOCH),
+        },
     ),
     Situation.STILL_OWNS: (_LOAD, {**_LOADS, GroupApi.JOIN: ErrorCode.REBALANCE_IN_PROGRESS}),
     # The loaded group restarts the session, as a broker's does.

@@ -38,6 +38,10 @@ FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
     (Situation.RECALLED, GroupApi.COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
     (Situation.RECALLED, GroupApi.TXN_COMMIT): ErrorCode.REBALANCE_IN_PROGRESS,
     (Situation.RECALLED, GroupApi.JOIN): ErrorCode.UNKNOWN_MEMBER_ID,
+    # It must rejoin with epoch 0 (release.md).
+    (Situation.FENCED, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.FENCED_MEMBER_EPOCH,
+    (Situation.FENCED, GroupApi.COMMIT): ErrorCode.STALE_MEMBER_EPOCH,
+    (Situation.FENCED, GroupApi.TXN_COMMIT): ErrorCode.STALE_MEMBER_EPOCH,
     # It must give up its partitions first.
     (Situation.STILL_OWNS, GroupApi.JOIN): ErrorCode.REBALANCE_IN_PROGRESS,
 }
@@ -59,6 +63,7 @@ LOADING = (
     Situation.COMMIT_IN_FLIGHT,
     Situation.MOVING,
     Situation.RECALLED,
+    Situation.FENCED,
     Situation.STILL_OWNS,
     Situation.LOADING,
     Situation.BROKER_AWAY,
