@@ -28,6 +28,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         Example("groupferry release orders --dry-run", "can it be released now, and if not, why?"),
         Example("groupferry release --all", "give every hosted group back to the cluster"),
     ),
+    "remove": (
+        Example("groupferry remove --dry-run", "would it send all clients to the cluster?"),
+        Example("groupferry remove", "send them there without a restart"),
+    ),
     "groups": (
         Example("groupferry groups", "which groups are there, and what do they wait for?"),
         Example("groupferry groups --json", "the same for a program"),
@@ -52,6 +56,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "demo": (
         Example("groupferry demo", "a roll there and back on this machine"),
         Example("groupferry demo --upstream kafka-1:9092", "the same on your cluster"),
+        Example("groupferry demo --story --upstream kafka-1:9092", "insert, roll and remove"),
     ),
     "verdict": (
         Example("groupferry verdict gateway-1/events gateway-2/events", "two gateways, judged"),

@@ -196,7 +196,7 @@ def every_policy_allows_an_upgrade(patch: Patch) -> None:
 # -- 10: committed offsets survive and never go back -----------------------------------------------
 
 
-@noticed_by(Invariant.OFFSETS)
+@noticed_by(Invariant.OFFSETS, Invariant.IN_FLIGHT)
 def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
     """A commit in flight does not keep its partitions from other members."""
 
