@@ -1,6 +1,6 @@
 """Run benchmarks: all, or those named.
 
-python -m tests.bench [NAME ...] [--short] [--keep] [--only TEXT]
+python -m tests.bench [NAME ...] [--short] [--keep] [--only TEXT] [--quick] [--plots FOLDER]
 """
 
 import argparse
@@ -10,8 +10,8 @@ from pathlib import Path
 
 SIDE_BY_SIDE = ("group_calls", "relay", "tls")
 """Those that measure peers, keep results and have a short form."""
-GUARD = "guard"
-"""Compares, and repeats none of their rows: it is run by its name."""
+GUARD, ROLL = "guard", "roll"
+"""Run by their names: the one compares and repeats none of their rows, the other takes hours."""
 
 
 def main() -> None:
@@ -23,18 +23,24 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="only those that have a short form")
     parser.add_argument("--keep", action="store_true", help="replace the committed results")
     parser.add_argument("--only", metavar="TEXT", help="only rows with TEXT in their name")
+    parser.add_argument("--quick", action="store_true", help="a small roll")
+    parser.add_argument("--plots", metavar="FOLDER", help="write a plot of each roll")
     options = parser.parse_args()
     if unknown := set(options.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     failed = []
-    everything = [name for name in names if name != GUARD]
+    everything = [name for name in names if name not in (GUARD, ROLL)]
     for name in options.names or (SIDE_BY_SIDE if options.short else everything):
         command = [sys.executable, f"{folder / f'bench_{name}.py'}"]
-        if name == GUARD and options.keep:
+        if name in (GUARD, ROLL) and options.keep:
             command += ["--keep"]
+        if name == ROLL:
+            command += ["--quick"] if options.quick else []
+            command += [f"--plots={options.plots}"] if options.plots else []
         if name in SIDE_BY_SIDE:
             command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
-            command += ["--only", options.only] if options.only else []
+        if name in (*SIDE_BY_SIDE, ROLL) and options.only:
+            command += ["--only", options.only]
         sys.stdout.write(f"== {name}\n")
         sys.stdout.flush()
         if subprocess.run(command, check=False).returncode:

@@ -1,0 +1,77 @@
+"""What a roll costs, from made-up callbacks."""
+
+import pytest
+
+from gateway.demo.ledger import Ledger, Process
+from gateway.demo.reports import Assigned, Closed, Revoked
+from tests.bench.roll_costs import (
+    FIGURES,
+    RollStep,
+    costs_of,
+    idle_times,
+    medians,
+    plot_of,
+    table_of,
+)
+
+PARTITIONS = 4
+STEP = RollStep(member="a", protocol="consumer", began_s=9.5, settled_s=12.0, floor_s=2.0)
+
+
+def ledger() -> Ledger:
+    """`a` is restarted and is away for a second, and `b` must give up partition 2 meanwhile."""
+    made = Ledger(PARTITIONS)
+    old, new = Process(member="a", incarnation=1), Process(member="a", incarnation=3)
+    other = Process(member="b", incarnation=2)
+    made.hear(old, Assigned(at_s=0.0, partitions=(0, 1)))
+    made.hear(other, Assigned(at_s=0.0, partitions=(2, 3)))
+    made.hear(old, Closed(at_s=10.0))
+    made.hear(other, Revoked(at_s=10.5, partitions=(2,)))
+    made.hear(other, Assigned(at_s=11.0, partitions=(2,)))
+    made.hear(new, Assigned(at_s=11.5, partitions=(0,)))
+    made.hear(other, Assigned(at_s=12.0, partitions=(1,)))
+    return made
+
+
+def test_costs_are_those_of_the_steps() -> None:
+    costs = costs_of(ledger(), PARTITIONS, [STEP])
+    assert costs == {
+        "idle": pytest.approx(1.5 + 2.0 + 0.5),
+        "above_floor": pytest.approx(2.0),
+        "disturbed": 1,
+        "moved": 1,
+        "twice": 0,
+        "settle_s": pytest.approx(2.5),
+        "worst_s": pytest.approx(2.0),
+    }
+    assert costs.keys() == FIGURES.keys()
+
+
+def test_each_idle_time_has_its_reason() -> None:
+    found = {gap.partition: gap.why for gap in idle_times(ledger(), PARTITIONS, [STEP])}
+    assert found == {0: "restarted", 1: "moved", 2: "revoked"}
+
+
+def test_idle_times_before_the_roll_do_not_count() -> None:
+    later = RollStep(member="a", protocol="classic", began_s=20.0, settled_s=21.0, floor_s=0.0)
+    assert list(idle_times(ledger(), PARTITIONS, [later])) == []
+
+
+def test_repeated_runs_count_by_their_medians() -> None:
+    runs = [dict.fromkeys(FIGURES, value) for value in (1.0, 9.0, 2.0)]
+    assert medians(runs) == dict.fromkeys(FIGURES, 2.0)
+
+
+def test_the_table_has_a_line_for_each_arm() -> None:
+    text = table_of({"eager": {"ours": dict.fromkeys(FIGURES, 1.0), "theirs": "refused"}})
+    assert text.splitlines()[2:] == [
+        "| eager | ours | 1 | 1 | 1 | 1 | 1 | 1 | 1 |",
+        "| eager | theirs | refused |  |  |  |  |  |  |",
+    ]
+
+
+def test_the_plot_shows_steps_and_idle_times() -> None:
+    drawn = plot_of("eager <1 s>", ledger(), PARTITIONS, [STEP])
+    assert "eager &lt;1 s&gt;" in drawn
+    assert "a consumer" in drawn
+    assert "partition 1: 2.00 s, moved" in drawn
