@@ -100,6 +100,10 @@ def parser() -> argparse.ArgumentParser:
         _add_serve,
         _add_adopt,
         _add_release,
+        _add_hold,
+        _add_pause,
+        _add_allow,
+        _add_drain,
         _add_remove,
         _add_groups,
         _add_describe,
@@ -162,6 +166,59 @@ def _add_release(commands: _Commands) -> None:
         "--dry-run", action="store_true", help="only say whether the group can be released now"
     )
     _add_state_dir(release)
+
+
+def _add_hold(commands: _Commands) -> None:
+    _add_policy(
+        commands,
+        "hold",
+        "let no further consumer of a group switch to the new protocol",
+        "Hold the migration of a hosted group. It gets no more native members than it has: the next"
+        " consumer that joins by the new protocol is refused and told why. Consumers may go back to"
+        " the classic protocol, and restart.",
+    )
+
+
+def _add_pause(commands: _Commands) -> None:
+    _add_policy(
+        commands,
+        "pause",
+        "hold a group, and keep its target assignment as it is",
+        "Hold the migration of a hosted group, and compute no new target assignment for it."
+        " Partitions of members that leave have no owner until `groupferry allow`. A classic group"
+        " has no target assignment: its leader assigns.",
+    )
+
+
+def _add_allow(commands: _Commands) -> None:
+    _add_policy(
+        commands,
+        "allow",
+        "end the hold or the pause of a group",
+        "Let the consumers of a hosted group switch to the new protocol.",
+    )
+
+
+def _add_policy(commands: _Commands, name: str, short: str, long: str) -> None:
+    command = commands.add_parser(name, help=short, description=long, allow_abbrev=False)
+    command.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
+    command.add_argument(
+        "--dry-run", action="store_true", help="only say whether the gateway would do it"
+    )
+    _add_state_dir(command)
+
+
+def _add_drain(commands: _Commands) -> None:
+    drain = commands.add_parser(
+        "drain",
+        help="end the running gateway once the requests under way are answered",
+        description="Have the running gateway say at /readyz that it is not ready, take no more"
+        " connections, answer the requests under way, and end, as SIGTERM does. Its groups stay in"
+        " the state log for the next gateway.",
+        allow_abbrev=False,
+    )
+    drain.add_argument("--dry-run", action="store_true", help="only say what it would end")
+    _add_state_dir(drain)
 
 
 def _add_remove(commands: _Commands) -> None:

@@ -1,6 +1,6 @@
-"""The commands: `groupferry serve`, `adopt`, `release`, `remove`, `groups`, `describe`,
-`readiness`, `watch`, `state`, `events`, `demo`, `verdict`, `report`, `simulate`, `explore`,
-`--version`.
+"""The commands: `groupferry serve`, `adopt`, `release`, `hold`, `pause`, `allow`, `drain`,
+`remove`, `groups`, `describe`, `readiness`, `watch`, `state`, `events`, `demo`, `verdict`,
+`report`, `simulate`, `explore`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -26,7 +26,7 @@ from gateway import logs, settings
 from gateway.arguments import SEED_MAX, WRONG_CALL, parser
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
-from gateway.control.messages import Adopt, CommandRefused
+from gateway.control.messages import Adopt, Allow, CommandRefused, Drain, Hold, OfPolicy, Pause
 from gateway.events.line_files import FOLDER_NAME
 from gateway.loading import loading
 from gateway.pipeline import installed
@@ -103,6 +103,38 @@ def _release(options: argparse.Namespace) -> int:
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"{options.group or 'no group'} is released: {error}")
         return _FAILED
+
+
+def _set_policy(make: type[OfPolicy], options: argparse.Namespace) -> int:
+    group_id = options.group
+    try:
+        folder = settings.state_folder(options.state_dir)
+        outcome = trio.run(give, folder, make(group_id=group_id, dry_run=options.dry_run))
+        reasons = outcome.reasons
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        reasons = (str(error),)
+    for reason in reasons:
+        _print_error(f"{group_id} stays as it is: {reason}")
+    if reasons:
+        return _FAILED
+    told = f"it {'would be' if options.dry_run else 'is'} {_POLICIES[outcome.policy]}"
+    sys.stdout.write(f"{escaped(group_id)}: {told}\n")
+    return 0
+
+
+def _drain(options: argparse.Namespace) -> int:
+    try:
+        folder = settings.state_folder(options.state_dir)
+        outcome = trio.run(give, folder, Drain(dry_run=options.dry_run))
+    except (ValueError, NoControlSocket, CommandRefused) as error:
+        _print_error(f"the gateway is not drained: {error}")
+        return _FAILED
+    told = "would end" if options.dry_run else "ends"
+    sys.stdout.write(
+        f"the gateway {told} {outcome.connections} connections;"
+        f" {outcome.hosted} hosted groups stay in its state log\n"
+    )
+    return 0
 
 
 def _remove(options: argparse.Namespace) -> int:
@@ -420,10 +452,19 @@ def _print_error(line: str) -> None:
     sys.stderr.write(f"groupferry: {escaped(line)}\n")
 
 
+_POLICIES = {
+    "hold": "on hold: no further consumer switches to the new protocol",
+    "pause": "paused: no further consumer switches, and the target assignment stays as it is",
+    "allow": "allowed: its consumers may switch to the new protocol",
+}
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "adopt": _adopt,
     "release": _release,
+    "hold": partial(_set_policy, Hold),
+    "pause": partial(_set_policy, Pause),
+    "allow": partial(_set_policy, Allow),
+    "drain": _drain,
     "remove": _remove,
     "groups": _groups,
     "describe": _describe,

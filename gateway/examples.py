@@ -28,6 +28,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         Example("groupferry release orders --dry-run", "can it be released now, and if not, why?"),
         Example("groupferry release --all", "give every hosted group back to the cluster"),
     ),
+    "hold": (Example("groupferry hold orders", "stop the roll where it is"),),
+    "pause": (Example("groupferry pause orders", "let no partition move for now"),),
+    "allow": (Example("groupferry allow orders", "go on with the roll"),),
+    "drain": (Example("groupferry drain", "before the machine is restarted"),),
     "remove": (
         Example("groupferry remove --dry-run", "would it send all clients to the cluster?"),
         Example("groupferry remove", "send them there without a restart"),

@@ -65,8 +65,12 @@ class GatewayConfig:
     max_groups_per_address: int | None = None
     max_groups_per_principal: int | None = None
     """How many of them clients of one address may begin; None means all."""
+    host_patterns: tuple[str, ...] = ("*",)
+    """Patterns (* and ?) of group ids that may be hosted."""
     forward_patterns: tuple[str, ...] = ()
-    """Patterns (* and ?) of group ids that stay with the cluster."""
+    """Patterns of group ids that stay with the cluster all the same."""
+    hold_patterns: tuple[str, ...] = ()
+    """Patterns of group ids whose migration is on hold until it is allowed."""
     adoption: Adoption = "manual"
     shows_members: bool = True
     """Whether DescribeGroups lists the members of consumer groups."""
@@ -216,9 +220,11 @@ def _hosting_rules(
         standing=StandingRules(
             gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
             longest_session_ms=groups.longest_session_ms,
+            host_patterns=config.host_patterns,
             forward_patterns=config.forward_patterns,
             adoption=config.adoption,
         ),
+        hold_patterns=config.hold_patterns,
         can_anchor=can_hold,
         linger_ms=round(config.anchor_linger_s * 1000),
         hosted=Room(

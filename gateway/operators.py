@@ -67,12 +67,17 @@ class Operators:
         self._limits = limits
         self._gateway_id = journal.gateway_id
         self._board = Board(
-            groups, cluster=cluster, clock=clock, config=rules.config, stop=stop, places=places
+            groups,
+            cluster=cluster,
+            clock=clock,
+            config_of=rules.config_of,
+            stop=stop,
+            places=places,
         )
         self._rules = rules
         self._clock = clock
         self._log_writes = log_writes
-        self._handlers = Handlers(groups, self._board, journal.tell, removal)
+        self._handlers = Handlers(groups, self._board, journal.tell, removal, stop)
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
 

@@ -183,6 +183,7 @@ SECRETS = frozenset({"upstream_sasl_password"})
 """Settings that have no flag, and whose values appear in no message."""
 
 _TopicName = Annotated[str, Field(pattern=f"^{TOPIC_NAME}$")]
+_Patterns = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
 _Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
@@ -287,8 +288,17 @@ class Settings(BaseSettings):
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: LogLevel = Field("info", description="debug, info, warning or error")
-    groups_forward: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+    groups_host: _Patterns = Field(
+        ("*",),
+        description="patterns (* and ?) of group ids that may be hosted; all others are forwarded",
+    )
+    groups_forward: _Patterns = Field(
         (), description="patterns (* and ?) of group ids that are always forwarded, never hosted"
+    )
+    groups_hold: _Patterns = Field(
+        (),
+        description="patterns (* and ?) of hosted groups whose migration is on hold: none of their"
+        " consumers switches to the new protocol before `groupferry allow`",
     )
     groups_adopt: Annotated[Adoption, BeforeValidator(_lower)] = Field(
         "manual",
@@ -349,6 +359,11 @@ class Settings(BaseSettings):
     group_consumer_assignment_interval_ms: _Delay = 1_000
     group_consumer_min_assignment_interval_ms: _Delay = 0
     group_consumer_max_assignment_interval_ms: _Delay = 15_000
+    group_conversion_rest_max_ms: _Delay = Field(
+        900_000,
+        description="how long at most a group stays classic after native consumers that did not"
+        " last converted it to and fro; 0 lets it convert each time",
+    )
     group_consumer_regex_refresh_interval_ms: Annotated[
         int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
     ] = 600_000
@@ -439,6 +454,7 @@ class Settings(BaseSettings):
             consumer_min_assignment_interval_ms=self.group_consumer_min_assignment_interval_ms,
             consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
+            conversion_rest_max_ms=self.group_conversion_rest_max_ms,
         )
 
     @model_validator(mode="after")

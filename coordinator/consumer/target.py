@@ -21,9 +21,15 @@ def update_target(step: StepBuilder) -> None:
 
     DEV D65: raises LongComputation if the computation would be long and the step may not take long.
     """
-    group = step.consumer
-    if group.assignment_epoch < group.epoch and step.now_ms >= target_due_at_ms(step):
+    if is_target_awaited(step) and step.now_ms >= target_due_at_ms(step):
         _compute_target(step)
+
+
+def is_target_awaited(step: StepBuilder) -> bool:
+    """Whether the group needs a new target, and may have it. DEV D75: an operator may pause the
+    group, which then keeps the target that it has."""
+    group = step.consumer
+    return group.assignment_epoch < group.epoch and not step.config.is_paused
 
 
 def target_due_at_ms(step: StepBuilder) -> int:

@@ -7,7 +7,7 @@ join. Kafka also downgrades a group only when a member is removed, even if a res
 policy that allows it.
 """
 
-from coordinator.consumer.target import target_due_at_ms, update_target
+from coordinator.consumer.target import is_target_awaited, target_due_at_ms, update_target
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
@@ -25,7 +25,7 @@ def schedule(step: StepBuilder) -> None:
         return
     if may_downgrade_without(step, ()):
         wait_ms = 0
-    elif group.is_left_to_classic_members and group.assignment_epoch < group.epoch:
+    elif group.is_left_to_classic_members and is_target_awaited(step):
         wait_ms = max(0, target_due_at_ms(step) - step.now_ms)
     else:
         step.disarm(DeadlineKind.TARGET_DUE)

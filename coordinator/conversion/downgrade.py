@@ -14,6 +14,7 @@ from coordinator.classic.protocols import selected
 from coordinator.classic.rebalance import park_join, prepare_rebalance
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import stop_timers
+from coordinator.conversion.hold import note_downgrade
 from coordinator.group.embedded_protocol import version_of, write_assignment
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived
@@ -107,6 +108,7 @@ def _become_classic(
         for member_id, member in sorted(remaining.items())
     )
     delete_consumer_group(step, causes)
+    note_downgrade(step)
     step.emit(
         ClassicGroupMetadata(
             value=ClassicGroupValue(

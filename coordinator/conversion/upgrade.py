@@ -11,6 +11,7 @@ from coordinator.classic.durability import store_group
 from coordinator.classic.protocols import selected, supported_by_all
 from coordinator.classic.rebalance import release_join, release_sync
 from coordinator.consumer.phases import PhaseEvent, move_phase
+from coordinator.conversion.hold import check_rested, note_upgrade
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import (
@@ -108,6 +109,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
     """Convert the group. True if members still had to join, sync or revoke, or if the leader left
     some partition unassigned, for example because its topic has grown since."""
     _check_allowed(step, group)
+    check_rested(step)
     converted = _convert_members(group, _protocol_in_force(group), step.topics)
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
     for member_id in told_to_rejoin:
@@ -115,6 +117,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
         release_sync(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS)
     remove_classic_group(step)
     _write_consumer_group(step, group.core.generation, converted)
+    note_upgrade(step)
     for member_id in told_to_rejoin:
         move_phase(step, member_id, PhaseEvent.TOLD_TO_REJOIN)
     return (

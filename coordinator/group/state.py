@@ -33,6 +33,8 @@ from coordinator.interface.volatile_records import (
     CommitEnded,
     CommitInFlight,
     CommitStarted,
+    Conversions,
+    ConversionsMoved,
     DeadlineCleared,
     DeadlineKey,
     DeadlineSet,
@@ -55,6 +57,7 @@ RecordBesideTheGroup = (
     | CommitStarted
     | CommitEnded
     | RegexResolutionMoved
+    | ConversionsMoved
     | GroupConfigs
     | GroupAdoption
     | GroupRelease
@@ -65,10 +68,10 @@ RecordBesideTheGroup = (
 class GroupState(Forkable):
     """The state of one group. `group` is None while the group does not exist.
 
-    Deadlines, commits in flight and the resolution of regular expressions are independent of the
-    kind of group, so they survive a conversion. Config overrides survive the group. `adoption` is
-    set while another coordinator serves the group, and this one is about to take it over. `release`
-    is set from the moment on when this one begins to hand the group back.
+    Deadlines, commits in flight, the resolution of regular expressions and the count of conversions
+    are independent of the kind of group, so they survive a conversion. Config overrides survive the
+    group. `adoption` is set while another coordinator serves the group, and this one is about to
+    take it over. `release` is set from the moment on when this one begins to hand the group back.
     """
 
     __slots__ = (
@@ -76,6 +79,7 @@ class GroupState(Forkable):
         "commits",
         "committing",
         "config_overrides",
+        "conversions",
         "deadlines",
         "group",
         "group_id",
@@ -92,6 +96,7 @@ class GroupState(Forkable):
         self.committing: CountTable[Partition] = CountTable()
         """How many of the commits in flight each partition has."""
         self.resolution: RegexResolution | None = None
+        self.conversions = Conversions()
         self.adoption: Adoption | None = None
         self.release: Release | None = None
 
@@ -138,6 +143,8 @@ class GroupState(Forkable):
                 self.release = release
             case RegexResolutionMoved(resolution):
                 self.resolution = resolution
+            case ConversionsMoved(conversions):
+                self.conversions = conversions
             case ClassicGroupMetadata(value=None):
                 if isinstance(self.group, ClassicGroup):
                     self.group = None

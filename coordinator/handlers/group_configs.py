@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coordinator.group.step_builder import StepBuilder
+from coordinator.handlers import roll_policy
 from coordinator.interface.config import INT32_MAX, GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
@@ -78,7 +79,7 @@ def in_force(config: GroupConfig, overrides: Overrides) -> GroupConfig:
     if not overrides:
         return config
     return replace(
-        config,
+        roll_policy.in_force(config, overrides),
         consumer_session_timeout_ms=_clamped(SESSION_TIMEOUT, config, overrides),
         consumer_assignment_interval_ms=_clamped(ASSIGNMENT_INTERVAL, config, overrides),
         consumer_heartbeat_interval_ms=_clamped(HEARTBEAT_INTERVAL, config, overrides),
@@ -110,6 +111,9 @@ def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> Non
     before = step.state.config_overrides
     after = dict(_altered(before, event.changes))
     _check_bounds(after, config)
+    if event.policy is not None:
+        after = {name: value for name, value in after.items() if name not in roll_policy.NAMES}
+        after |= roll_policy.overrides_for(event.policy, step.state, config)
     if after != before and not event.validate_only:
         step.emit(GroupConfigs(overrides=after))
         step.config = in_force(config, after)
@@ -145,7 +149,8 @@ def _altered(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tup
     unknown = sorted(name for name, text in texts.items() if text is not None and name not in KEYS)
     if unknown:
         raise _invalid(f"Unknown group config name: {_quoted(unknown[0])}")
-    yield from ((name, value) for name, value in before.items() if name not in texts)
+    kept = before.keys() - (texts.keys() - set(roll_policy.NAMES))
+    yield from ((name, before[name]) for name in before if name in kept)
     for name, key in KEYS.items():
         text = texts.get(name)
         if text is not None:

@@ -27,6 +27,19 @@ class MigrationPolicy(StrEnum):
         return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
+class RollPolicy(StrEnum):
+    """What an operator lets the migration of one group do."""
+
+    ALLOW = "allow"
+    """Every consumer may switch."""
+    HOLD = "hold"
+    """The group gets no more native members than it has."""
+    PAUSE = "pause"
+    """The same, and the target assignment stays as it is."""
+    AS_CONFIGURED = "as configured"
+    """What the gateway's settings say of the group."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
     """Times are milliseconds. `classic_` stands for Kafka's classic settings (`group.*`),
@@ -65,10 +78,27 @@ class GroupConfig:
     it or given it up (Kafka's offsets.commit.timeout.ms). None: until the driver reports that the
     cluster refuses it."""
 
+    native_members_max: int | None = None
+    """The most native members beside classic ones, beyond which no consumer switches. None: any
+    number."""
+
+    is_paused: bool = False
+    """Whether the target assignment stays as it is."""
+
+    conversion_rest_max_ms: int = 0
+    """The longest time that a group stays classic after conversions to and fro."""
+
     reconnect_timeout_ms: int = 15_000
     """The minimum length of the first session after a load. Clients back off between reconnects, by
     default up to 10 s in librdkafka and Java, and must not lose their membership because the
     coordinator was away."""
+
+    @property
+    def policy(self) -> RollPolicy:
+        """What an operator lets the migration do."""
+        if self.is_paused:
+            return RollPolicy.PAUSE
+        return RollPolicy.ALLOW if self.native_members_max is None else RollPolicy.HOLD
 
     @property
     def longest_session_ms(self) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from uuid import UUID
 
+from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.records import Adoption, Protocols, Release
 from coordinator.interface.replies import (
@@ -242,10 +243,12 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigsReceived:
-    """An admin's request to change the group's configs, or to validate such a change."""
+    """An admin's request to change the group's configs, or to validate such a change. `policy` is
+    an operator's part."""
 
     token: Token
-    changes: tuple[ConfigChange, ...]
+    changes: tuple[ConfigChange, ...] = ()
+    policy: RollPolicy | None = None
     validate_only: bool = False
 
     def refused(self, error: GroupError) -> ConfigsReply:

@@ -289,6 +289,25 @@ class RegexResolutionMoved:
     resolution: RegexResolution | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversions:
+    """How often the group was converted lately."""
+
+    upgraded_ms: int = 0
+    """When it became a consumer group last."""
+    quick: int = 0
+    """How often in a row it became classic again soon afterwards."""
+    rests_until_ms: int = 0
+    """Until when it stays classic."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionsMoved:
+    """The group was converted."""
+
+    conversions: Conversions
+
+
 ClassicVolatileRecord = (
     ClassicCoreMoved
     | ClassicGroupMemberPut
@@ -312,4 +331,5 @@ VolatileRecord = (
     | CommitStarted
     | CommitEnded
     | RegexResolutionMoved
+    | ConversionsMoved
 )

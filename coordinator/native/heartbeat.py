@@ -9,6 +9,7 @@ from coordinator.consumer.reconcile import reassign_member, reconcile_member
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.consumer.validation import check_heartbeat
+from coordinator.conversion.hold import check_not_held
 from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
@@ -27,6 +28,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     if event.member_epoch < JOIN_EPOCH:
         leave(step, event)
         return
+    check_not_held(step, event)
     needs_target = enter_consumer_group(step, event)
     member_id = event.member_id or member_id_from(event.fresh_id)
     before = admit(step, event, member_id)

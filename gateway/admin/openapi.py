@@ -11,6 +11,12 @@ from gateway.control.messages import (
     GROUP_ID_BYTES_MAX,
     Adopt,
     Adoption,
+    Allow,
+    Drain,
+    Drained,
+    Hold,
+    Pause,
+    PolicySet,
     Release,
     Released,
     Remove,
@@ -39,7 +45,8 @@ _REASONS = {
 }
 _VIEWS: tuple[type[BaseModel], ...] = (
     *(Groups, GroupPage, GatewayLine, Events, Readiness),
-    *(Adopt, Adoption, Release, Released, Remove, Removed),
+    *(Adopt, Adoption, Release, Released, Hold, Pause, Allow, PolicySet),
+    *(Drain, Drained, Remove, Removed),
 )
 
 
@@ -92,6 +99,11 @@ def description() -> dict[str, Any]:
             ),
             "/api/commands/adopt": _post(Adopt, Adoption),
             "/api/commands/release": _post(Release, Released),
+            **{
+                f"/api/commands/{each.model_fields['command'].default}": _post(each, PolicySet)
+                for each in (Hold, Pause, Allow)
+            },
+            "/api/commands/drain": _post(Drain, Drained),
             "/api/commands/remove": _post(Remove, Removed),
             "/api/openapi.json": _get("This description.", {"type": "object"}),
         },

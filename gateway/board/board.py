@@ -63,7 +63,7 @@ class Board:
         *,
         cluster: Cluster,
         clock: Clock,
-        config: GroupConfig,
+        config_of: Callable[[str], GroupConfig],
         stop: trio.Event,
         places: Places,
     ) -> None:
@@ -72,7 +72,7 @@ class Board:
         self._groups = groups
         self._cluster = cluster
         self._clock = clock
-        self._config = config
+        self._config_of = config_of
         self._stop = stop
         self._places = places
         self._started_ms = clock.now_ms()
@@ -126,7 +126,7 @@ class Board:
             glance = self._groups.glance(group_id)
             summary = None
             if glance.state is not None and glance.state.group is not None:
-                summary = summarize(glance.state, config=self._config)
+                summary = summarize(glance.state, config=self._config_of(glance.group_id))
             tally = self.tallies.of(group_id, self._clock.now_ms())
             yield group_line(glance, summary, tally), members_by_phase(glance)
 
@@ -136,14 +136,15 @@ class Board:
         page = await self.group(group_id)
         outcome = await self._groups.adopt(group_id, dry_run=True)
         tally = self.tallies.of(group_id, self._clock.now_ms())
-        return assess(self._groups.glance(group_id), page, tally, outcome.reasons, self._config)
+        config = self._config_of(group_id)
+        return assess(self._groups.glance(group_id), page, tally, outcome.reasons, config)
 
     async def _summary(self, glance: Glance) -> GroupView | None:
         """The state, from memory or from the log. Raises StateLogError."""
         if glance.state is not None:
             if glance.state.group is None:
                 return None
-            return summarize(glance.state, config=self._config)
+            return summarize(glance.state, config=self._config_of(glance.group_id))
         if glance.verdict.mode is Mode.FORWARDED:
             return None
         return await self._groups.summary(glance.group_id)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import read_stored_assignment
+from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.records import Assignment, ClassicGroupMember, Member, MemberState
 from coordinator.interface.replies import GroupView
@@ -105,7 +106,8 @@ def _fields_of_line(
 ) -> dict[str, Any]:
     members, native = _counts(glance)
     mode = _mode(glance, has_state=summary is not None and summary.group_type is not None)
-    blocker = _blocker(glance, mode)
+    policy = RollPolicy.ALLOW if summary is None else summary.policy
+    blocker = _blocker(glance, mode, policy)
     watched = glance.watched if mode == "forwarded" else None
     kind = None if summary is None else summary.group_type
     if watched is not None:
@@ -119,7 +121,8 @@ def _fields_of_line(
         "assignment_epoch": 0 if summary is None else summary.assignment_epoch,
         "members": members,
         "native_members": native,
-        "stands": _stands(glance, mode, members, native),
+        "policy": policy.value,
+        "stands": _stands(glance, mode, members, native) + _POLICIES[policy],
         "blocker": blocker,
         "unowned_partitions": 0 if tally is None else tally.unowned,
         "unowned_partition_s": 0.0 if tally is None else tally.unowned_partition_ms / 1000,
@@ -130,6 +133,11 @@ def _fields_of_line(
     }
 
 
+_POLICIES = {
+    RollPolicy.ALLOW: "",
+    RollPolicy.HOLD: "; on hold",
+    RollPolicy.PAUSE: "; paused",
+}
 _Mode = Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
 _MODES: Mapping[Mode, _Mode] = {
     Mode.HOSTED: "hosted",
@@ -184,7 +192,7 @@ def _counted(members: int) -> str:
 # -- what a group waits for ----------------------------------------------------------------------
 
 
-def _blocker(glance: Glance, mode: _Mode) -> str | None:
+def _blocker(glance: Glance, mode: _Mode, policy: RollPolicy) -> str | None:
     if mode == "adopting":
         return f"being adopted ({glance.adoption or 'about to begin'})"
     if mode == "releasing":
@@ -197,7 +205,7 @@ def _blocker(glance: Glance, mode: _Mode) -> str | None:
         case ClassicGroup() as group:
             return _classic_blocker(group)
         case ConsumerGroup() as group:
-            return _consumer_blocker(group)
+            return _consumer_blocker(group, policy)
         case None:
             return short(glance.verdict.why) if mode == "forwarded" else None
 
@@ -215,7 +223,7 @@ def _classic_blocker(group: ClassicGroup) -> str | None:
             return None
 
 
-def _consumer_blocker(group: ConsumerGroup) -> str | None:
+def _consumer_blocker(group: ConsumerGroup, policy: RollPolicy) -> str | None:
     told = _in_phase(group, MemberPhase.PREPARE_REBALANCE)
     if told:
         return f"waits for {_named(told)} to rejoin"
@@ -226,6 +234,8 @@ def _consumer_blocker(group: ConsumerGroup) -> str | None:
     if giving:
         return f"waits for {_named(giving)} to give up partitions"
     if group.members and group.epoch > group.assignment_epoch:
+        if policy is RollPolicy.PAUSE:
+            return "paused: it keeps its target assignment (groupferry allow)"
         return "waits for its next target assignment"
     late = _behind(group) if group.state != "Stable" else []
     return f"waits for the next heartbeat of {_named(late)}" if late else None

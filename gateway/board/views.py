@@ -33,6 +33,9 @@ class GroupLine(View):
     members: Count
     native_members: Count
     """Members that use the new protocol."""
+    policy: Literal["allow", "hold", "pause"]
+    """What operators let the migration do: `hold` admits no more native members than there were,
+    and `pause` also keeps the target assignment as it is."""
     stands: str
     """How the group stands, in one line."""
     blocker: str | None

@@ -19,10 +19,17 @@ from gateway.control.messages import (
     SEND_S,
     Adopt,
     Adoption,
+    Allow,
     Answer,
     Command,
     CommandRefused,
+    Drain,
+    Drained,
+    Hold,
+    OfPolicy,
     Order,
+    Pause,
+    PolicySet,
     Question,
     Refusal,
     Release,
@@ -37,10 +44,14 @@ ANSWER_S = RECEIVE_S + COMMAND_S + SEND_S
 
 
 _V = TypeVar("_V", bound=View)
-_Outcome = Adoption | Released | Removed
+_Outcome = Adoption | Released | PolicySet | Drained | Removed
 _OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
     Adopt: Adoption,
     Release: Released,
+    Hold: PolicySet,
+    Pause: PolicySet,
+    Allow: PolicySet,
+    Drain: Drained,
     Remove: Removed,
 }
 
@@ -49,6 +60,10 @@ _OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
 async def give(folder: Path, command: Adopt) -> Adoption: ...
 @overload
 async def give(folder: Path, command: Release) -> Released: ...
+@overload
+async def give(folder: Path, command: OfPolicy) -> PolicySet: ...
+@overload
+async def give(folder: Path, command: Drain) -> Drained: ...
 @overload
 async def give(folder: Path, command: Remove) -> Removed: ...
 async def give(folder: Path, command: Order) -> _Outcome:

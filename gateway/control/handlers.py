@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import structlog
 import trio
 
+from coordinator.interface.config import RollPolicy
 from gateway.board.board import Board, NoSuchGroup
 from gateway.board.views import View
 from gateway.control.messages import (
@@ -16,16 +17,23 @@ from gateway.control.messages import (
     REASONS_MAX,
     Adopt,
     Adoption,
+    Allow,
     Answer,
     AssessGroup,
     Command,
     CommandRefused,
     DescribeGateway,
     DescribeGroup,
+    Drain,
+    Drained,
+    Hold,
     LatestEvents,
     ListGroups,
     NotKnown,
+    OfPolicy,
     Order,
+    Pause,
+    PolicySet,
     Question,
     Refusal,
     Release,
@@ -50,11 +58,15 @@ log = structlog.get_logger()
 class Handlers:
     """Carries out commands."""
 
-    def __init__(self, groups: Groups, board: Board, tell: Tell, removal: Removal) -> None:
+    def __init__(
+        self, groups: Groups, board: Board, tell: Tell, removal: Removal, stop: trio.Event
+    ) -> None:
+        """`stop` ends the gateway."""
         self._groups = groups
         self._board = board
         self._tell = tell
         self._removal = removal
+        self._stop = stop
 
     async def answer(self, command: Command, given_by: str) -> Answer:
         """The answer to a command. A refusal or a bug is an answer, too."""
@@ -99,6 +111,10 @@ class Handlers:
                     answer = await self._adopt(order)
                 case Release():
                     answer = await self._release(order)
+                case Hold() | Pause() | Allow():
+                    answer = await self._set_policy(order)
+                case Drain():
+                    answer = self._drain(order)
                 case Remove():
                     answer = await self._remove(order)
         except CommandRefused as refused:
@@ -110,7 +126,7 @@ class Handlers:
             answer = Refusal(why="the gateway failed to carry it out")
             raise
         finally:
-            group_id = None if isinstance(order, Remove) else order.group_id
+            group_id = None if isinstance(order, Drain | Remove) else order.group_id
             self._tell(_audit(order, given_by, answer), group_id)
         return answer
 
@@ -132,6 +148,30 @@ class Handlers:
             is_released=outcome.is_released,
             reasons=_bounded(outcome.reasons),
             unowned_ms=outcome.unowned_ms,
+        )
+
+    async def _set_policy(self, command: OfPolicy) -> PolicySet:
+        """Set the policy of a group, or say why not. Raises CommandRefused."""
+        policy = RollPolicy(command.command)
+        try:
+            why = await self._groups.set_policy(command.group_id, policy, dry_run=command.dry_run)
+        except StateLogError as error:
+            raise CommandRefused(f"the state log cannot be read: {error}") from None
+        return PolicySet(
+            group_id=command.group_id,
+            policy=command.command,
+            reasons=_bounded((why,) if why else ()),
+        )
+
+    def _drain(self, command: Drain) -> Drained:
+        """End the gateway. Without a checkpoint, so that the answer still leaves."""
+        gateway = self._board.gateway()
+        if not command.dry_run:
+            self._stop.set()
+        return Drained(
+            is_draining=self._stop.is_set(),
+            connections=gateway.connections,
+            hosted=len(self._groups.hosted_ids()),
         )
 
     async def _remove(self, command: Remove) -> Removed:
@@ -157,13 +197,13 @@ class Handlers:
 def _audit(order: Order, given_by: str, answer: Answer) -> CommandGiven:
     reasons: Sequence[str] = ()
     match answer:
-        case Adoption() | Released():
+        case Adoption() | Released() | PolicySet():
             reasons = answer.reasons
         case Removed():
             reasons = answer.reasons or (() if order.dry_run else answer.clients_left)
         case Refusal(why=why):
             reasons = (why,)
-        case Shown():
+        case Drained() | Shown():
             pass
     return CommandGiven(
         command=order.command,

@@ -53,12 +53,46 @@ class Release(_Message):
     """Only say whether the group can be released."""
 
 
+class _OfPolicy(_Message):
+    """A command about the migration of one group."""
+
+    group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
+    dry_run: bool = False
+    """Only say whether it can be done."""
+
+
+class Hold(_OfPolicy):
+    """Let no further consumer of a hosted group switch to the new protocol."""
+
+    command: Literal["hold"] = "hold"
+
+
+class Pause(_OfPolicy):
+    """Hold the migration of a hosted group, and keep its target assignment as it is."""
+
+    command: Literal["pause"] = "pause"
+
+
+class Allow(_OfPolicy):
+    """End the hold or the pause of a hosted group."""
+
+    command: Literal["allow"] = "allow"
+
+
 class Remove(_Message):
     """Send all clients to the cluster: they resolve their bootstrap servers again."""
 
     command: Literal["remove"] = "remove"
     dry_run: bool = False
     """Only say whether it can begin, and which clients would stay."""
+
+
+class Drain(_Message):
+    """Answer the requests under way, and end the gateway. Its groups stay in the state log."""
+
+    command: Literal["drain"] = "drain"
+    dry_run: bool = False
+    """Only say what it would end."""
 
 
 class ListGroups(_Message):
@@ -121,6 +155,16 @@ class Released(_Message):
     """For how long nobody could own its partitions; None if it was not released now."""
 
 
+class PolicySet(_Message):
+    """What became of a hold, a pause, or their end."""
+
+    kind: Literal["policy"] = "policy"
+    group_id: str
+    policy: Literal["allow", "hold", "pause"]
+    reasons: tuple[str, ...] = ()
+    """Why it has no effect. None: it has, or after a dry run, would have."""
+
+
 class Removed(_Message):
     """What became of a removal, or would become of it."""
 
@@ -133,6 +177,17 @@ class Removed(_Message):
     """Why it did not begin, or was stopped."""
     clients_left: tuple[str, ...] = ()
     """A line for each client that is left, or, after a dry run, would be."""
+
+
+class Drained(_Message):
+    """What a drain ends, or would end."""
+
+    kind: Literal["drain"] = "drain"
+    is_draining: bool
+    connections: int
+    """Open client connections."""
+    hosted: int
+    """Groups that the next gateway takes over from the state log."""
 
 
 class Shown(_Message):
@@ -152,13 +207,15 @@ class Refusal(_Message):
 
 Question = ListGroups | DescribeGroup | AssessGroup | LatestEvents | DescribeGateway
 """Changes nothing."""
-Order = Adopt | Release | Remove
+OfPolicy = Hold | Pause | Allow
+Order = Adopt | Release | OfPolicy | Drain | Remove
 """Changes something."""
 Command = Question | Order
-Answer = Adoption | Released | Removed | Shown | Refusal
+Answer = Adoption | Released | PolicySet | Drained | Removed | Shown | Refusal
 
 ORDERS: Mapping[str, type[Order]] = {
-    each.model_fields["command"].default: each for each in (Adopt, Release, Remove)
+    each.model_fields["command"].default: each
+    for each in (Adopt, Release, Hold, Pause, Allow, Drain, Remove)
 }
 """The orders by name."""
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])

@@ -9,6 +9,7 @@ import structlog
 import trio
 
 from coordinator.handlers.group_configs import KEYS
+from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import (
     ConfigChange,
     ConfigOperation,
@@ -81,4 +82,4 @@ def _reset(token: int, _topics: Topics) -> ConfigsReceived:
     changes = (
         ConfigChange(name=name, operation=ConfigOperation.DELETE, value=None) for name in KEYS
     )
-    return ConfigsReceived(token=token, changes=tuple(changes))
+    return ConfigsReceived(token=token, changes=tuple(changes), policy=RollPolicy.AS_CONFIGURED)

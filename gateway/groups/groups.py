@@ -18,7 +18,8 @@ from coordinator.group.load import (
     release_in,
 )
 from coordinator.handlers.group_configs import describe as describe_configs
-from coordinator.interface.events import LeaveGroupReceived, Leaver
+from coordinator.interface.config import RollPolicy
+from coordinator.interface.events import ConfigsReceived, LeaveGroupReceived, Leaver
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
 from gateway.batches import batches
@@ -368,7 +369,7 @@ class Groups:
         if self._rules.standing.adoption == "never":
             return ("as configured (groups_adopt = never)",)
         if self._known(group_id).is_configured:
-            return ("as configured (groups_forward)",)
+            return ("as configured (groups_host, groups_forward)",)
         found = await self._services.look.look(group_id)
         if self.is_live(group_id):  # by now
             return ("it is hosted already",)
@@ -411,6 +412,26 @@ class Groups:
         if not (self.is_live(group_id) or self.is_held(group_id) or await self.knows(group_id)):
             return ("the gateway does not host a group of this name: see groupferry groups",)
         return ()
+
+    # -- policy ----------------------------------------------------------------------------------
+
+    async def set_policy(self, group_id: str, policy: RollPolicy, *, dry_run: bool) -> str:
+        """Let operators decide how the migration of a hosted group goes on. Returns why not; empty
+        if it is so, or would be. Raises StateLogError."""
+        if not group_id:
+            return "the group id is empty"
+        if self.belongs_to_cluster(group_id):
+            return "the cluster serves it: see groupferry groups"
+        if not (self.is_live(group_id) or await self.knows(group_id)):
+            return "the gateway does not host a group of this name: see groupferry groups"
+        try:
+            reply = await self.ask(
+                group_id,
+                lambda token, _: ConfigsReceived(token=token, policy=policy, validate_only=dry_run),
+            )
+        except GroupRefused as refused:
+            return refused.why
+        return reply.why
 
     # -- removal ---------------------------------------------------------------------------------
 
@@ -571,7 +592,7 @@ class Groups:
         return driver if driver is not None and driver.group.engine.is_loaded else None
 
     async def _read(self, group_id: str) -> GroupEngine:
-        engine = GroupEngine(group_id, self._config)
+        engine = GroupEngine(group_id, self._rules.config_of(group_id))
         engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
         return engine
 

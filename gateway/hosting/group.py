@@ -50,7 +50,7 @@ class HostedGroup:
         self._effects: list[Effect] = []
         self.standing = standing
         self.engine = LoggedEngine(
-            group_id, rules.config, pauses=rules.pauses, effects=self._effects
+            group_id, rules.config_of(group_id), pauses=rules.pauses, effects=self._effects
         )
         self.anchor = Anchor(
             group_id,

@@ -1,6 +1,6 @@
 """What all groups of a gateway share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coordinator.interface.config import GroupConfig
 from gateway.hosting.forwarded import WatchedGroups
@@ -8,7 +8,7 @@ from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.remembered import NameQuota
 from gateway.hosting.room import Room
-from gateway.hosting.standing import StandingRules
+from gateway.hosting.standing import StandingRules, matches
 
 ANCHORS_PER_GROUP = 2
 """Multiplies both limits on groups, because an anchor outlives the last member for a while."""
@@ -35,6 +35,14 @@ class HostingRules:
     adopting: set[str] = field(default_factory=set)
     """The groups whose adoption is under way."""
     pauses: Pauses
+    hold_patterns: tuple[str, ...] = ()
+    """Patterns (* and ?) of group ids whose migration is on hold until it is allowed."""
+
+    def config_of(self, group_id: str) -> GroupConfig:
+        """The settings of one group."""
+        if matches(group_id, self.hold_patterns):
+            return replace(self.config, native_members_max=0)
+        return self.config
 
     def limit_groups(self, total: int, per_address: int, per_principal: int) -> None:
         """From now on, this many groups may be hosted, in total and of one owner."""

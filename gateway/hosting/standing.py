@@ -6,6 +6,7 @@ hopeless attempts; the anchor's own join decides in the end. A group that is liv
 only after its anchor was refused or replaced.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Self
@@ -129,6 +130,11 @@ MOVING = Verdict(Mode.FORWARDED, "it changes its coordinator")
 answers in either mode."""
 
 
+def matches(group_id: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns (* and ?) matches."""
+    return any(fnmatchcase(group_id, each) for each in patterns)
+
+
 @dataclass(slots=True, kw_only=True)
 class StandingRules:
     """What the standings of all groups depend on. `adoption` may change while the gateway runs."""
@@ -137,8 +143,10 @@ class StandingRules:
     longest_session_ms: int
     """How long a member may believe that it owns partitions without hearing from its
     coordinator."""
+    host_patterns: tuple[str, ...] = ("*",)
+    """Patterns (* and ?) of group ids that may be hosted. All others stay with the cluster."""
     forward_patterns: tuple[str, ...] = ()
-    """Patterns (* and ?) of group ids that stay with the cluster."""
+    """Patterns of group ids that stay with the cluster all the same."""
     adoption: Adoption = "manual"
     is_removing: bool = False
     """Whether the gateway is being removed, and takes no group over meanwhile."""
@@ -169,7 +177,9 @@ class Standing:
     @property
     def is_configured(self) -> bool:
         """Whether the operator leaves the group to the cluster."""
-        return any(fnmatchcase(self.group_id, each) for each in self.rules.forward_patterns)
+        return not matches(self.group_id, self.rules.host_patterns) or matches(
+            self.group_id, self.rules.forward_patterns
+        )
 
     @property
     def is_released(self) -> bool:
@@ -184,7 +194,7 @@ class Standing:
     @property
     def why_left(self) -> str:
         """Why the operator leaves the group to the cluster."""
-        return "as configured (groups.forward)" if self.is_configured else RELEASED
+        return "as configured (groups_host, groups_forward)" if self.is_configured else RELEASED
 
     @property
     def is_forwarded(self) -> bool:

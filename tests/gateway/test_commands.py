@@ -8,7 +8,19 @@ import trio
 
 from gateway import commands
 from gateway.arguments import SEED_MAX
-from gateway.control.messages import Adopt, Adoption, Answer, Command, Refusal
+from gateway.control.messages import (
+    Adopt,
+    Adoption,
+    Allow,
+    Answer,
+    Command,
+    Drain,
+    Drained,
+    Hold,
+    Pause,
+    PolicySet,
+    Refusal,
+)
 from gateway.control.server import serve_commands
 
 FAILED, WRONG_CALL = 1, 2
@@ -116,6 +128,77 @@ async def adopt(command: Command, _given_by: str) -> Answer:
             return Adoption(group_id=group_id, is_adopted=False, reasons=reasons)
         case _:
             return Refusal(why="groups_adopt is never")
+
+
+async def steer(command: Command, _given_by: str) -> Answer:
+    """A gateway that hosts only "orders"."""
+    match command:
+        case Hold() | Pause() | Allow():
+            why = () if command.group_id == "orders" else ("the cluster serves it",)
+            return PolicySet(group_id=command.group_id, policy=command.command, reasons=why)
+        case Drain():
+            return Drained(is_draining=not command.dry_run, connections=3, hosted=2)
+        case _:
+            return Refusal(why="no")
+
+
+HELD = "on hold: no further consumer switches to the new protocol"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "out", "err"),
+    [
+        (["hold", "orders"], 0, [f"orders: it is {HELD}"], []),
+        (["hold", "orders", "--dry-run"], 0, [f"orders: it would be {HELD}"], []),
+        (
+            ["pause", "orders"],
+            0,
+            [
+                "orders: it is paused: no further consumer switches, and the target assignment"
+                " stays as it is"
+            ],
+            [],
+        ),
+        (
+            ["allow", "orders"],
+            0,
+            ["orders: it is allowed: its consumers may switch to the new protocol"],
+            [],
+        ),
+        (["hold", "b"], FAILED, [], ["b stays as it is: the cluster serves it"]),
+        (
+            ["drain", "--dry-run"],
+            0,
+            ["the gateway would end 3 connections; 2 hosted groups stay in its state log"],
+            [],
+        ),
+        (
+            ["drain"],
+            0,
+            ["the gateway ends 3 connections; 2 hosted groups stay in its state log"],
+            [],
+        ),
+    ],
+)
+async def test_a_command_about_the_roll_prints_its_outcome(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    status: int,
+    out: list[str],
+    err: list[str],
+) -> None:
+    """And what prevents it on stderr."""
+    stop = trio.Event()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_commands, tmp_path, steer, stop=stop))
+            run = partial(commands.run, [*arguments, f"--state-dir={tmp_path}"])
+            assert await trio.to_thread.run_sync(run) == status
+            stop.set()
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == out
+    assert shown.err.splitlines() == [f"groupferry: {line}" for line in err]
 
 
 @pytest.mark.parametrize(

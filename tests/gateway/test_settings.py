@@ -29,7 +29,7 @@ def test_only_the_upstream_is_required(tmp_path: Path) -> None:
     assert settings.listen == Address("127.0.0.1", 19092)
     assert settings.advertised_host == "127.0.0.1"
     assert settings.state_dir == tmp_path / "state" / "groupferry"
-    assert settings.group_config() == GroupConfig()
+    assert settings.group_config() == GroupConfig(conversion_rest_max_ms=900_000)
 
 
 def test_flag_precedes_variable_precedes_file(
@@ -87,7 +87,9 @@ def test_every_setting_can_be_set_in_every_source(
         "events_topic": "events",
         "log_format": "json",
         "log_level": "error",
+        "groups_host": "o*",
         "groups_forward": "connect-*,schema-*",
+        "groups_hold": "orders-*",
         "groups_adopt": "NEVER",
         "describe_groups_consumer": "DEAD",
         "refuse_defective_clients": "true",
@@ -111,6 +113,7 @@ def test_every_setting_can_be_set_in_every_source(
         "group_consumer_assignment_interval_ms": "3",
         "group_consumer_min_assignment_interval_ms": "3",
         "group_consumer_max_assignment_interval_ms": "4",
+        "group_conversion_rest_max_ms": "15",
         "group_consumer_regex_refresh_interval_ms": "10000",
         "max_connections": "9",
         "max_connections_per_address": "8",

@@ -111,12 +111,12 @@ async def admin_stage(
                 groups.table,
                 cluster=groups.cluster,
                 clock=Clock(),
-                config=groups.config,
+                config_of=lambda _: groups.config,
                 stop=stop,
                 places=Places(Limits()),
             )
             groups.journal.listen(board.take)
-            handlers = Handlers(groups.table, board, groups.journal.tell, Removal())
+            handlers = Handlers(groups.table, board, groups.journal.tell, Removal(), stop)
             metrics = Metrics(
                 Sources(
                     board=board,

@@ -13,7 +13,7 @@ from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step, step_of
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import GroupConfig, RollPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     ConfigChange,
@@ -472,6 +472,12 @@ class GroupScript:
             for name, value in values.items()
         )
         self.feed(ConfigsReceived(token=token, changes=changes, validate_only=validate_only))
+        return self.answer(token, ConfigsReply)
+
+    def set_policy(self, policy: RollPolicy) -> ConfigsReply:
+        """An operator's command."""
+        token = next(self._tokens)
+        self.feed(ConfigsReceived(token=token, policy=policy))
         return self.answer(token, ConfigsReply)
 
     def commit_answered(self, token: int, *, lost: bool = False) -> None:

@@ -4,6 +4,7 @@
 const GROUPS_EVERY_MS = 2000, GROUP_EVERY_MS = 1000, SLACK_MS = 200, QUIET_EVERY_MS = 10000, RETRY_MS = 2000;
 const STORY_MAX = 500, LOOKS_MAX = 600, CELLS_MAX = 2000, ROWS_MAX = 1000;
 const BUSY = { ToldToRejoin: "told", Joining: "joining", Syncing: "joining", GivingUp: "moving", Waiting: "moving" };
+const POLICIES = { hold: "ON HOLD", pause: "PAUSED" };
 const MARKS = new Set(["group_converted", "group_adopted", "group_hosted", "group_forwarded", "group_epoch_bumped", "command_given"]);
 const TROUBLE = new Set(["group_taken", "conversion_refused", "member_fenced", "adoption_undone", "upstream_lost"]);
 // Clients choose their names: no character of theirs may hide, or turn the direction of a line.
@@ -144,7 +145,7 @@ function drawRow(row, group) {
 // -- one group ---------------------------------------------------------------------------------
 
 function drawGroup() {
-  const facts = [page.mode === "hosted" ? "served by the gateway" : page.mode, page.type, page.state,
+  const facts = [page.mode === "hosted" ? "served by the gateway" : page.mode, POLICIES[page.policy], page.type, page.state,
     `epoch ${page.group_epoch}`, page.assignor, `anchor ${page.anchor}`];
   write($("group-facts"), facts.filter(Boolean).join(" · "));
   write($("stands"), `${page.stands}${page.blocker ? `; ${page.blocker}` : ""}`);
@@ -186,15 +187,20 @@ function drawNumbers() {
   });
 }
 
+const OFFERED = {
+  forwarded: () => ["adopt"],
+  hosted: (policy) => [...["hold", "pause", "allow"].filter((each) => each !== policy), "release"],
+};
+
 function drawCommands() {
-  const line = $("commands"), name = { forwarded: "adopt", hosted: "release" }[page.mode];
-  if (line.command === name) return;
-  line.command = name;
-  line.replaceChildren();
-  if (name === undefined) return;
-  const button = make("button", { type: "button" }, COMMANDS[name].label);
-  button.addEventListener("click", () => order(name));
-  line.append(button);
+  const line = $("commands"), names = (OFFERED[page.mode] || (() => []))(page.policy);
+  if (line.command === names.join()) return;
+  line.command = names.join();
+  line.replaceChildren(...names.map((name) => {
+    const button = make("button", { type: "button" }, COMMANDS[name].label);
+    button.addEventListener("click", () => order(name));
+    return button;
+  }));
 }
 
 function drawMembers() {
@@ -337,6 +343,23 @@ const COMMANDS = {
     will: "The gateway gives the group back to the cluster. Its members see one rebalance, and keep their offsets."
       + " Its consumers can then be pointed at the cluster, one after another.",
     done: (outcome) => `Released. Its partitions had no owner for ${outcome.unowned_ms ?? 0} ms.`,
+  },
+  hold: {
+    label: "Hold…", cannot: "cannot be held",
+    will: "No further consumer switches to the new protocol: the next one that tries ends, and is told why."
+      + " Members stay as they are, restart, and may go back to the classic protocol.",
+    done: () => "The migration is on hold.",
+  },
+  pause: {
+    label: "Pause…", cannot: "cannot be paused",
+    will: "As a hold, and the group keeps its target assignment: no further partition moves, and those of"
+      + " members that leave have no owner until you allow it again.",
+    done: () => "The group is paused.",
+  },
+  allow: {
+    label: "Allow…", cannot: "cannot be allowed",
+    will: "Consumers may switch to the new protocol, and the target assignment follows the members again.",
+    done: () => "The migration goes on.",
   },
 };
 

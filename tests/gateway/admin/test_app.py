@@ -217,3 +217,18 @@ async def test_streams_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
             with trio.move_on_after(0.2):
                 await again.next()
                 break
+
+
+async def test_operators_hold_and_allow_a_group() -> None:
+    """The board says so, and the next consumer learns why it may not switch."""
+    async with admin_stage() as stage:
+        await stage.groups.lone_classic_member()
+        trial = await stage.command("pause", group_id=GROUP, dry_run=True)
+        policies = [trial.json["reasons"]]
+        for name in ("hold", "pause", "allow"):
+            told = await stage.command(name, group_id=GROUP)
+            assert told.json == {"kind": "policy", "group_id": GROUP, "policy": name, "reasons": []}
+            policies.append((await stage.ask(f"/api/group?group_id={GROUP}")).json["policy"])
+        unknown = await stage.command("hold", group_id="typo")
+    assert policies == [[], "hold", "pause", "allow"]
+    assert "does not host a group of this name" in unknown.json["reasons"][0]

@@ -24,7 +24,7 @@ async def watched() -> AsyncIterator[tuple[HostedGroups, Board]]:
             groups.table,
             cluster=groups.cluster,
             clock=Clock(),
-            config=groups.config,
+            config_of=lambda _: groups.config,
             stop=trio.Event(),
             places=Places(Limits()),
         )

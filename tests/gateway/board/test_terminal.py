@@ -45,6 +45,7 @@ def page(*members: MemberLine, **how: Any) -> GroupPage:
         "unowned_partitions": 2,
         "unowned_partition_s": 1.25,
         "owned_twice": 0,
+        "policy": "allow",
         "disturbed": 3,
         "conversions": 1,
         "since_ms": 1,

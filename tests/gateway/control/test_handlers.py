@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,6 +22,8 @@ from gateway.control.messages import (
     Answer,
     CommandRefused,
     DescribeGroup,
+    Drain,
+    Drained,
     Refusal,
     Remove,
     Removed,
@@ -65,6 +68,10 @@ class FakeGroups:
 class FakeBoard:
     """Knows no group."""
 
+    def gateway(self) -> SimpleNamespace:
+        """Two connections."""
+        return SimpleNamespace(connections=2)
+
     async def group(self, group_id: str) -> View:
         """Nothing."""
         if group_id == "unreadable":
@@ -78,11 +85,13 @@ class Desk:
     def __init__(self, groups: FakeGroups) -> None:
         self.told: list[tuple[GatewayEvent, str | None]] = []
         self.removal = Removal()
+        self.stop = trio.Event()
         self.handlers = Handlers(
             cast("Groups", groups),
             cast("Board", FakeBoard()),
             lambda event, group_id=None: self.told.append((event, group_id)),
             self.removal,
+            self.stop,
         )
 
     async def adopt(self, group_id: str = "\x01" * 32_767, *, dry_run: bool = False) -> Answer:
@@ -200,3 +209,15 @@ async def test_one_removal_runs_at_a_time(autojump_clock: MockClock) -> None:
         desk.removal._began_s = trio.current_time()
         refused = await desk.handlers.answer(Remove(), "me")
     assert refused == Refusal(why="another command removes it already")
+
+
+async def test_a_drain_ends_the_gateway_once_it_is_answered() -> None:
+    """A dry run says what it would end. It belongs to no group."""
+    desk = Desk(FakeGroups("orders"))
+    trial = await desk.handlers.answer(Drain(dry_run=True), "me")
+    assert trial == Drained(is_draining=False, connections=2, hosted=1)
+    assert not desk.stop.is_set()
+    told = await desk.handlers.answer(Drain(), "me")
+    assert told == Drained(is_draining=True, connections=2, hosted=1)
+    assert desk.stop.is_set()
+    assert [group_id for _, group_id in desk.told] == [None, None]

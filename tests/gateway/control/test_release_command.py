@@ -23,6 +23,7 @@ def line(group_id: str) -> dict[str, Any]:
         "mode": "forwarded" if group_id == "direct" else "hosted",
         "type": "classic",
         "state": "Stable",
+        "policy": "allow",
         "stands": "",
         "blocker": None,
         "since_ms": None,

@@ -1,7 +1,10 @@
 """The limits on groups, which may change while the gateway runs."""
 
+from dataclasses import replace
+
 import pytest
 
+from coordinator.interface.config import RollPolicy
 from gateway.hosting.owner import Owner
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import ANCHORS_PER_GROUP
@@ -23,3 +26,10 @@ def test_new_limits_count_for_groups_and_their_anchors() -> None:
     rules.limit_groups(9, 3, 3)
     rules.hosted.check(user)
     rules.anchored.check(user)
+
+
+def test_a_pattern_holds_the_groups_that_match() -> None:
+    """All others may migrate."""
+    rules = replace(hosting_rules(), hold_patterns=("ord*",))
+    policies = [rules.config_of(each).policy for each in ("orders", "payments")]
+    assert policies == [RollPolicy.HOLD, RollPolicy.ALLOW]

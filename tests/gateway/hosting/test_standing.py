@@ -277,3 +277,28 @@ def test_a_gateway_that_is_being_removed_takes_no_group() -> None:
     assert group.take(Nobody(), 0, is_held=True).mode is Mode.HOSTED
     group.rules.is_removing = False
     assert group.take(Nobody(), 0).mode is Mode.HOSTED
+
+
+@pytest.mark.parametrize(
+    ("host", "forward", "mode"),
+    [
+        (("*",), (), Mode.HOSTED),
+        (("ord*",), (), Mode.HOSTED),
+        (("pay*", "ord*"), (), Mode.HOSTED),
+        (("pay*",), (), Mode.FORWARDED),
+        (("ord*",), ("*ers",), Mode.FORWARDED),
+    ],
+)
+def test_a_group_is_hosted_if_it_may_be_and_need_not_be_forwarded(
+    host: tuple[str, ...], forward: tuple[str, ...], mode: Mode
+) -> None:
+    """By the patterns of both settings."""
+    rules = StandingRules(
+        gateway=OURS,
+        longest_session_ms=SESSION_MS,
+        host_patterns=host,
+        forward_patterns=forward,
+    )
+    group = Standing("orders", rules)
+    assert group.take(Nobody(), 0).mode is mode
+    assert group.is_configured is (mode is Mode.FORWARDED)

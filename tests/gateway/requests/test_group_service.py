@@ -454,7 +454,7 @@ async def test_a_join_without_a_protocol_type_forwards_no_group() -> None:
 async def test_the_cluster_answers_for_groups_that_match_a_pattern(
     pattern: str, *, is_forwarded: bool
 ) -> None:
-    """The setting is groups.forward. An event reports the group once, at its first member."""
+    """The setting is groups_forward. An event reports the group once, at its first member."""
     async with open_scene(forward_patterns=(pattern,)) as scene:
         with capture_logs() as lines:
             joined = await scene.client.join(version=5)
@@ -464,7 +464,7 @@ async def test_the_cluster_answers_for_groups_that_match_a_pattern(
         assert joined.error_code == 0
         assert bool(scene.gateway.events) is not is_forwarded
         told = [line["reason"] for line in lines if line["event"] == "group_forwarded"]
-        assert told == ["as configured (groups.forward)"] * is_forwarded
+        assert told == ["as configured (groups_host, groups_forward)"] * is_forwarded
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""What an operator lets the migration of a group do (DEV D74): kept beside the group's configs,
+where no client sees or changes it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.interface.config import GroupConfig, RollPolicy
+
+NATIVE_MEMBERS_MAX = "groupferry.native.members.max"
+PAUSED = "groupferry.paused"
+NAMES: Collection[str] = (NATIVE_MEMBERS_MAX, PAUSED)
+"""The overrides that are the policy."""
+NO_LIMIT = -1
+
+
+def in_force(config: GroupConfig, overrides: Mapping[str, int]) -> GroupConfig:
+    """The configs with the policy, if an operator has set one."""
+    most = overrides.get(NATIVE_MEMBERS_MAX)
+    if most is None:
+        return config
+    return replace(
+        config,
+        native_members_max=None if most == NO_LIMIT else most,
+        is_paused=PAUSED in overrides,
+    )
+
+
+def overrides_for(
+    policy: RollPolicy, state: GroupState, configured: GroupConfig
+) -> Mapping[str, int]:
+    """The overrides that set a policy from now on."""
+    group = state.group
+    native = group.native_count if isinstance(group, ConsumerGroup) else 0
+    match policy:
+        case RollPolicy.HOLD:
+            return {NATIVE_MEMBERS_MAX: native}
+        case RollPolicy.PAUSE:
+            return {NATIVE_MEMBERS_MAX: native, PAUSED: 1}
+        case RollPolicy.ALLOW if configured.policy is not RollPolicy.ALLOW:
+            return {NATIVE_MEMBERS_MAX: NO_LIMIT}
+        case RollPolicy.ALLOW | RollPolicy.AS_CONFIGURED:
+            return {}
