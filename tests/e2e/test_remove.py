@@ -28,23 +28,32 @@ TRIES_MAX = 3
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S + LIMIT_S)]
 
 
+def _port(kafka: KafkaCluster) -> int:
+    return kafka.addresses[0][1]
+
+
+async def join(group: GroupStage, member: str, kafka: KafkaCluster, name: MovedName) -> None:
+    """Start a consumer that knows the gateway by a name."""
+    bootstrap = f"{NAME}:{_port(kafka)}"
+    await group.join(member, CLIENTS[member], bootstrap=bootstrap, within=name.within)
+
+
 @asynccontextmanager
 async def released(
     kafka: KafkaCluster, folder: Path, *flags: str
 ) -> AsyncIterator[tuple[GroupStage, MovedName]]:
     """A released group whose consumers know the gateway by a name."""
     name = MovedName(folder, GATEWAY)
-    port = kafka.addresses[0][1]
     async with open_group(
         folder,
         *flags,
         open_upstream=on_kafka(kafka),
-        bootstrap=f"{GATEWAY}:{port}",
+        bootstrap=f"{GATEWAY}:{_port(kafka)}",
         produces_beside=True,
         limit_s=LIMIT_S,
     ) as group:
-        for each, client in CLIENTS.items():
-            await group.join(each, client, bootstrap=f"{NAME}:{port}", within=name.within)
+        for each in CLIENTS:
+            await join(group, each, kafka, name)
         await group.settled("classic")
         hosted = await command("remove", f"--state-dir={folder}")
         why = f"{group.group} is hosted: groupferry release {group.group}"
@@ -66,10 +75,18 @@ async def removed(folder: Path) -> None:
     raise AssertionError("clients are left")
 
 
-async def test_clients_go_on_at_the_cluster(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """The newest Java and the newest librdkafka. Nobody gets partitions again: they are the same
-    members. While the name leads to the gateway, it says so, and serves them."""
+@pytest.mark.parametrize(("led_by", "rebalances_max"), [("a", 0), ("b", 2)])
+async def test_clients_go_on_at_the_cluster(
+    kafka: KafkaCluster, led_by: str, rebalances_max: int, tmp_path: Path
+) -> None:
+    """The newest Java and the newest librdkafka. They stay the same members, but a Java leader of a
+    classic group rejoins when it forgets its metadata. While the name leads to the gateway, it says
+    so, and serves them."""
     async with released(kafka, tmp_path) as (group, name):
+        for each in CLIENTS.keys() - {led_by}:  # the one that stays leads
+            await group.leave(each)
+            await join(group, each, kafka, name)
+        await group.settled("classic")
         since_s = time.monotonic()
         in_vain = await command("remove", f"--state-dir={tmp_path}")
         assert in_vain.returncode == 1
@@ -80,7 +97,8 @@ async def test_clients_go_on_at_the_cluster(kafka: KafkaCluster, tmp_path: Path)
         await group.gateway.terminate()
         await group.progress(200)
         got = assignments(group, since_s)
-        promise(set(got.values()) == {0}, f"assignments since then: {got}; {group.troubles}")
+        told = f"assignments since then: {got}; {group.troubles}"
+        promise(max(got.values()) <= rebalances_max, told)
         await group.end()
 
 
