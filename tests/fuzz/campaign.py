@@ -96,7 +96,7 @@ async def play(campaign: Campaign) -> Outcome:
         async with _gateway(campaign, Path(folder)) as (gateway, access, client_tls):
             async with trio.open_nursery() as nursery:
                 rounds: Callable[[], int] = await nursery.start(
-                    neighbours.live, gateway.address, access
+                    neighbours.live, gateway, access, outcome.problems.append
                 )
                 await _calm(gateway)
                 before = _open_files(gateway.pid)
@@ -174,6 +174,7 @@ async def _attack(
             for problem in _problems(gateway):
                 replay = f"{campaign.replay} --first {suspects[0]} --frames 500 --together 1"
                 outcome.problems.append(f"{problem}\nreplay: {replay}")
+            if outcome.problems:
                 workers.cancel()
             if outcome.frames >= look_at_frames:
                 outcome.memory_kib.append(_memory_kib(gateway.pid))

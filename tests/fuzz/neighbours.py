@@ -1,15 +1,17 @@
 """A healthy mixed group beside the attack: its members must notice nothing."""
 
-import itertools
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import trio
 
 from gateway.cluster.access import Access
-from gateway.cluster.broker_connection import Address, BrokerConnection
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.errors import UpstreamError
 from tests.support.group_client import GroupClient, given_to
+from tests.support.serve_process import ServeProcess
 
 GROUP = "neighbours"
 INTERVAL_S = 0.5
@@ -20,17 +22,19 @@ _SETTLE_LIMIT_S = 30
 
 
 async def live(
-    address: Address,
+    gateway: ServeProcess,
     access: Access,
+    disturbed: Callable[[str], None],
     task_status: trio.TaskStatus[Callable[[], int]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """A native member and a classic member send heartbeats, commits and fetches of offsets until
-    cancelled. Reports how many rounds they have finished. Raises AssertionError at the first answer
-    that a healthy group never gets."""
+    cancelled, or until the first answer that a healthy group never gets. `disturbed` is told about
+    it, and whether the gateway ran meanwhile or waited for a busy machine. Reports how many rounds
+    they have finished. Raises AssertionError and UpstreamError if the group cannot begin."""
     async with AsyncExitStack() as stack:
 
         async def connect() -> GroupClient:
-            connection = await BrokerConnection.open(*address, access=access)
+            connection = await BrokerConnection.open(*gateway.address, access=access)
             return GroupClient(await stack.enter_async_context(connection), GROUP)
 
         native, classic = await connect(), await connect()
@@ -42,16 +46,43 @@ async def live(
             joined, epoch, owned = await _settled(classic, native, joined, first, topic_id)
         finished = 0
         task_status.started(lambda: finished)
-        for offset in itertools.count(1):
-            assert (await classic.beat(joined)).error_code == 0
-            answer = await native.native("neighbour", epoch, version=1)
-            assert (answer.error_code, answer.member_epoch) == (0, epoch), answer
-            partition = min(owned)
-            codes = await native.commit({partition: offset}, member_id="neighbour", epoch=epoch)
-            assert codes == {partition: 0}
-            assert (await native.committed())[partition] == offset
-            finished += 1
-            await trio.sleep(INTERVAL_S)
+        try:
+            while True:
+                before_s = _processor_times_s(gateway.pid)
+                await _play_round(classic, native, joined, epoch, min(owned), offset=finished)
+                finished += 1
+                await trio.sleep(INTERVAL_S)
+        except (AssertionError, UpstreamError) as error:
+            now_s = _processor_times_s(gateway.pid)
+            ran_s, waited_s = (now - before for now, before in zip(now_s, before_s, strict=True))
+            disturbed(
+                f"round {finished} of the neighbours: {error!r}, while the gateway ran for"
+                f" {ran_s:.1f} s and waited {waited_s:.1f} s for a processor"
+            )
+
+
+async def _play_round(
+    classic: GroupClient,
+    native: GroupClient,
+    joined: Any,
+    epoch: int,
+    partition: int,
+    *,
+    offset: int,
+) -> None:
+    beaten = await classic.beat(joined)
+    assert beaten.error_code == 0, beaten
+    answer = await native.native("neighbour", epoch, version=1)
+    assert (answer.error_code, answer.member_epoch) == (0, epoch), answer
+    codes = await native.commit({partition: offset}, member_id="neighbour", epoch=epoch)
+    assert codes == {partition: 0}, codes
+    assert (await native.committed())[partition] == offset
+
+
+def _processor_times_s(pid: int) -> tuple[float, float]:
+    """How long it has run, and how long it has waited to run."""
+    ran_ns, waited_ns, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
+    return ran_ns / 1e9, waited_ns / 1e9
 
 
 async def _settled(

@@ -7,7 +7,9 @@ from functools import partial
 
 import pytest
 
+from gateway.cluster.errors import UpstreamError
 from gateway.data_path.treatments import TREATMENTS
+from tests.fuzz import neighbours
 from tests.fuzz.attacks import FRAMES_MAX, Attack, attack_of, corpus
 from tests.fuzz.campaign import Campaign, play
 
@@ -31,6 +33,22 @@ async def test_hostile_bytes_cost_only_their_sender(campaign: Campaign) -> None:
     assert not outcome.problems, "\n".join(outcome.problems)
     assert outcome.frames >= campaign.frames
     assert outcome.rounds > 0
+
+
+@pytest.mark.timeout(120)
+async def test_a_disturbed_group_ends_the_campaign_with_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was played until then is still reported."""
+
+    async def disturbed(*_args: object, **_more: object) -> None:
+        raise UpstreamError("no answer")
+
+    monkeypatch.setattr(neighbours, "_play_round", disturbed)
+    outcome = await play(Listening(frames=1_000_000))
+    (problem,) = outcome.problems
+    assert problem.startswith("round 0 of the neighbours: UpstreamError('no answer'), while the")
+    assert outcome.cpu_s > 0
 
 
 def test_every_version_of_every_api_is_played() -> None:
