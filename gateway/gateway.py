@@ -171,6 +171,7 @@ async def run_gateway(
             nursery.start_soon(hosted_groups.watch_pauses)
             await nursery.start(hosted_groups.resume)
             nursery.start_soon(offsets.run)
+            nursery.start_soon(operators.watch_lag)
             nursery.start_soon(Forgetting(hosted_groups, look).run)
             async with trio.open_nursery() as serving:
                 address: Address = await serving.start(

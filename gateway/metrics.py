@@ -208,6 +208,12 @@ def _of_each_group(reading: _Reading) -> Iterator[Metric]:
         "group",
     )
     yield _gauge(
+        "group_lag_records",
+        "Records that a group has not committed yet; no sample if it is not known.",
+        [((name,), line.lag) for name, line in lines if line.lag is not None],
+        "group",
+    )
+    yield _gauge(
         "group_waits",
         "1 if the group waits for something.",
         [((name,), line.blocker is not None and line.mode == "hosted") for name, line in lines],

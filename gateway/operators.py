@@ -10,10 +10,12 @@ import structlog
 import trio
 
 from gateway.admin.config import AdminConfig
-from gateway.board.board import About, Board
+from gateway.board.board import REGRESSION_SHARE, About, Board
+from gateway.board.lag_watch import LagWatch
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.control.handlers import Handlers
+from gateway.control.messages import Hold
 from gateway.control.server import serve_commands
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
@@ -36,6 +38,10 @@ class OperatorsConfig:
     """The state folder, locked: commands arrive at a socket in it. None: there are none."""
     admin: AdminConfig | None = None
     """The admin API; None: there is none."""
+    hold_on_regression: bool = False
+    """Whether a step of a migration that makes it worse puts the group on hold."""
+    regression_share: float = REGRESSION_SHARE
+    """Of what a group consumes, the part that may stay behind after a step."""
     on_admin: Callable[[int], object] = lambda _port: None
     """Called with the port of the admin API."""
 
@@ -73,13 +79,31 @@ class Operators:
             config_of=rules.config_of,
             stop=stop,
             places=places,
+            regression_share=config.regression_share,
         )
+        self._cluster, self._tell = cluster, journal.tell
         self._rules = rules
         self._clock = clock
         self._log_writes = log_writes
         self._handlers = Handlers(groups, self._board, journal.tell, removal, stop)
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
+
+    async def watch_lag(self) -> None:
+        """Watch how far groups are behind, until cancelled. Nothing is asked if nobody watches."""
+        if self._config != NO_OPERATORS:
+            await LagWatch(
+                self._board.lags,
+                self._board.steps,
+                cluster=self._cluster,
+                now_ms=self._clock.now_ms,
+                tell=self._tell,
+                hold=self._hold if self._config.hold_on_regression else None,
+            ).run()
+
+    async def _hold(self, group_id: str, why: str) -> None:
+        if (await self._board.line(group_id)).policy == "allow":
+            await self._handlers.answer(Hold(group_id=group_id), f"hold_on_regression: {why}")
 
     async def serve_admin(self, answers: AnswerCounts, nursery: trio.Nursery) -> None:
         """Begin to serve the admin API, until the nursery ends: a gateway that is not ready yet, or

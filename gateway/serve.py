@@ -224,7 +224,10 @@ async def _run_settings(
             private_topics=own_topics,
             private_transactional_ids=_private_transactional_ids(settings),
             operators=OperatorsConfig(
-                control_folder=settings.state_dir, admin=_admin(settings, security)
+                control_folder=settings.state_dir,
+                admin=_admin(settings, security),
+                hold_on_regression=settings.hold_on_regression,
+                regression_share=settings.regression_share_percent / 100,
             ),
             take_rules=reloading.take_rules,
         )

@@ -307,6 +307,16 @@ class Settings(BaseSettings):
         " once all its members come through the gateway; never leaves every group to the cluster",
     )
 
+    hold_on_regression: bool = Field(
+        False,
+        description="whether a group is put on hold when it falls behind after a consumer has"
+        " changed its protocol, or when a consumer does so again and again",
+    )
+    regression_share_percent: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        30,
+        description="the part of what a group consumes that may stay behind in the minute after a"
+        " consumer has changed its protocol",
+    )
     describe_groups_consumer: Annotated[Literal["members", "dead"], BeforeValidator(_lower)] = (
         Field(
             "members",

@@ -46,7 +46,7 @@ from kafka_codecs.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
-from kafka_codecs.list_offsets import ListOffsetsResponse
+from kafka_codecs.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -75,7 +75,7 @@ class Api:
 _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (None, ProduceResponse),
     (FetchRequest, FetchResponse),
-    (None, ListOffsetsResponse),
+    (ListOffsetsRequest, ListOffsetsResponse),
     (MetadataRequest, MetadataResponse),
     (OffsetCommitRequest, OffsetCommitResponse),
     (OffsetFetchRequest, OffsetFetchResponse),

@@ -1,7 +1,7 @@
-"""ListOffsets (key 2), the response only, versions 1 to 11: requests are relayed, not read.
+"""ListOffsets (key 2), versions 1 to 11.
 
-- v2 adds the throttle time; v4 adds the leader epoch; v6 is flexible.
-- v7 to v11 change only the timestamps that a request may use.
+- v2 adds the throttle time and the isolation level; v4 adds the leader epoch; v6 is flexible.
+- v7 to v11 change the timestamps that a request may use; v10 adds a timeout.
 
 Errors, per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
 TOPIC_AUTHORIZATION_FAILED.
@@ -9,7 +9,37 @@ TOPIC_AUTHORIZATION_FAILED.
 
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.declaration import Struct, message, structure, wire
-from kafka_codecs.primitives import Int16, Int32, Int64
+from kafka_codecs.primitives import Int8, Int16, Int32, Int64
+
+LATEST = -1
+"""The timestamp that asks for the end of a partition."""
+
+
+@structure
+class ListOffsetsPartition(Struct):
+    """A partition, and the time whose offset is wanted."""
+
+    partition_index: Int32
+    current_leader_epoch: Int32 = wire(since=4, default=-1, ignorable=True)
+    timestamp: Int64
+
+
+@structure
+class ListOffsetsTopic(Struct):
+    """The partitions of a topic."""
+
+    name: str
+    partitions: tuple[ListOffsetsPartition, ...]
+
+
+@message(ApiKey.LIST_OFFSETS, versions=range(1, 12))
+class ListOffsetsRequest(Struct):
+    """Asks for offsets of partitions that the broker leads. The replica id of a consumer is -1."""
+
+    replica_id: Int32 = -1
+    isolation_level: Int8 = wire(since=2, default=0)
+    topics: tuple[ListOffsetsTopic, ...]
+    timeout_ms: Int32 = wire(since=10, default=0, ignorable=True)
 
 
 @structure

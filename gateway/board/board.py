@@ -11,8 +11,10 @@ from coordinator.handlers.views import summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import GroupView
 from gateway.board.group_readiness import assess
+from gateway.board.lags import Lags
 from gateway.board.reading import group_line, group_page, members_by_phase
 from gateway.board.recent_events import RecentEvents
+from gateway.board.steps import Steps
 from gateway.board.tallies import Tallies
 from gateway.board.views import (
     EventLine,
@@ -37,6 +39,7 @@ GROUPS_MAX = 500
 """Groups in one answer."""
 EVENTS_MAX = 200
 """Events in one answer."""
+REGRESSION_SHARE = 0.3
 MEMBERS_TOGETHER = 50
 """Members that are read before others have their turn."""
 
@@ -66,9 +69,14 @@ class Board:
         config_of: Callable[[str], GroupConfig],
         stop: trio.Event,
         places: Places,
+        regression_share: float = REGRESSION_SHARE,
     ) -> None:
+        """`regression_share`: of what a group consumes, the part that may stay behind after a
+        consumer has changed its protocol."""
         self.events = RecentEvents()
         self.tallies = Tallies(groups.state_of)
+        self.lags = Lags()
+        self.steps = Steps(self.lags, share=regression_share)
         self._groups = groups
         self._cluster = cluster
         self._clock = clock
@@ -83,6 +91,8 @@ class Board:
         """See an event. Never raises."""
         self.events.take(told)
         self.tallies.take(told)
+        self.lags.take(told)
+        self.steps.take(told)
 
     # -- groups ----------------------------------------------------------------------------------
 
@@ -100,7 +110,8 @@ class Board:
         """One group, as in the list. Raises StateLogError."""
         glance = self._groups.glance(group_id)
         tally = self.tallies.of(group_id, self._clock.now_ms())
-        return group_line(glance, await self._summary(glance), tally)
+        lag = self.lags.total(group_id, self._clock.now_ms())
+        return group_line(glance, await self._summary(glance), tally, lag)
 
     async def group(self, group_id: str) -> GroupPage:
         """One group with its members. Raises NoSuchGroup, StateLogError."""
@@ -110,13 +121,21 @@ class Board:
         is_known = summary is not None or glance.watched is not None or glance.is_adopting
         if not is_known and glance.verdict.mode in (Mode.UNKNOWN, Mode.HOSTED):
             raise NoSuchGroup
-        page, members = group_page(glance, summary, tally)
+        lag = self.lags.total(group_id, self._clock.now_ms())
+        page, members = group_page(glance, summary, tally, lag)
+        known = self.lags.of(group_id)
         lines: list[MemberLine] = []
         for member in members:
             if len(lines) % MEMBERS_TOGETHER == 0:
                 await trio.lowlevel.checkpoint()
-            lines.append(member.line())
-        return page.model_copy(update={"member_list": tuple(lines)})
+            lines.append(member.line(known if lag is not None else None))
+        return page.model_copy(
+            update={
+                "member_list": tuple(lines),
+                "lag_before": self.steps.lag_before(group_id),
+                "lag_history": () if known is None else tuple(known.history),
+            }
+        )
 
     async def in_memory(self) -> AsyncIterator[tuple[GroupLine, Counter[tuple[str, str]]]]:
         """The groups that are in memory or forwarded, each with its members by protocol and phase.
@@ -128,7 +147,8 @@ class Board:
             if glance.state is not None and glance.state.group is not None:
                 summary = summarize(glance.state, config=self._config_of(glance.group_id))
             tally = self.tallies.of(group_id, self._clock.now_ms())
-            yield group_line(glance, summary, tally), members_by_phase(glance)
+            lag = self.lags.total(group_id, self._clock.now_ms())
+            yield group_line(glance, summary, tally, lag), members_by_phase(glance)
 
     async def group_readiness(self, group_id: str) -> GroupReadiness:
         """Whether a group is ready to be adopted and converted. Asks the cluster, and changes

@@ -15,6 +15,7 @@ from coordinator.interface.records import Assignment, ClassicGroupMember, Member
 from coordinator.interface.replies import GroupView
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
+from gateway.board.lags import GroupLag
 from gateway.board.tallies import Tally
 from gateway.board.views import GroupLine, GroupPage, MemberLine, Partitions
 from gateway.groups.glance import Glance
@@ -36,9 +37,11 @@ _PHASES = {
 }
 
 
-def group_line(glance: Glance, summary: GroupView | None, tally: Tally | None) -> GroupLine:
+def group_line(
+    glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None = None
+) -> GroupLine:
     """A group in the list. `summary` has what is only in the log."""
-    return GroupLine(**_fields_of_line(glance, summary, tally))
+    return GroupLine(**_fields_of_line(glance, summary, tally, lag))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,11 @@ class TakenMember:
     """None of a member of a classic group: its leader assigns what it holds."""
     topics: Topics = NO_TOPICS
 
-    def line(self) -> MemberLine:
-        """The member as the board shows it."""
+    def line(self, lag: GroupLag | None = None) -> MemberLine:
+        """The member as the board shows it. `lag`: of its group, if known."""
         held = self.held()
         target = held if self.target is None else self.target
+        owned = self.topics.names(held)
         return MemberLine(
             member_id=short(self.member_id),
             instance_id=None if self.instance_id is None else short(self.instance_id),
@@ -72,24 +76,29 @@ class TakenMember:
             protocol=self.protocol,
             phase=self.phase,
             member_epoch=self.epoch,
-            owned=self.topics.names(held),
+            owned=owned,
+            lag=None
+            if lag is None
+            else lag.of((topic, each) for topic, some in owned.items() for each in some),
             to_give_up=self.topics.names(held - target),
             to_get=self.topics.names(target - held),
         )
 
 
 def group_page(
-    glance: Glance, summary: GroupView | None, tally: Tally | None
+    glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None = None
 ) -> tuple[GroupPage, list[TakenMember]]:
     """A group without its members, and the members that it shows."""
     taken = sorted(_members(glance, tally), key=lambda each: (each.client_id, each.member_id))
     page = GroupPage(
-        **_fields_of_line(glance, summary, tally),
+        **_fields_of_line(glance, summary, tally, lag),
         mode_reason=short(glance.verdict.why),
         anchor=glance.anchor,
         adoption=glance.adoption,
         assignor="" if summary is None else summary.assignor or summary.protocol,
         last_refusal=None if tally is None or tally.refusal is None else short(tally.refusal),
+        lag_before=None,
+        lag_history=(),
         member_list=(),
         members_left_out=max(0, len(taken) - MEMBERS_MAX),
     )
@@ -102,7 +111,7 @@ def short(text: str) -> str:
 
 
 def _fields_of_line(
-    glance: Glance, summary: GroupView | None, tally: Tally | None
+    glance: Glance, summary: GroupView | None, tally: Tally | None, lag: int | None
 ) -> dict[str, Any]:
     members, native = _counts(glance)
     mode = _mode(glance, has_state=summary is not None and summary.group_type is not None)
@@ -129,6 +138,7 @@ def _fields_of_line(
         "owned_twice": 0 if tally is None else tally.owned_twice,
         "disturbed": 0 if tally is None else tally.disturbed,
         "conversions": 0 if tally is None else tally.conversions,
+        "lag": lag,
         "since_ms": None if tally is None else tally.since_ms,
     }
 

@@ -26,7 +26,7 @@ PLAIN_WIDTH = 10_000
 CLIENT_WIDTH, BAND_WIDTH_MIN = 20, 10
 MOMENTS_MAX = 500
 """Moments remembered of each member's band."""
-FRAME_LINES, EVENTS_MIN = 9, 3
+FRAME_LINES, EVENTS_MIN = 10, 3
 """Lines of a screen around members and events, and the events shown at least."""
 
 _BANDS = {"classic": ("─", "yellow"), "consumer": ("━", "green")}
@@ -38,6 +38,9 @@ _BUSY = {
     "GivingUp": ("<", "cyan"),
     "Waiting": (">", "cyan"),
 }
+_BARS = "▁▂▃▄▅▆▇█"
+SPARKS_MAX = 30
+"""Bars of a sparkline."""
 _LEGEND = "─ classic  ━ new protocol  ! told to rejoin  ~ joining  < giving up  > waiting"
 
 
@@ -142,9 +145,19 @@ def _heading(page: GroupPage) -> list[Text]:
         Text(stands, style="" if page.blocker is None else "yellow"),
         _figures(page),
     ]
+    if page.lag is not None:
+        before = "" if page.lag_before is None else f", {page.lag_before:,} before the roll"
+        lines.append(Text(f"lag {page.lag:,} records{before}  {sparkline(page.lag_history)}"))
     if page.last_refusal is not None:
         lines.append(Text(f"last refusal: {escaped(page.last_refusal)}", style="red"))
     return lines
+
+
+def sparkline(numbers: Sequence[int]) -> str:
+    """The last numbers as bars, from nothing to the highest."""
+    shown = numbers[-SPARKS_MAX:]
+    most = max(shown, default=0) or 1
+    return "".join(_BARS[each * (len(_BARS) - 1) // most] for each in shown)
 
 
 def _figures(page: GroupLine) -> Text:

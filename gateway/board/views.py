@@ -50,6 +50,9 @@ class GroupLine(View):
     """How often a member had to give up partitions since `since_ms`."""
     conversions: Count
     """How often the group changed its protocol since `since_ms`."""
+    lag: int | None
+    """The records that the group has not committed yet, over the partitions with a commit; null if
+    it was not looked at lately."""
     since_ms: int | None
     """When the sums of this line begin: with the group's first event in this process. In
     milliseconds since 1970 (UTC); null if there was no event yet."""
@@ -71,6 +74,8 @@ class MemberLine(View):
     member_epoch: int
     owned: Partitions
     """The partitions that the member holds."""
+    lag: int | None
+    """The records in them that are not committed yet; null if unknown."""
     to_give_up: Partitions
     """Those of them that its target does not have."""
     to_get: Partitions
@@ -89,6 +94,10 @@ class GroupPage(GroupLine):
     assignor: str
     last_refusal: str | None
     """Why a client was refused that would have converted the group; null if none was lately."""
+    lag_before: int | None
+    """The group's lag when it was converted last; null if unknown."""
+    lag_history: tuple[int, ...]
+    """The lag at the last looks, the oldest first."""
     member_list: tuple[MemberLine, ...]
     """In roll order: by client id, then by member id."""
     members_left_out: Count

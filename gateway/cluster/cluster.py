@@ -241,6 +241,16 @@ class Cluster:
         """The ids of the named topics, as far as they are kept up to date and exist."""
         return tuple(self._topics[name].topic_id for name in names if name in self._topics)
 
+    def leaders_of(self, names: Collection[str]) -> Mapping[tuple[str, int], int]:
+        """The leader of each partition of these topics, as far as they are kept up to date."""
+        return {
+            (topic.name, partition.partition_index): partition.leader_id
+            for topic in self._latest.topics
+            if topic.name is not None and topic.name in names
+            for partition in topic.partitions
+            if partition.leader_id in self.brokers
+        }
+
     async def names_of(self, topic_ids: Collection[UUID]) -> Mapping[UUID, str]:
         """The names of these topics, as far as they exist. Raises UpstreamError.
 

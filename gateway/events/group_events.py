@@ -51,6 +51,33 @@ class ConversionRefused(GatewayEvent):
     """The reason in the response, if the protocol of the client can carry one."""
 
 
+class StepMadeWorse(GatewayEvent):
+    """A consumer changed its protocol, and its group has fallen behind since."""
+
+    level: ClassVar[Level] = "warning"
+    client_id: str
+    client_host: str
+    protocol: Literal["classic", "consumer"]
+    """The consumer's new protocol."""
+    lag_before: int
+    """The records that the group was behind before."""
+    lag_after: int
+    records_per_s_before: float
+    """What the group consumed in the minute before, by its commits."""
+    records_per_s_after: float
+
+
+class ClientFlapped(GatewayEvent):
+    """A consumer changes its protocol again and again."""
+
+    level: ClassVar[Level] = "warning"
+    client_id: str
+    switches: int
+    """How often it did so within ten minutes."""
+    protocol: Literal["classic", "consumer"]
+    """Its protocol now."""
+
+
 class GroupForwarded(GatewayEvent):
     """The gateway forwards the group to the cluster's own coordinator from now on."""
 

@@ -91,6 +91,8 @@ def test_every_setting_can_be_set_in_every_source(
         "groups_forward": "connect-*,schema-*",
         "groups_hold": "orders-*",
         "groups_adopt": "NEVER",
+        "hold_on_regression": "true",
+        "regression_share_percent": "20",
         "describe_groups_consumer": "DEAD",
         "refuse_defective_clients": "true",
         "admin_listen": "10.0.0.1:8",

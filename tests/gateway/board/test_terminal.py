@@ -25,6 +25,7 @@ def member(name: str, **how: Any) -> MemberLine:
         "owned": {"orders": (0, 1, 2)},
         "to_give_up": {},
         "to_get": {},
+        "lag": None,
     }
     return MemberLine(**(fields | how))
 
@@ -46,6 +47,9 @@ def page(*members: MemberLine, **how: Any) -> GroupPage:
         "unowned_partition_s": 1.25,
         "owned_twice": 0,
         "policy": "allow",
+        "lag": 1_200,
+        "lag_before": 900,
+        "lag_history": tuple(range(0, 1_300, 100)),
         "disturbed": 3,
         "conversions": 1,
         "since_ms": 1,
@@ -88,6 +92,7 @@ def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
     text = "\n".join(lines)
     assert "waits for c-2 to rejoin" in text
     assert "1/8 with the new protocol" in text
+    assert "lag 1,200 records, 900 before the roll  ▁▁▂▂▃▃▄▅▅▆▆▇█" in text
     assert "group_hosted" in lines[-1]
     (of_c2,) = [line for line in lines if line.startswith("c-2")]
     assert "ToldToRejoin" in of_c2
@@ -100,7 +105,7 @@ def test_members_that_are_busy_come_first_if_there_is_no_room() -> None:
     lines = printed(screen(many, Bands(), [], width=80, height=24))
     assert len(lines) <= 24
     assert any(line.startswith("z ") for line in lines)
-    assert "and 190 more" in lines
+    assert "and 191 more" in lines
 
 
 def test_a_pipe_gets_whole_lines() -> None:

@@ -358,6 +358,8 @@ async def test_unused_topics_make_room(
         cluster.needed_topics = lambda: ["b"]
         assert (await cluster.topics_for(["c", "d"])).keys() == {"c", "d"}
         assert len(cluster.known_ids("abcd")) == len("bcd")
+        assert {topic for topic, _ in cluster.leaders_of("abc")} == {"b", "c"}
+        assert {*cluster.leaders_of("bcd").values()} <= cluster.brokers.keys()
         cluster.needed_topics = lambda: ["b", "c", "d"]
         with pytest.raises(UpstreamError, match="more than 3 topics"):
             await cluster.topics_for(["e"])

@@ -24,6 +24,7 @@ def line(group_id: str) -> dict[str, Any]:
         "type": "classic",
         "state": "Stable",
         "policy": "allow",
+        "lag": None,
         "stands": "",
         "blocker": None,
         "since_ms": None,

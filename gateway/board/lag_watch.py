@@ -1,0 +1,113 @@
+"""Asks the cluster where partitions end, a bounded number at a time, and judges the steps of
+migrations by what it learns."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+
+import structlog
+import trio
+
+from gateway.board.lags import Lags, Partition
+from gateway.board.steps import Steps
+from gateway.cluster.cluster import Cluster
+from gateway.cluster.errors import UpstreamError
+from gateway.events.event import Tell
+from kafka_codecs.list_offsets import (
+    LATEST,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LOOK_S = 10.0
+"""How often partitions are asked for."""
+PARTITIONS_AT_ONCE_MAX = 1_000
+"""Partitions per look, whatever the number of groups."""
+ANSWER_S = 5.0
+"""How long one broker may take."""
+
+Hold = Callable[[str, str], Awaitable[object]]
+"""Puts a group on hold, for a reason."""
+
+log = structlog.get_logger()
+
+
+class LagWatch:
+    """Looks until cancelled."""
+
+    def __init__(
+        self,
+        lags: Lags,
+        steps: Steps,
+        *,
+        cluster: Cluster,
+        now_ms: Callable[[], int],
+        tell: Tell,
+        hold: Hold | None,
+    ) -> None:
+        """`hold`: None leaves groups as they are when a step has made it worse."""
+        self._lags = lags
+        self._steps = steps
+        self._cluster = cluster
+        self._now_ms = now_ms
+        self._tell = tell
+        self._hold = hold
+
+    async def run(self) -> None:
+        """Look regularly."""
+        while True:
+            await trio.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once, and judge the steps that are due."""
+        turns = self._lags.take_turns(PARTITIONS_AT_ONCE_MAX, self._steps.watched)
+        wanted = {each for partitions in turns.values() for each in partitions}
+        ends = await self._ends_of(wanted) if wanted else {}
+        self._lags.take_ends(turns, ends, self._now_ms())
+        for group_id, event in tuple(self._steps.judge(self._now_ms())):
+            self._tell(event, group_id)
+            if self._hold is not None:
+                await self._hold(group_id, event.name)
+
+    async def _ends_of(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Where the partitions end, as far as the cluster says."""
+        leaders = self._cluster.leaders_of({topic for topic, _ in partitions})
+        by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
+        for each in partitions:
+            if (leader := leaders.get(each)) is not None:
+                by_leader[leader].append(each)
+        found: dict[Partition, int] = {}
+
+        async def ask(node_id: int, some: Iterable[Partition]) -> None:
+            try:
+                with trio.fail_after(ANSWER_S):
+                    answer = await self._cluster.ask(node_id, _request(some))
+            except (UpstreamError, trio.TooSlowError) as error:
+                log.debug("ends_unknown", node_id=node_id, reason=str(error))
+            else:
+                found.update(_ends_in(answer))
+
+        async with trio.open_nursery() as nursery:
+            for node_id, some in by_leader.items():
+                nursery.start_soon(ask, node_id, some)
+        return found
+
+
+def _request(partitions: Iterable[Partition]) -> ListOffsetsRequest:
+    by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
+    for topic, number in sorted(partitions):
+        by_topic[topic].append(ListOffsetsPartition(partition_index=number, timestamp=LATEST))
+    return ListOffsetsRequest(
+        topics=tuple(
+            ListOffsetsTopic(name=name, partitions=tuple(some)) for name, some in by_topic.items()
+        )
+    )
+
+
+def _ends_in(answer: ListOffsetsResponse) -> Iterable[tuple[Partition, int]]:
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if not each.error_code and each.offset >= 0:
+                yield (topic.name, each.partition_index), each.offset

@@ -1,0 +1,203 @@
+"""How far the consumers of each group are behind: a fold of the commits that events tell, and of
+the partitions' ends that the gateway asks for. Pure; `lag_watch.py` asks.
+
+The number of partitions that are asked for at a time has a limit, so the groups have turns. A sum
+follows each change, whatever the size of the group.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.events.envelope import Envelope
+from gateway.events.group_events import GroupDeleted, TopicsGone
+from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
+
+PARTITIONS_MAX = 100_000
+"""Partitions with a committed offset in memory. Of more, those of the group that has committed
+nothing for the longest time are forgotten."""
+HISTORY_MAX = 60
+"""Looks at one group that are remembered."""
+FRESH_MS = 120_000
+"""How long a lag counts after its look."""
+
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class GroupLag:
+    """One group."""
+
+    committed: dict[Partition, int] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    """Of the partitions that have been asked for."""
+    total: int = 0
+    """The records between commit and end, over these partitions."""
+    consumed: int = 0
+    """The records that commits have gone on by, since this process watches the group."""
+    looked_ms: int | None = None
+    """When all its partitions had been asked for last."""
+    history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
+    """The total after each look, the oldest first."""
+    _turn: list[Partition] = field(default_factory=list)
+    """The partitions that are left of this look."""
+
+    def commit(self, partition: Partition, offset: int) -> None:
+        """The offset is committed."""
+        before = self.committed.get(partition)
+        if before is not None:
+            self.consumed += max(0, offset - before)
+        self.total -= self._lag(partition)
+        self.committed[partition] = offset
+        self.total += self._lag(partition)
+
+    def end(self, partition: Partition, offset: int) -> None:
+        """The partition ends there."""
+        if partition in self.committed:
+            self.total -= self._lag(partition)
+            self.ends[partition] = offset
+            self.total += self._lag(partition)
+
+    def drop(self, partition: Partition) -> None:
+        """The group has no committed offset there any more."""
+        self.total -= self._lag(partition)
+        self.ends.pop(partition, None)
+        self.committed.pop(partition, None)
+
+    def of(self, partitions: Iterable[Partition]) -> int | None:
+        """The lag of some partitions, as far as known; None if of none it is."""
+        known = [each for each in partitions if each in self.ends]
+        return sum(map(self._lag, known)) if known else None
+
+    def take_turn(self, partitions_max: int) -> Collection[Partition]:
+        """The next partitions to ask for."""
+        if not self._turn:
+            self._turn = list(self.committed)
+        some, self._turn = self._turn[:partitions_max], self._turn[partitions_max:]
+        return some
+
+    def looked(self, now_ms: int) -> None:
+        """The partitions of the turn have been asked for."""
+        if not self._turn and self.ends:
+            self.looked_ms = now_ms
+            self.history.append(self.total)
+
+    def _lag(self, partition: Partition) -> int:
+        end = self.ends.get(partition)
+        return 0 if end is None else max(0, end - self.committed[partition])
+
+
+class Lags:
+    """All groups that commit."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, GroupLag] = {}
+        """The one that has committed last is the last."""
+        self._turns: dict[str, None] = {}
+        """The groups, the one that was looked at last at the end."""
+        self._partitions = 0
+
+    def take(self, told: Envelope) -> None:
+        """See an event."""
+        if (group_id := told.group_id) is None:
+            return
+        match told.fields:
+            case OffsetsCommitted(offsets=offsets):
+                last = {
+                    (topic, each.partition): each.last
+                    for topic, some in offsets.items()
+                    for each in some
+                }
+                self._commit(group_id, last)
+            case OffsetsFetched(starts=starts):
+                started = {
+                    (topic, each.partition): each.offset
+                    for topic, some in starts.items()
+                    for each in some
+                    if each.offset >= 0
+                }
+                self._commit(group_id, started)
+            case OffsetsDeleted(partitions=partitions):
+                gone = [(topic, each) for topic, some in partitions.items() for each in some]
+                self._drop(group_id, gone)
+            case TopicsGone(topics=topics):
+                group = self._groups.get(group_id)
+                known = () if group is None else tuple(group.committed)
+                self._drop(group_id, [each for each in known if each[0] in topics])
+            case GroupDeleted():
+                self._forget(group_id)
+            case _:
+                pass
+
+    def of(self, group_id: str) -> GroupLag | None:
+        """One group; None if it has committed nothing."""
+        return self._groups.get(group_id)
+
+    def total(self, group_id: str, now_ms: int) -> int | None:
+        """The lag of a group; None if it is not known, or too old."""
+        group = self._groups.get(group_id)
+        if group is None or group.looked_ms is None or now_ms - group.looked_ms > FRESH_MS:
+            return None
+        return group.total
+
+    def take_turns(
+        self, partitions_max: int, first: Iterable[str] = ()
+    ) -> Mapping[str, Collection[Partition]]:
+        """The next partitions to ask for, of the groups whose turn it is. `first` are groups that
+        need not wait for theirs."""
+        left, turns = partitions_max, {}
+        for group_id in (*first, *tuple(self._turns)[:partitions_max]):
+            group = self._groups.get(group_id)
+            if group is None or group_id in turns:
+                continue
+            some = group.take_turn(left)
+            turns[group_id] = some
+            left -= len(some)
+            self._turns.pop(group_id)
+            self._turns[group_id] = None
+            if left <= 0:
+                break
+        return turns
+
+    def take_ends(
+        self,
+        turns: Mapping[str, Collection[Partition]],
+        ends: Mapping[Partition, int],
+        now_ms: int,
+    ) -> None:
+        """What the cluster has said of these partitions. Of some it may have said nothing."""
+        for group_id, partitions in turns.items():
+            group = self._groups.get(group_id)
+            if group is None:
+                continue
+            known = [each for each in partitions if each in ends]
+            for each in known:
+                group.end(each, ends[each])
+            if known or not partitions:
+                group.looked(now_ms)
+
+    def _commit(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
+        group = self._groups.pop(group_id, None) or GroupLag()
+        self._groups[group_id] = group
+        self._turns.setdefault(group_id)
+        before = len(group.committed)
+        for partition, offset in offsets.items():
+            group.commit(partition, offset)
+        self._partitions += len(group.committed) - before
+        while self._partitions > PARTITIONS_MAX:
+            self._forget(next(iter(self._groups)))
+
+    def _drop(self, group_id: str, partitions: Iterable[Partition]) -> None:
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        before = len(group.committed)
+        for each in partitions:
+            if each in group.committed:
+                group.drop(each)
+        self._partitions += len(group.committed) - before
+
+    def _forget(self, group_id: str) -> None:
+        group = self._groups.pop(group_id, None)
+        self._turns.pop(group_id, None)
+        self._partitions -= 0 if group is None else len(group.committed)

@@ -1,0 +1,209 @@
+"""Each step of a migration, a consumer that switches its protocol, and whether it made things
+worse: a fold of the events, and of the lag. Pure.
+
+A step made it worse if the group has fallen behind since, by more than a share of what it consumed
+before. A consumer that switches again and again flaps.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from gateway.board.lags import Lags
+from gateway.events.envelope import Envelope
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import (
+    ClientFlapped,
+    GroupConverted,
+    GroupDeleted,
+    StepMadeWorse,
+)
+from gateway.events.member_events import MemberJoined, MemberSwitched, Protocol
+from gateway.events.offset_events import OffsetsCommitted
+
+JUDGED_AFTER_MS = 60_000
+"""How long after a step it is judged: its rebalance is over, and commits have followed."""
+BEFORE_MS = 60_000
+"""The time before it that counts."""
+SAMPLE_EVERY_MS, SAMPLES_MAX = 5_000, 20
+"""How often it is noted how much a group has consumed, and how many notes are kept."""
+LEFT_BEHIND_MIN = 100
+"""A group that has fallen behind by fewer records has not become worse."""
+FLAPS_MIN, FLAPS_WITHIN_MS = 3, 600_000
+"""So many switches of one client in so short a time are flapping."""
+GROUPS_MAX = 5_000
+"""Groups whose clients are remembered; of more, those without an event for the longest time are
+forgotten."""
+CLIENTS_MAX = 2_000
+"""Clients remembered per group."""
+OPEN_STEPS_MAX = 1_000
+"""Steps that wait for their judgement. More are not judged."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_Client = tuple[str, str]
+"""Client id and host."""
+
+
+@dataclass(slots=True)
+class _Group:
+    protocols: dict[_Client, Protocol] = field(default_factory=dict)
+    latest: dict[str, Protocol] = field(default_factory=dict)
+    """By client id, for clients whose host is new: a container that restarts has another."""
+    clients: dict[str, _Client] = field(default_factory=dict)
+    """By member id."""
+    switches: dict[str, deque[int]] = field(default_factory=dict)
+    """The times of the last switches, by client id."""
+    samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
+    """Time, and how much the group had consumed."""
+    converted_ms: int | None = None
+    lag_before: int | None = None
+    """The lag when the group was converted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    group_id: str
+    client: _Client
+    to: Protocol
+    at_ms: int
+    lag: int
+    per_s: float
+    consumed: int
+
+
+class Steps:
+    """`take` sees every event, after `lags` has; `judge` tells what has become worse."""
+
+    def __init__(self, lags: Lags, *, share: float) -> None:
+        """`share`: of what a group consumes, the part that may stay behind after a step."""
+        self._lags = lags
+        self._share = share
+        self._groups: dict[str, _Group] = {}
+        self._open: deque[_Step] = deque()
+        self._flapped: list[tuple[str, ClientFlapped]] = []
+
+    def take(self, told: Envelope) -> None:
+        """See an event."""
+        if (group_id := told.group_id) is None:
+            return
+        match told.fields:
+            case MemberJoined() as joined:
+                client = (joined.client_id, joined.client_host)
+                group = self._touch(group_id)
+                _remember(group.clients, joined.member_id, client)
+                self._see(group_id, group, client, joined.protocol, told.at_ms)
+            case MemberSwitched(member_id=member_id, protocol=protocol):
+                group = self._touch(group_id)
+                if (known := group.clients.get(member_id)) is not None:
+                    self._see(group_id, group, known, protocol, told.at_ms)
+            case GroupConverted(direction="classic->consumer"):
+                group = self._touch(group_id)
+                group.lag_before = self._lags.total(group_id, told.at_ms)
+                group.converted_ms = told.at_ms
+            case OffsetsCommitted():
+                self._sample(group_id, told.at_ms)
+            case GroupDeleted():
+                self._groups.pop(group_id, None)
+            case _:
+                pass
+
+    def _sample(self, group_id: str, at_ms: int) -> None:
+        group, lag = self._groups.get(group_id), self._lags.of(group_id)
+        if group is None or lag is None:
+            return
+        if not group.samples or at_ms - group.samples[-1][0] >= SAMPLE_EVERY_MS:
+            group.samples.append((at_ms, lag.consumed))
+
+    def lag_before(self, group_id: str) -> int | None:
+        """The lag of a group when it was converted last; None if it is not known."""
+        group = self._groups.get(group_id)
+        return None if group is None else group.lag_before
+
+    @property
+    def watched(self) -> list[str]:
+        """The groups whose steps wait for their judgement."""
+        return list(dict.fromkeys(step.group_id for step in self._open))
+
+    def judge(self, now_ms: int) -> Iterator[tuple[str, GatewayEvent]]:
+        """What has become worse since the last call."""
+        flapped, self._flapped = self._flapped, []
+        yield from flapped
+        while self._open and now_ms - self._open[0].at_ms >= JUDGED_AFTER_MS:
+            step = self._open.popleft()
+            if (worse := self._judged(step, now_ms)) is not None:
+                yield step.group_id, worse
+
+    def _judged(self, step: _Step, now_ms: int) -> StepMadeWorse | None:
+        lag, group = self._lags.total(step.group_id, now_ms), self._lags.of(step.group_id)
+        if lag is None or group is None or not group.looked_ms or group.looked_ms < step.at_ms:
+            return None
+        length_s = (now_ms - step.at_ms) / 1000
+        left_behind = lag - step.lag
+        if left_behind < max(LEFT_BEHIND_MIN, self._share * step.per_s * length_s):
+            return None
+        client_id, client_host = step.client
+        return StepMadeWorse(
+            client_id=client_id,
+            client_host=client_host,
+            protocol=step.to,
+            lag_before=step.lag,
+            lag_after=lag,
+            records_per_s_before=round(step.per_s, 1),
+            records_per_s_after=round((group.consumed - step.consumed) / length_s, 1),
+        )
+
+    def _see(
+        self, group_id: str, group: _Group, client: _Client, protocol: Protocol, at_ms: int
+    ) -> None:
+        client_id, _host = client
+        before = group.protocols.get(client) or group.latest.get(client_id)
+        _remember(group.protocols, client, protocol)
+        _remember(group.latest, client_id, protocol)
+        if before == protocol or (before is None and at_ms != group.converted_ms):
+            return
+        times = group.switches.setdefault(client_id, deque(maxlen=FLAPS_MIN))
+        _remember(group.switches, client_id, times)
+        times.append(at_ms)
+        if len(times) == FLAPS_MIN and at_ms - times[0] <= FLAPS_WITHIN_MS:
+            flapped = ClientFlapped(client_id=client_id, switches=FLAPS_MIN, protocol=protocol)
+            self._flapped.append((group_id, flapped))
+            times.clear()
+        self._open_step(group_id, group, client, protocol, at_ms)
+
+    def _open_step(
+        self, group_id: str, group: _Group, client: _Client, protocol: Protocol, at_ms: int
+    ) -> None:
+        lag, known = self._lags.total(group_id, at_ms), self._lags.of(group_id)
+        if lag is None or known is None or len(self._open) >= OPEN_STEPS_MAX:
+            return
+        since = next((each for each in group.samples if at_ms - each[0] <= BEFORE_MS), None)
+        per_s = 0.0
+        if since is not None and at_ms > since[0]:
+            per_s = 1000 * (known.consumed - since[1]) / (at_ms - since[0])
+        self._open.append(
+            _Step(
+                group_id=group_id,
+                client=client,
+                to=protocol,
+                at_ms=at_ms,
+                lag=lag,
+                per_s=per_s,
+                consumed=known.consumed,
+            )
+        )
+
+    def _touch(self, group_id: str) -> _Group:
+        group = self._groups.pop(group_id, None) or _Group()
+        self._groups[group_id] = group
+        if len(self._groups) > GROUPS_MAX:
+            del self._groups[next(iter(self._groups))]
+        return group
+
+
+def _remember(table: dict[_K, _V], key: _K, value: _V) -> None:
+    table.pop(key, None)
+    table[key] = value
+    if len(table) > CLIENTS_MAX:
+        del table[next(iter(table))]
