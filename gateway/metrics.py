@@ -5,9 +5,10 @@ another, so that a scrape never holds up the groups.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import accumulate
 
 import trio
 from prometheus_client import CollectorRegistry
@@ -23,9 +24,11 @@ from gateway.board.board import Board
 from gateway.board.reading import short
 from gateway.board.tallies import Tally
 from gateway.board.views import GatewayLine, GroupLine
+from gateway.data_path.traffic import Traffic
 from gateway.hosting.rules import HostingRules
 from gateway.observers.answers import AnswerCounts
 from gateway.observers.durations import BOUNDS_S, Durations
+from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import name_of
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -40,6 +43,7 @@ class Sources:
     board: Board
     rules: HostingRules
     answers: AnswerCounts
+    traffic: Traffic
     log_writes: Durations
     now_ms: Callable[[], int]
     groups_max: int
@@ -163,27 +167,59 @@ class Metrics:
     def _of_requests(self) -> Iterator[Metric]:
         answered: Counter[tuple[str, ...]] = Counter()
         for (answer, code), count in self._sources.answers.counts.items():
-            answered[answer.__name__.removesuffix("Response"), name_of(code)] += count
+            answered[_api(answer), name_of(code)] += count
         yield _counter(
             "requests",
             "Answers to requests about groups. An answer with a code per entry counts as NONE.",
             answered.items(),
             *("api", "code"),
         )
+        yield self._of_waits(answered)
+        came, went = self._sources.traffic.totals()
+        yield _counter(
+            "bytes",
+            "Bytes from clients and from brokers.",
+            [(("client",), came), (("broker",), went)],
+            "side",
+        )
         writes = self._sources.log_writes
         yield _counter(
             "state_log_failures", "Writes of the state log that failed.", [((), writes.failures)]
         )
-        buckets, count = [], 0
-        for bound, more in zip((*map(str, BOUNDS_S), "+Inf"), writes.counts, strict=True):
-            count += more
-            buckets.append((bound, count))
         yield HistogramMetricFamily(
             _PREFIX + "state_log_write_seconds",
             "How long a write of the state log takes.",
-            buckets=buckets,
+            buckets=_buckets(writes.counts),
             sum_value=writes.total_s,
         )
+
+    def _of_waits(self, answered: Mapping[tuple[str, ...], float]) -> Metric:
+        """An answer that was given at once was not measured, and counts as the shortest."""
+        totals: Counter[str] = Counter()
+        for (api, _code), count in answered.items():
+            totals[api] += round(count)
+        waits = {_api(each): waits for each, waits in tuple(self._sources.answers.waits.items())}
+        family = HistogramMetricFamily(
+            _PREFIX + "request_seconds",
+            "How long an answer about groups takes.",
+            labels=("api",),
+        )
+        for api, total in totals.items():
+            found = waits.get(api, Durations())
+            first, *longer = found.counts
+            at_once = max(0, total - sum(found.counts))
+            counts = [first + at_once, *longer]
+            family.add_metric((api,), buckets=_buckets(counts), sum_value=found.total_s)
+        return family
+
+
+def _api(answer: type[Struct]) -> str:
+    return answer.__name__.removesuffix("Response")
+
+
+def _buckets(counts: Iterable[int]) -> list[tuple[str, float]]:
+    bounds = (*map(str, BOUNDS_S), "+Inf")
+    return list(zip(bounds, accumulate(map(float, counts)), strict=True))
 
 
 def _of_each_group(reading: _Reading) -> Iterator[Metric]:

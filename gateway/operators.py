@@ -82,6 +82,7 @@ class Operators:
             regression_share=config.regression_share,
         )
         self._cluster, self._tell = cluster, journal.tell
+        self._traffic = places.traffic
         self._rules = rules
         self._clock = clock
         self._log_writes = log_writes
@@ -97,6 +98,7 @@ class Operators:
                 self._board.steps,
                 cluster=self._cluster,
                 now_ms=self._clock.now_ms,
+                rates_of=self._traffic.rates_of,
                 tell=self._tell,
                 hold=self._hold if self._config.hold_on_regression else None,
             ).run()
@@ -119,6 +121,7 @@ class Operators:
                 board=self._board,
                 rules=self._rules,
                 answers=answers,
+                traffic=self._traffic,
                 log_writes=self._log_writes,
                 now_ms=self._clock.now_ms,
                 groups_max=self._config.admin.metrics_groups_max,

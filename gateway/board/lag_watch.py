@@ -11,7 +11,9 @@ from gateway.board.lags import Lags, Partition
 from gateway.board.steps import Steps
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.removal import Client
 from gateway.events.event import Tell
+from gateway.events.group_events import StepMadeWorse
 from kafka_codecs.list_offsets import (
     LATEST,
     ListOffsetsPartition,
@@ -30,6 +32,9 @@ ANSWER_S = 5.0
 Hold = Callable[[str, str], Awaitable[object]]
 """Puts a group on hold, for a reason."""
 
+RatesOf = Callable[[Client], tuple[float | None, float | None]]
+"""Bytes per second to a client, before its restart and now."""
+
 log = structlog.get_logger()
 
 
@@ -43,6 +48,7 @@ class LagWatch:
         *,
         cluster: Cluster,
         now_ms: Callable[[], int],
+        rates_of: RatesOf,
         tell: Tell,
         hold: Hold | None,
     ) -> None:
@@ -51,6 +57,7 @@ class LagWatch:
         self._steps = steps
         self._cluster = cluster
         self._now_ms = now_ms
+        self._rates_of = rates_of
         self._tell = tell
         self._hold = hold
 
@@ -67,6 +74,11 @@ class LagWatch:
         ends = await self._ends_of(wanted) if wanted else {}
         self._lags.take_ends(turns, ends, self._now_ms())
         for group_id, event in tuple(self._steps.judge(self._now_ms())):
+            if isinstance(event, StepMadeWorse):
+                client = Client(event.client_host.removeprefix("/"), event.client_id)
+                before, after = self._rates_of(client)
+                rates = {"bytes_per_s_before": before, "bytes_per_s_after": after}
+                event = event.model_copy(update=rates)  # noqa: PLW2901  # the same, completed
             self._tell(event, group_id)
             if self._hold is not None:
                 await self._hold(group_id, event.name)

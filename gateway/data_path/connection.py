@@ -145,6 +145,12 @@ class ClientConnection:
         return Client(self._client_host, self.software.client_id)
 
     @property
+    def moved_bytes(self) -> tuple[int, int]:
+        """The bytes that have come from the client, and from its broker."""
+        upstream = self._upstream.connection
+        return self._source.received, 0 if upstream is None else upstream.received
+
+    @property
     def software(self) -> ClientSoftware:
         """As the client has introduced itself."""
         return self._upstream.software

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections
+from gateway.data_path.traffic import Traffic
 from gateway.hosting.owner import Owner
 
 _T = TypeVar("_T")
@@ -19,6 +20,8 @@ class Places:
         self._shaking: Counter[str] = Counter()
         self._by_owner: Counter[Owner] = Counter()
         self.count = 0
+        self.traffic = Traffic()
+        """What passes on the connections."""
 
     def take(self, client_host: str, *, shakes: bool) -> "Place":
         """Count a new connection. `shakes`: whether it begins with a handshake, of TLS or SASL.

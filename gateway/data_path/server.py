@@ -161,7 +161,7 @@ class _Clients:
         self._places = places
         self._is_draining = False
         self._connections: set[ClientConnection] = set()
-        context.removal.visitors = self._connections
+        context.removal.visitors = places.traffic.open = self._connections
         self._ids = itertools.count(1)
 
     @property
@@ -231,6 +231,7 @@ class _Clients:
                 await connection.serve()
             finally:
                 self._connections.discard(connection)
+                self._places.traffic.note_end(connection)
         finally:
             place.leave()
 

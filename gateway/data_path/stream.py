@@ -110,6 +110,7 @@ class FrameSource:
         "_view",
         "_waiting",
         "_woken_by",
+        "received",
         "rest",
         "waits_since_s",
     )
@@ -126,6 +127,8 @@ class FrameSource:
         self._consume: Consume
         self._waiting: trio.lowlevel.Task | None = None  # in `arrivals`
         self._woken_by: _Found | Exception
+        self.received = 0
+        """All bytes that have arrived."""
         self.rest = 0
         """The missing bytes of a frame whose beginning has been relayed."""
         self.waits_since_s: float | None = None
@@ -267,6 +270,7 @@ class FrameSource:
                     await splice_exactly(self._sock, sink, self.rest, pipe, wait=self._wait)
             except OSError:
                 raise StreamEnded from None  # the pipe may hold bytes of the frame
+            self.received += self.rest
             self.rest = 0
         while self.rest:
             await self._fill_or_fail()
@@ -354,6 +358,7 @@ class FrameSource:
         except ConnectionError:
             count = 0  # what arrived before the reset has been received
         self._receives += 1
+        self.received += count
         self._end += count
         if self.rest:
             joining = min(self.rest, count)

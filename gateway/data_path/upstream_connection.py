@@ -148,6 +148,11 @@ class UpstreamConnection:
         return is_open and len(self._expected) < self._limits.max_pipelined
 
     @property
+    def received(self) -> int:
+        """The bytes that the broker has sent."""
+        return self._source.received
+
+    @property
     def is_asking(self) -> bool:
         """Whether a request of the gateway's own is being sent."""
         return self._asking.locked()

@@ -65,6 +65,11 @@ class StepMadeWorse(GatewayEvent):
     records_per_s_before: float
     """What the group consumed in the minute before, by its commits."""
     records_per_s_after: float
+    bytes_per_s_before: float | None = None
+    """What passed to this client, over the life of the connections that it had before; null if
+    unknown."""
+    bytes_per_s_after: float | None = None
+    """The same of its present connections."""
 
 
 class ClientFlapped(GatewayEvent):

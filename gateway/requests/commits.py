@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
+import trio
+
 from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.replies import OffsetVerdict
 from coordinator.interface.topics import Topics
@@ -38,6 +40,7 @@ from gateway.hosting.identity import (
     AnchorIds,
 )
 from gateway.hosting.inputs import AWAY, LOST, Input, Probed, Stored
+from gateway.observers.answers import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import topic_codes
 from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split
@@ -111,7 +114,15 @@ class _Sending:
 class CommitApis:
     """Commits of clients to hosted groups and others."""
 
-    def __init__(self, groups: Groups, coordinators: Coordinators, offsets: OffsetReporter) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        coordinators: Coordinators,
+        offsets: OffsetReporter,
+        answers: AnswerCounts,
+    ) -> None:
+        """`answers` counts the commits whose answer `CommitOnItsWay` lets pass, too."""
+        self.answers = answers
         self._groups = groups
         self._coordinators = coordinators
         self.offsets = offsets
@@ -255,6 +266,7 @@ class CommitOnItsWay:
         self._apis = apis
         self._sending = sending
         self._driver = driver
+        self._began_s = trio.current_time()
 
     def stored(self, answer: bytes | None) -> bool:
         """Whether the client gets the broker's answer. Raises WireError."""
@@ -273,6 +285,8 @@ class CommitOnItsWay:
         if call.answer[token].refused is not None:
             return False
         self._apis.offsets.note_commit(self._sending.request, response)
+        self._apis.answers.note(response)
+        self._apis.answers.note_wait(OffsetCommitResponse, trio.current_time() - self._began_s)
         return True
 
     async def answer(self) -> Struct | None:

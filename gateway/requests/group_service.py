@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import cast
 
+import trio
+
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
@@ -51,7 +53,7 @@ from kafka_codecs.incremental_alter_configs import IncrementalAlterConfigsReques
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.list_config_resources import ListConfigResourcesRequest
 from kafka_codecs.list_groups import ListGroupsRequest
-from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 from kafka_codecs.sync_group import SyncGroupRequest
@@ -86,12 +88,12 @@ class GroupService:
         self._members = MemberApis(groups, coordinators)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups, names)
-        self._commits = CommitApis(groups, coordinators, offsets)
+        self.answers = AnswerCounts()
+        self._commits = CommitApis(groups, coordinators, offsets, self.answers)
         self._deletes = OffsetDeleteApi(groups, coordinators)
         self._fetch = OffsetFetchApi(groups, offsets)
         self._clients = ClientsSeen(tell, names)
         self._defective = DefectiveJoins(groups, refuses=refuses_defective, names=names)
-        self.answers = AnswerCounts()
         self._offset_reporter = offsets
 
     def answer(self, request: GroupRequest) -> Struct | Awaitable[Struct]:
@@ -134,10 +136,12 @@ class GroupService:
         return await self._answer(request)
 
     async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
+        began_s = trio.current_time()
         try:
             answer = await pending
         except UpstreamLost:
             return await self._answer_alone(request)
+        self.answers.note_wait(type(answer), trio.current_time() - began_s)
         return self._noted(request, answer)
 
     async def _refused(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
@@ -188,12 +192,15 @@ class GroupService:
         cluster gets them without a wait in between."""
         if len({cast(OffsetCommitRequest, each.message).group_id for each in requests}) > 1:
             return [await self._checked(each) for each in requests]
+        began_s = trio.current_time()
         try:
             if refused := await self._refused(requests):
                 return refused
             answers = await self._commits.answer(requests)
         except UpstreamLost:
             answers = [None] * len(requests)
+        for _ in requests:
+            self.answers.note_wait(OffsetCommitResponse, trio.current_time() - began_s)
         return [
             await self._noted_or_alone(request, answer)
             for request, answer in zip(requests, answers, strict=True)

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
 import gateway
+from gateway.data_path.traffic import Traffic
 from gateway.metrics import LAG_LOOK_S, Metrics, Sources
 from gateway.observers.answers import AnswerCounts
 from kafka_codecs.error_codes import ErrorCode
@@ -71,12 +72,17 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
         answers.note(HeartbeatResponse(error_code=0))
         answers.note(HeartbeatResponse(error_code=0))
         answers.note(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        answers.note_wait(HeartbeatResponse, 0.2)
         metrics = measured(stage.groups.table._rules, stage.board, answers)
         series = parsed(await metrics.measure())
     assert series["groupferry_requests_total"] == {
         ("Heartbeat", "NONE"): 2,
         ("Heartbeat", "REBALANCE_IN_PROGRESS"): 1,
     }
+    times = series["groupferry_request_seconds_bucket"]
+    assert times["Heartbeat", "0.0005"] == times["Heartbeat", "0.1"] == 2
+    assert times["Heartbeat", "0.25"] == times["Heartbeat", "+Inf"] == 3
+    assert series["groupferry_request_seconds_sum"] == {("Heartbeat",): 0.2}
 
 
 def measured(rules: object, board: object, answers: AnswerCounts) -> Metrics:
@@ -88,6 +94,7 @@ def measured(rules: object, board: object, answers: AnswerCounts) -> Metrics:
             board=board,  # type: ignore[arg-type]
             rules=rules,  # type: ignore[arg-type]
             answers=answers,
+            traffic=Traffic(),
             log_writes=Durations(),
             now_ms=lambda: 0,
             groups_max=1,

@@ -107,13 +107,14 @@ async def admin_stage(
         async with hosted_groups() as groups:
             await groups.nursery.start(groups.table.resume)
             stop = trio.Event()
+            places = Places(Limits())
             board = Board(
                 groups.table,
                 cluster=groups.cluster,
                 clock=Clock(),
                 config_of=lambda _: groups.config,
                 stop=stop,
-                places=Places(Limits()),
+                places=places,
             )
             groups.journal.listen(board.take)
             handlers = Handlers(groups.table, board, groups.journal.tell, Removal(), stop)
@@ -122,6 +123,7 @@ async def admin_stage(
                     board=board,
                     rules=groups.table._rules,
                     answers=AnswerCounts(),
+                    traffic=places.traffic,
                     log_writes=groups.table._services.log_writes,
                     now_ms=Clock().now_ms,
                     groups_max=metrics_groups_max,

@@ -70,6 +70,7 @@ class Stage:
             self.steps,
             cluster=cast("Cluster", cluster),
             now_ms=lambda: 5_000,
+            rates_of=lambda client: (float(len(client.host)), None),
             tell=lambda event, group_id=None: self.told.append((group_id, event)),
             hold=self._hold if holds else None,
         )

@@ -1,0 +1,88 @@
+"""How much passes: what open connections have counted themselves, and what was left by those that
+have ended. Nothing is counted per frame."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+
+from gateway.data_path.removal import Client
+
+CLIENTS_MAX = 10_000
+"""Clients whose ended connections are remembered; of more, the first one is forgotten."""
+TOGETHER_S = 60.0
+"""Connections of a client that end within this time belong to one restart."""
+
+
+class Flow(Protocol):
+    """A client's connection."""
+
+    accepted_s: float
+
+    @property
+    def client(self) -> Client:
+        """Whose it is."""
+        ...
+
+    @property
+    def moved_bytes(self) -> tuple[int, int]:
+        """The bytes that have come from the client, and from its broker."""
+        ...
+
+
+@dataclass(slots=True)
+class _Ended:
+    """The connections of a client's last restart."""
+
+    ended_s: float
+    bytes_to_client: int
+    lasted_s: float
+
+
+class Traffic:
+    """Of all connections."""
+
+    def __init__(self) -> None:
+        self.open: Collection[Flow] = ()
+        """The open connections."""
+        self._from_clients = self._from_brokers = 0
+        self._ended: dict[Client, _Ended] = {}
+
+    def note_end(self, flow: Flow) -> None:
+        """A connection has ended."""
+        now_s, (came, went) = trio.current_time(), flow.moved_bytes
+        self._from_clients += came
+        self._from_brokers += went
+        lasted_s = now_s - flow.accepted_s
+        before = self._ended.pop(flow.client, None)
+        if before is not None and now_s - before.ended_s <= TOGETHER_S:
+            went += before.bytes_to_client
+            lasted_s = max(lasted_s, before.lasted_s)
+        self._ended[flow.client] = _Ended(now_s, went, lasted_s)
+        if len(self._ended) > CLIENTS_MAX:
+            del self._ended[next(iter(self._ended))]
+
+    def totals(self) -> tuple[int, int]:
+        """All bytes from clients and from brokers. The cost follows the number of connections."""
+        came, went = self._from_clients, self._from_brokers
+        for flow in tuple(self.open):
+            more = flow.moved_bytes
+            came += more[0]
+            went += more[1]
+        return came, went
+
+    def rates_of(self, client: Client) -> tuple[float | None, float | None]:
+        """Bytes per second to a client: over the life of the connections that it has ended last,
+        and over that of those that it has now. None without any."""
+        before, now_s = self._ended.get(client), trio.current_time()
+        mine = [flow for flow in tuple(self.open) if flow.client == client]
+        after = None
+        if mine:
+            lasted_s = max(now_s - flow.accepted_s for flow in mine)
+            after = _rate(sum(flow.moved_bytes[1] for flow in mine), lasted_s)
+        return None if before is None else _rate(before.bytes_to_client, before.lasted_s), after
+
+
+def _rate(count: int, length_s: float) -> float:
+    return round(count / length_s, 1) if length_s > 0 else 0.0

@@ -1,0 +1,63 @@
+"""How much passes on connections, open and ended."""
+
+from dataclasses import dataclass
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.data_path import traffic as module
+from gateway.data_path.removal import Client
+from gateway.data_path.traffic import TOGETHER_S, Traffic
+
+CLIENT = Client("10.0.0.1", "c")
+
+
+@dataclass
+class FakeFlow:
+    """A connection that has moved so much."""
+
+    moved_bytes: tuple[int, int]
+    client: Client = CLIENT
+    accepted_s: float = 0.0
+
+
+async def test_the_totals_are_of_open_and_ended_connections(mock_clock: MockClock) -> None:
+    """Each counts once."""
+    traffic = Traffic()
+    one, other = FakeFlow((1, 10)), FakeFlow((2, 20))
+    traffic.open = [one, other]
+    assert traffic.totals() == (3, 30)
+    traffic.open = [other]
+    traffic.note_end(one)
+    assert traffic.totals() == (3, 30)
+
+
+async def test_the_rates_of_a_client_are_before_and_after_its_restart(
+    mock_clock: MockClock,
+) -> None:
+    """Over the life of its connections. Those that end together are one restart."""
+    traffic = Traffic()
+    assert traffic.rates_of(CLIENT) == (None, None)
+    mock_clock.jump(100)
+    for moved in ((0, 600), (0, 400)):
+        traffic.note_end(FakeFlow(moved))
+    traffic.open = [FakeFlow((0, 30), accepted_s=trio.current_time())]
+    mock_clock.jump(10)
+    assert traffic.rates_of(CLIENT) == (10.0, 3.0)
+    mock_clock.jump(TOGETHER_S + 1)
+    traffic.note_end(FakeFlow((0, 142), accepted_s=trio.current_time() - 71))
+    assert traffic.rates_of(CLIENT)[0] == 2.0
+
+
+async def test_the_clients_in_memory_have_a_bound(
+    monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    """The first one is forgotten, and its bytes still count."""
+    monkeypatch.setattr(module, "CLIENTS_MAX", 2)
+    traffic = Traffic()
+    for name in "abc":
+        traffic.note_end(FakeFlow((1, 1), Client("h", name)))
+    forgotten = [name for name in "abc" if traffic.rates_of(Client("h", name))[0] is None]
+    assert forgotten == ["a"]
+    assert traffic.totals() == (3, 3)
