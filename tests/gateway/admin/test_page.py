@@ -1,4 +1,4 @@
-"""The page is served from the package, and fits its own guard. Browsers are tried by hand."""
+"""The page is served from the package, and fits its own guard."""
 
 import re
 from html.parser import HTMLParser

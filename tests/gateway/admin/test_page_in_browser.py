@@ -1,0 +1,119 @@
+"""The page in a real headless Chromium: what an operator sees and does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.admin import HOST, AdminStage, admin_stage
+from tests.support.browser import Page, browser_page, program
+from tests.support.hosted_groups import GROUP
+
+HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textContent === 'Hold…')"
+
+
+@asynccontextmanager
+async def watched(folder: Path) -> AsyncIterator[tuple[AdminStage, Page]]:
+    """The page of a gateway with a classic group of one member."""
+    program()
+    async with admin_stage() as stage, browser_page(folder) as page:
+        await stage.groups.lone_classic_member(client_id="c-1")
+        await page.go(f"http://{HOST}:{stage.port}/")
+        await page.until("document.querySelectorAll('#groups tbody tr').length === 1")
+        yield stage, page
+
+
+async def open_group(page: Page) -> None:
+    """Open the group by a click."""
+    await page.run("document.querySelector('#groups tbody a').click()")
+    await page.until("document.querySelectorAll('#members tbody tr').length === 1")
+
+
+async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
+    """By click and by key; what happens shows without a reload, and nothing is loaded from
+    elsewhere."""
+    async with watched(tmp_path) as (stage, page):
+        await page.press("/")
+        assert await page.run("document.activeElement.id") == "find"
+        await page.run("document.activeElement.blur()")
+        await open_group(page)
+        assert await page.run("document.getElementById('group-title').textContent") == GROUP
+        await page.until("document.getElementById('stands').textContent.includes('1 member')")
+        await stage.groups.native("n", client_id="n-1")
+        await page.until("document.querySelectorAll('#members tbody tr').length === 2")
+        await page.until("document.getElementById('story').textContent.includes('group converted')")
+        await page.press("Escape")
+        await page.until("!document.getElementById('list').hidden")
+        assert page.problems == []
+        assert {each.split("/")[2] for each in page.requested} == {f"{HOST}:{stage.port}"}
+
+
+async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:
+    """After a confirmation that says what will happen. A consumer that switches is then refused."""
+    async with watched(tmp_path) as (stage, page):
+        await open_group(page)
+        await page.until(f"{HOLD} !== undefined")
+        await page.run(f"{HOLD}.click()")
+        await page.until("document.getElementById('dialog').open")
+        said = await page.run("document.getElementById('dialog-text').textContent")
+        assert "No further consumer switches" in said
+        assert (await stage.board.line(GROUP)).policy == "allow"
+        await page.run("document.getElementById('dialog-yes').click()")
+        await page.until(
+            "document.getElementById('dialog-text').textContent.includes('is on hold')"
+        )
+        await page.run("document.querySelector('#dialog [value=no]').click()")
+        await page.until("document.getElementById('group-facts').textContent.includes('ON HOLD')")
+        assert "holds the migration" in (await stage.groups.native("n")).why
+        assert page.problems == []
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+async def test_the_page_fits_a_phone_and_names_its_controls(tmp_path: Path, is_dark: bool) -> None:
+    """The body is never wider than the window, and the themes differ."""
+    async with watched(tmp_path) as (_, page):
+        for width in (360, 1280):
+            await page.look(width=width, is_dark=is_dark)
+            assert await page.run("document.documentElement.scrollWidth") <= width
+        assert await page.unnamed() == []
+        await open_group(page)
+        await page.look(width=360, is_dark=is_dark)
+        assert await page.run("document.documentElement.scrollWidth") <= 360
+        assert await page.unnamed() == []
+        background = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+        brightness = sum(await page.run(background)) / 3
+        assert brightness < 100 if is_dark else brightness > 200
+
+
+async def test_names_of_clients_are_text(tmp_path: Path) -> None:
+    """No markup of theirs becomes a part of the page."""
+    async with watched(tmp_path) as (stage, page):
+        evil = "<img src=x onerror=document.title='taken'>"
+        await stage.groups.native("n", group=evil, client_id=evil)
+        await page.until("document.querySelectorAll('#groups tbody tr').length === 2")
+        assert await page.run("document.querySelectorAll('main img').length") == 0
+        assert await page.run("document.title") == "groupferry"
+        assert page.problems == []
+
+
+async def test_five_hundred_groups_are_listed_and_filtered(tmp_path: Path) -> None:
+    """One keystroke filters them within a tenth of a second."""
+    async with watched(tmp_path) as (_, page):
+        await page.run(
+            "fetch = ((real) => async (path, options) => {"
+            " if (!String(path).startsWith('api/groups')) return real(path, options);"
+            " const part = await (await real(path, options)).json();"
+            " const groups = [...Array(500).keys()].map("
+            "   (n) => ({...part.groups[0], group_id: `group-${n}`}));"
+            " return new Response(JSON.stringify({groups, next_after: null})); })(fetch)"
+        )
+        await page.until("document.querySelectorAll('#groups tbody tr').length === 500")
+        took_ms = await page.run(
+            "(() => { const began = performance.now(), find = document.getElementById('find');"
+            " find.value = 'group-49'; find.dispatchEvent(new Event('input'));"
+            " return performance.now() - began; })()"
+        )
+        shown = await page.run("document.querySelectorAll('#groups tbody tr').length")
+        assert shown == len({49, *range(490, 500)})
+        assert took_ms < 1_000  # a tenth on an idle machine
