@@ -14,7 +14,7 @@ from xdist.remote import Producer
 from gateway.simulate import OBJECTS_PER_COLLECTION
 from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
-from tests.support.promises import PromiseBroken
+from tests.support.promises import PromiseBroken, raise_broken
 from tests.support.releases import RELEASES, TEST_IDS
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import running_spark
@@ -65,6 +65,16 @@ def pytest_collection_modifyitems(
     if hasattr(config, "workerinput"):
         slow_ones_first(items)
     return done
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Tell of a promise broken within nurseries by its own type: the test would be repeated."""
+    try:
+        return (yield)
+    except BaseExceptionGroup as group:
+        raise_broken(group)
+        raise
 
 
 @pytest.hookimpl(trylast=True)

@@ -13,3 +13,12 @@ def promise(is_kept: bool, told: object) -> None:
     """Raise PromiseBroken unless the promise is kept; `told` explains the failure."""
     if not is_kept:
         raise PromiseBroken(told)
+
+
+def raise_broken(group: BaseExceptionGroup) -> None:
+    """Raise the first PromiseBroken anywhere in the group, if it has one."""
+    for each in group.exceptions:
+        if isinstance(each, PromiseBroken):
+            raise PromiseBroken(*each.args) from group
+        if isinstance(each, BaseExceptionGroup):
+            raise_broken(each)
