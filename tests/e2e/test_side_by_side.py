@@ -28,10 +28,19 @@ def test_the_tests_of_a_cluster_stay_together() -> None:
     assert "tests/e2e on kafka-3.9" not in map(scope, others)
 
 
-def test_other_tests_stay_with_their_file() -> None:
+def test_the_slowest_files_have_clusters_of_their_own() -> None:
+    """Together with the rest of their folder they would outlast all other workers."""
+    slowest = {f"tests/e2e/{name}.py" for name in ("test_remove", "test_whole_story")}
+    assert {scope(f"{file}::test_one[kafka-4.3-0]") for file in slowest} == {
+        f"{file} on kafka-4.3" for file in slowest
+    }
+
+
+def test_other_tests_stay_with_their_file_or_class() -> None:
     """This includes tests that name a release of another program."""
-    for name in ("test_one", "test_one[3.9]", "test_one[kafka-python-to-librdkafka]"):
+    for name in ("test_one", "test_one[3.9]", "test_one[kafka-python-to-librdkafka]", "test_a[::]"):
         assert scope(f"tests/e2e/test_a.py::{name}") == "tests/e2e/test_a.py"
+    assert scope("tests/e2e/test_a.py::TestB::test_one[::1]") == "tests/e2e/test_a.py::TestB"
 
 
 def test_the_tests_on_simulated_runs_stay_together() -> None:

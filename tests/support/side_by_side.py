@@ -2,7 +2,7 @@
 
 Slow tests mostly wait, so several run at a time. Tests that share a cluster or Spark run in one
 worker, because these are expensive to start; so do tests that fold the same simulated runs. All
-other tests of a file run in one worker.
+other tests of a class, or of a file without classes, run in one worker.
 """
 
 import re
@@ -14,6 +14,9 @@ _SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|(?:secure-kafka|three-brokers)-\
 """The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
 _FOLDS = "tests/gateway/pipeline/tables"
 """The folder of tests on the same simulated runs."""
+_ALONE = ("tests/e2e/test_remove.py", "tests/e2e/test_whole_story.py")
+"""Files with their own clusters. Beside the other tests of their folder they would keep one worker
+busy for longer than all others."""
 _FIRST = ("long", "spark", "kafka", "simulation")
 """The marks of the slowest tests."""
 
@@ -26,13 +29,15 @@ class ByShareOrFile(LoadScopeScheduling):  # type: ignore[misc]  # has no types
 
 
 def scope(nodeid: str) -> str:
-    """The scope of a test: what it shares. The many tests on `kafka` are divided by folder."""
+    """The scope of a test: what it shares. The many tests on `kafka` are divided by folder, and the
+    slowest files among them are scopes of their own."""
     file, _, name = nodeid.partition("::")
     shared = _SHARED_ID.search(name)
     if shared is None:
-        return _FOLDS if file.startswith(_FOLDS) else file
-    folder = "/".join(file.split("/")[:2])
-    return f"{folder} on {shared[0]}" if shared[1] else shared[0]
+        owner = nodeid.partition("[")[0].rpartition("::")[0]
+        return _FOLDS if file.startswith(_FOLDS) else owner
+    users = file if file in _ALONE else "/".join(file.split("/")[:2])
+    return f"{users} on {shared[0]}" if shared[1] else shared[0]
 
 
 def slow_ones_first(items: list[pytest.Item]) -> None:
