@@ -1,15 +1,18 @@
 """Folds the lines of one group, or of one process, into the rows of all tables. Needs no Spark."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.member_events import PartitionsStated
 from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
-from gateway.pipeline.history import History, Numbered, Order, Told, clusters
+from gateway.pipeline.history import History, LateLineError, Numbered, Order, Told, clusters
 from gateway.pipeline.json_pairs import Pairs
 from gateway.pipeline.parsing import Line, content_of, parse
 from gateway.pipeline.tables.catalog import Tables
@@ -36,6 +39,16 @@ Key: TypeAlias = tuple[str, str]
 """Cluster id and group id."""
 
 
+class Part(NamedTuple):
+    """Rows of a group or, without a key, of a process or of rejected lines."""
+
+    key: Key | None
+    tables: Tables
+    is_last: bool = True
+    """Whether these are the last rows of the group. Only they include rows that later events may
+    change."""
+
+
 class SourceLine(NamedTuple):
     """A line with its place in the input."""
 
@@ -44,9 +57,8 @@ class SourceLine(NamedTuple):
     text: str
 
 
-def fold_lines(lines: Iterable[SourceLine]) -> Iterator[tuple[Key | None, Tables]]:
-    """The tables of each group in these lines; without a key those of a process, or of rejected
-    lines. Keeps all events in memory."""
+def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Part]:
+    """All rows of these lines. Keeps all events in memory."""
     bad = Tables()
     groups: dict[str, list[Numbered]] = {}
     processes: dict[SequenceKey, list[Number]] = {}
@@ -64,23 +76,53 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[tuple[Key | None, Tables
             processes.setdefault(key_of(each), []).append(number_of(each))
         if isinstance(line.fields, GatewayStarted):
             started.append((line, line.fields))
-    yield None, bad
+    yield Part(None, bad)
     cluster_of = clusters(started)
     while groups:
-        yield from fold_name(*groups.popitem(), cluster_of)
+        group_id, some = groups.popitem()
+        yield from fold_name(group_id, [some], cluster_of)
     for key, numbers in processes.items():
-        yield None, fold_process(cluster_of.get(key.gateway_id, ""), key, numbers)
+        yield from fold_process(cluster_of.get(key.gateway_id, ""), key, sorted(numbers))
 
 
 def fold_name(
-    group_id: str, lines: Iterable[Numbered], cluster_of: Mapping[str, str]
-) -> Iterator[tuple[Key, Tables]]:
-    """The tables of the groups with this id, each in its own cluster."""
-    in_clusters: dict[str, list[Numbered]] = {}
+    group_id: str, pieces: Collection[Sequence[Numbered]], cluster_of: Mapping[str, str]
+) -> Iterator[Part]:
+    """The rows of the groups with this id, each in its own cluster. `pieces` have all lines, are
+    read several times, and are held one at a time if the lines come in their order."""
+    for cluster_id, is_in_order in _orders(pieces, cluster_of).items():
+        its = (_of_clusters(some, cluster_of).get(cluster_id, []) for some in pieces)
+        fold = begin(cluster_id, group_id)
+        for some in its if is_in_order else [list(chain.from_iterable(its))]:
+            yield Part(fold.key, fold.take(some), is_last=False)
+        yield Part(fold.key, fold.finish())
+
+
+def _orders(
+    pieces: Collection[Sequence[Numbered]], cluster_of: Mapping[str, str]
+) -> Mapping[str, bool]:
+    """Whether a fold may take one piece after another, by cluster."""
+    found: dict[str, bool] = {}
+    orders: dict[str, Order] = {}
+    for some in pieces:
+        for cluster_id, its in _of_clusters(some, cluster_of).items():
+            if len(pieces) > 1 and found.setdefault(cluster_id, True):
+                order = orders.setdefault(cluster_id, Order())
+                try:
+                    deque(order.take(its), maxlen=0)
+                except LateLineError:
+                    found[cluster_id] = False
+            found.setdefault(cluster_id, True)
+    return found
+
+
+def _of_clusters(
+    lines: Iterable[Numbered], cluster_of: Mapping[str, str]
+) -> Mapping[str, list[Numbered]]:
+    found: dict[str, list[Numbered]] = {}
     for each in lines:
-        in_clusters.setdefault(cluster_of.get(each.line.gateway_id, ""), []).append(each)
-    for cluster_id, some in in_clusters.items():
-        yield (cluster_id, group_id), fold_group(cluster_id, group_id, some)
+        found.setdefault(cluster_of.get(each.line.gateway_id, ""), []).append(each)
+    return found
 
 
 @dataclass(slots=True)
@@ -102,6 +144,11 @@ class GroupFold:
     reached_ms: Pairs[tuple[str, int | None], dict[int, int]] = field(default_factory=dict)
     """The numbers that each sequence had reached according to events beside it, and when at the
     latest."""
+
+    @property
+    def key(self) -> Key:
+        """The group."""
+        return self.cluster_id, self.group_id
 
     def take(self, lines: Iterable[Numbered]) -> Tables:
         """Take the next lines, in any order, and return the rows that no later line changes. The
@@ -179,20 +226,32 @@ def begin(cluster_id: str, group_id: str) -> GroupFold:
     return GroupFold(cluster_id, group_id, OffsetFold(cluster_id, group_id))
 
 
-def fold_group(cluster_id: str, group_id: str, lines: Iterable[Numbered]) -> Tables:
-    """All rows of a group, from its lines in any order."""
-    fold = begin(cluster_id, group_id)
-    closed = fold.take(lines)
-    made = fold.finish()
-    made.offsets[:0] = closed.offsets
-    made.wrong_starts[:0] = closed.wrong_starts
-    return made
+def fold_process(cluster_id: str, key: SequenceKey, numbers: Iterable[Number]) -> Iterator[Part]:
+    """All rows of a process's sequence, whose numbers are sorted."""
+    latest: list[Number] = []
+    for some in pieces_of(numbers, attrgetter("sequence")):
+        made = Tables(
+            sequences=list(sequences(cluster_id, key, [*latest, *some])),
+            contradictions=list(contradictions(cluster_id, key, some)),
+        )
+        yield Part(None, made)
+        latest = [next(each for each in some if each.sequence == some[-1].sequence)]
 
 
-def fold_process(cluster_id: str, key: SequenceKey, numbers: Iterable[Number]) -> Tables:
-    """All rows of a process's sequence."""
-    in_order = sorted(numbers)
-    return Tables(
-        sequences=list(sequences(cluster_id, key, in_order)),
-        contradictions=list(contradictions(cluster_id, key, in_order)),
-    )
+T = TypeVar("T")
+
+
+def pieces_of(items: Iterable[T], key: Callable[[T], Any]) -> Iterator[list[T]]:
+    """Lists of at least PIECE_MIN items but the last; those with the same key are in one list."""
+    piece: list[T] = []
+    for _key, some in groupby(items, key=key):
+        piece += some
+        if len(piece) >= PIECE_MIN:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+PIECE_MIN = 4_096
+"""The length of the pieces in which long histories are folded."""

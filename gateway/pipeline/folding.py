@@ -5,11 +5,13 @@ exchange sorts the lines by bucket and group, and `folded` streams through them,
 memory at a time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import Any, TypeAlias
+from tempfile import TemporaryFile
+from typing import IO, Any, TypeAlias
 from zlib import crc32
 
 import pyarrow as pa
@@ -27,7 +29,7 @@ from pyspark.sql.types import (
 from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
 from gateway.pipeline.arrow import map_in_arrow
-from gateway.pipeline.fold import Key, fold_name, fold_process
+from gateway.pipeline.fold import Part, fold_name, fold_process, pieces_of
 from gateway.pipeline.history import Numbered, clusters
 from gateway.pipeline.parsing import TEXT_MAX, Line, content_of, parse
 from gateway.pipeline.report.numbers.digest import Digest
@@ -71,6 +73,9 @@ FOLDED = StructType(
     ]
 )
 
+_ORDER = (BUCKET, "kind", "group_id", "gateway_id", "process_id", "sequence", "at_ms")
+"""The lines of a group are sorted by time alone."""
+
 _Row: TypeAlias = Mapping[str, Any]
 
 
@@ -82,9 +87,7 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 def folded(rows: DataFrame, top: int) -> DataFrame:
     """The rows of all tables, each in the column of its table, and a digest for each bucket."""
-    in_order = rows.repartition(BUCKET).sortWithinPartitions(
-        BUCKET, "kind", "group_id", "gateway_id", "process_id"
-    )
+    in_order = rows.repartition(BUCKET).sortWithinPartitions(*_ORDER)
     return map_in_arrow(in_order, partial(_fold, top=top), FOLDED)
 
 
@@ -132,14 +135,12 @@ def _rows_of(row: _Row) -> Iterator[_Row]:
         }
     if line is None:
         return
-    content = content_of(text)
     if line.group_id is not None:
         yield {
             BUCKET: bucket_of(line.group_id),
             "kind": _OF_GROUP,
             "group_id": line.group_id,
-            "gateway_id": line.gateway_id,
-            "content": content,
+            "at_ms": line.at_ms,
             "line": text,
         }
     if line.process_id is not None:
@@ -151,7 +152,7 @@ def _rows_of(row: _Row) -> Iterator[_Row]:
             "sequence": line.sequence,
             "at_ms": line.at_ms,
             "event": line.event[:TEXT_MAX],
-            "content": content,
+            "content": content_of(text),
             "is_good": line.fields is not None,
         }
     if isinstance(line.fields, GatewayStarted):
@@ -168,25 +169,26 @@ def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatc
     with without_garbage_collection():
         for bucket, of_bucket in groupby(rows, key=itemgetter(BUCKET)):
             digest = Digest(top=top)
-            for key, tables in _tables(of_bucket):
-                digest.add(key, tables)
+            for part in _parts(of_bucket):
+                digest.add(part.key, part.tables, is_last=part.is_last)
                 for name in ALL_ROWS:
-                    yield from out.take(bucket, name, getattr(tables, name))
+                    yield from out.take(bucket, name, getattr(part.tables, name))
             for name in ALL_ROWS:
                 yield from out.flush(bucket, name)
             digest.cut()
             yield out.batch(bucket, DIGEST, [digest.model_dump_json()])
 
 
-def _tables(rows: Iterable[_Row]) -> Iterator[tuple[Key | None, Tables]]:
-    """The tables of each group and process in a bucket; without a key if they are of no group."""
+def _parts(rows: Iterable[_Row]) -> Iterator[Part]:
+    """The rows of each group and process in a bucket."""
     cluster_of: Mapping[str, str] = {}
     for kind, of_kind in groupby(rows, key=itemgetter("kind")):
         if kind == _GATEWAY:
             cluster_of = clusters(_starts(of_kind))
         elif kind == _OF_GROUP:
             for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
-                yield from fold_name(group_id, map(_numbered_line, of_group), cluster_of)
+                with closing(Pieces(of_group)) as pieces:
+                    yield from fold_name(group_id, pieces, cluster_of)
         elif kind == _OF_PROCESS:
             for at, of_process in groupby(of_kind, key=itemgetter("gateway_id", "process_id")):
                 key = SequenceKey(at[0], None, at[1], None)
@@ -194,16 +196,52 @@ def _tables(rows: Iterable[_Row]) -> Iterator[tuple[Key | None, Tables]]:
                     Number(*itemgetter("sequence", "at_ms", "event", "content", "is_good")(row))
                     for row in of_process
                 )
-                yield None, fold_process(cluster_of.get(at[0], ""), key, numbers)
+                yield from fold_process(cluster_of.get(at[0], ""), key, numbers)
         else:
             for some in _chunks(of_kind):
-                yield None, Tables(rejected=list(map(_rejected, some)))
+                yield Part(None, Tables(rejected=list(map(_rejected, some))))
 
 
-def _numbered_line(row: _Row) -> Numbered:
-    line, _problem = parse(row["line"])
+class Pieces(Collection[list[Numbered]]):
+    """The lines of a group in pieces, which may be read several times. Only the piece being read is
+    in memory: if there are several, the lines are in a temporary file."""
+
+    def __init__(self, rows: Iterable[_Row]) -> None:
+        """The rows are sorted by time."""
+        pieces = ([row["line"] for row in some] for some in pieces_of(rows, itemgetter("at_ms")))
+        self._first = next(pieces)
+        self._sizes: list[int] = []
+        self._file: IO[bytes] | None = None
+        for piece in pieces:
+            if self._file is None:
+                self._file = TemporaryFile()  # noqa: SIM115  (see `close`)
+            self._sizes.append(self._file.write("\n".join(piece).encode()))
+
+    def __iter__(self) -> Iterator[list[Numbered]]:
+        yield list(map(_numbered_line, self._first))
+        at = 0
+        for size in self._sizes:
+            assert self._file is not None
+            self._file.seek(at)
+            at += size
+            yield list(map(_numbered_line, self._file.read(size).decode().split("\n")))
+
+    def __len__(self) -> int:
+        return 1 + len(self._sizes)
+
+    def __contains__(self, piece: object) -> bool:
+        return any(piece == each for each in self)
+
+    def close(self) -> None:
+        """Delete the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _numbered_line(text: str) -> Numbered:
+    line, _problem = parse(text)
     assert line is not None  # or it would have no group
-    return Numbered(line, row["content"])
+    return Numbered(line, content_of(text))
 
 
 def _starts(rows: Iterable[_Row]) -> Iterator[tuple[Line, GatewayStarted]]:

@@ -250,7 +250,7 @@ class Order:
             if log.epoch_min is not None and log.epoch_max is not None
         ]
         known.sort()
-        self.forced = set()
+        forced_before, self.forced = self.forced, set()
         for rank, (low, high, later) in enumerate(known):
             for _low, high_before, earlier in known[:rank]:
                 if not (high_before <= low and high_before < high):
@@ -267,6 +267,8 @@ class Order:
                         break
                     each.told_ms = each.behind_ms = ended_ms
                     each.rank = rank
+        if forced_before - self.forced:  # one log had perhaps been moved behind the other
+            raise LateLineError
 
 
 def clusters(started: Iterable[tuple[Line, GatewayStarted]]) -> Mapping[str, str]:

@@ -21,8 +21,8 @@ def quick_verdict(inputs: Sequence[str]) -> Verdict:
     """Judge the events in these files, folders and patterns. Raises PipelineError."""
     digest = Digest(top=1)
     with without_garbage_collection():
-        for key, tables in fold_lines(_lines(_checked(inputs))):
-            digest.add(key, tables)
+        for part in fold_lines(_lines(_checked(inputs))):
+            digest.add(part.key, part.tables, is_last=part.is_last)
     digest.cut()
     return judge(digest)
 

@@ -1,8 +1,8 @@
 """Folds lines into tables in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from gateway.pipeline.fold import Key, SourceLine, fold_lines
+from gateway.pipeline.fold import Key, Part, SourceLine, fold_lines
 from gateway.pipeline.history import History, Numbered, Order
 from gateway.pipeline.parsing import content_of, parse
 from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
@@ -13,16 +13,32 @@ def folded(*texts: str) -> Tables:
     """All tables of all groups and processes in these lines."""
     made = Tables()
     for _key, tables in folds(*texts):
-        for name in ALL_ROWS:
-            getattr(made, name).extend(getattr(tables, name))
+        _extend(made, tables)
     return made
+
+
+def _extend(made: Tables, more: Tables) -> None:
+    for name in ALL_ROWS:
+        getattr(made, name).extend(getattr(more, name))
 
 
 def folds(*texts: str) -> Iterator[tuple[Key | None, Tables]]:
     """The tables of each group; without a key those of a process, or of rejected lines."""
-    return fold_lines(
-        SourceLine("file", f"line {number}", text) for number, text in enumerate(texts, 1)
+    return joined(
+        fold_lines(
+            SourceLine("file", f"line {number}", text) for number, text in enumerate(texts, 1)
+        )
     )
+
+
+def joined(parts: Iterable[Part]) -> Iterator[tuple[Key | None, Tables]]:
+    """The tables of each group as a whole."""
+    made = Tables()
+    for part in parts:
+        _extend(made, part.tables)
+        if part.is_last:
+            yield part.key, made
+            made = Tables()
 
 
 def history_of(*texts: str) -> History:

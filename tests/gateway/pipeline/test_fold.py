@@ -8,12 +8,22 @@ from functools import partial
 
 import pytest
 
-from gateway.pipeline.fold import STATES, GroupFold, begin, fold_group
-from gateway.pipeline.history import LateLineError, Numbered
+from gateway.events.member_events import PartitionsAssigned
+from gateway.pipeline.fold import (
+    PIECE_MIN,
+    STATES,
+    GroupFold,
+    begin,
+    fold_name,
+    fold_process,
+    pieces_of,
+)
+from gateway.pipeline.history import LateLineError, Numbered, Order
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
+from gateway.pipeline.tables.sequences import Number, SequenceKey
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
-from tests.support.folded_lines import folded, folds, numbered
+from tests.support.folded_lines import folded, folds, joined, numbered
 from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated, simulated_with_excuses
 from tests.support.simulated_lines import write
@@ -81,6 +91,12 @@ def slower(at_ms: re.Match[str]) -> str:
     return f'_ms":{int(at_ms[1]) * SLOWER}'
 
 
+def of_pieces(*pieces: list[Numbered]) -> Counter[str]:
+    """All rows of a group, whose lines come in these pieces."""
+    ((_key, tables),) = joined(fold_name(GROUP, pieces, {}))
+    return rows(tables)
+
+
 def stored(fold: GroupFold) -> GroupFold:
     return STATES.validate_json(STATES.dump_json(fold))
 
@@ -96,8 +112,7 @@ def test_a_fold_stops_and_goes_on_at_every_line(seed: int) -> None:
         closed += rows(fold.take([line]))
         fold = stored(fold)
         if number % 20 == 0 or number == len(told):
-            expected = rows(fold_group("", GROUP, told[:number]))
-            assert closed + rows(stored(fold).finish()) == expected
+            assert closed + rows(stored(fold).finish()) == of_pieces(told[:number])
     assert closed, "the state keeps no commits for long"
 
 
@@ -108,6 +123,80 @@ def test_a_late_line_is_not_taken() -> None:
     fold.take([*told[:5], *told[6:]])
     with pytest.raises(LateLineError):
         stored(fold).take([told[5]])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_long_history_is_folded_in_pieces(seed: int) -> None:
+    """Rows are closed before the end, and the digest of the parts is that of the whole."""
+    told = in_order(seed, 400)
+    pieces = [told[at : at + 50] for at in range(0, len(told), 50)]
+    parts = list(fold_name(GROUP, pieces, {}))
+    assert [part.is_last for part in parts] == [*(False for _ in pieces), True]
+    assert sum(bool(part.tables.offsets) for part in parts) > 1
+    ((key, tables),) = joined(parts)
+    assert rows(tables) == of_pieces(told)
+    of_parts, of_whole = Digest(top=1), Digest(top=1)
+    for part in parts:
+        of_parts.add(part.key, part.tables, is_last=part.is_last)
+    of_whole.add(key, tables)
+    of_parts.cut()
+    of_whole.cut()
+    assert of_parts == of_whole
+
+
+def test_pieces_that_are_not_in_order_are_folded_at_once() -> None:
+    """Here two of them overlap, and one comes first."""
+    told = in_order(0, 100)
+    assert of_pieces(told[60:], told[20:70], told[:30]) == of_pieces(told)
+
+
+def test_groups_of_one_name_are_folded_in_their_clusters() -> None:
+    lines = [
+        line
+        for gateway_id in ("g1", "g2")
+        for line in numbered(*lines_of({gateway_id: partial(write, simulated(0))}))
+    ]
+    half = len(lines) // 2
+    gateways = {each.line.gateway_id: each.line.gateway_id for each in lines}
+    found = dict(joined(fold_name(GROUP, [lines[:half], lines[half:]], gateways)))
+    assert {key for key in found if key} == {(each, GROUP) for each in gateways}
+
+
+def test_epochs_that_force_no_order_any_more_are_late() -> None:
+    """The second log had been moved behind the first one, which then goes on with its epochs."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    order = Order()
+    first.tell(1, assigned(3))
+    first.tell(10, assigned(4))
+    second.tell(9, assigned(5))
+    list(order.take(numbered(*first.lines, *second.lines)))
+    assert order.forced
+    taken = len(first.lines)
+    first.tell(20, assigned(6))
+    with pytest.raises(LateLineError):
+        list(order.take(numbered(*first.lines[taken:])))
+
+
+def assigned(epoch: int) -> PartitionsAssigned:
+    return PartitionsAssigned(member_id="m", member_epoch=epoch, partitions={"t": (0,)})
+
+
+def test_a_long_sequence_is_judged_in_pieces() -> None:
+    """A gap and a contradiction are found wherever a piece ends."""
+    numbers = [Number(n, n, "e", n, True) for n in range(1, 2 * PIECE_MIN + 10)]
+    last = numbers[PIECE_MIN - 1]
+    numbers.insert(PIECE_MIN, last._replace(content=0))  # the piece ends behind it
+    del numbers[PIECE_MIN + 1]
+    found = [part.tables for part in fold_process("", SequenceKey("g", None, "p", None), numbers)]
+    assert len(found) > 1
+    missing = [(row.missing_from, row.from_ms) for each in found for row in each.sequences]
+    assert missing == [(last.sequence + 1, last.at_ms)]
+    assert [row.sequence for each in found for row in each.contradictions] == [last.sequence]
+
+
+def test_items_of_one_key_are_in_one_piece() -> None:
+    keys = [0] * (PIECE_MIN - 1) + [1] * PIECE_MIN + [2]
+    assert list(map(len, pieces_of(keys, int))) == [2 * PIECE_MIN - 1, 1]
 
 
 def test_commits_do_not_make_the_state_grow() -> None:

@@ -3,9 +3,10 @@ different groups are added up."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from heapq import nsmallest
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PrivateAttr
 
 from gateway.pipeline.fold import Key
 from gateway.pipeline.report.model import MemberName, OwnershipMap, Report, StepCost, Totals
@@ -13,7 +14,7 @@ from gateway.pipeline.report.numbers.clients import KEPT_MAX, VersionSum, client
 from gateway.pipeline.report.numbers.evidence import KINDS, Gravest, evidence
 from gateway.pipeline.report.numbers.figures import Figures, figures
 from gateway.pipeline.report.numbers.member_counts import member_counts
-from gateway.pipeline.report.numbers.sections import Section, section, story
+from gateway.pipeline.report.numbers.sections import Section, finding_times, section, story
 from gateway.pipeline.report.numbers.steps import Step, steps
 from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
 from gateway.pipeline.tables.contradictions import ContradictionRow
@@ -57,6 +58,21 @@ class Findings(BaseModel):
     rejected_lines: Gravest[RejectedRow] = Gravest()
 
 
+@dataclass(slots=True)
+class Closed:
+    """What a group's section needs of its earlier rows."""
+
+    is_told: bool = False
+    figures: Figures = field(default_factory=Figures)
+    finding_times_ms: list[int] = field(default_factory=list)
+
+    def add(self, tables: Tables) -> None:
+        """Add rows."""
+        self.is_told = self.is_told or _is_told(tables)
+        self.figures.merge(figures(tables, (), ()))
+        self.finding_times_ms = finding_times(tables, self.finding_times_ms)
+
+
 class Digest(BaseModel):
     """The sums, the worst groups and the gravest evidence."""
 
@@ -74,20 +90,38 @@ class Digest(BaseModel):
     step_sums: dict[int, StepSum] = {}
     """By the number of the step, up to KEPT_MAX."""
 
-    def add(self, key: Key | None, tables: Tables) -> None:
-        """Add all rows of a group; or rows that belong to none."""
+    _closed: Closed = PrivateAttr(default_factory=Closed)
+    """Of the group that is being added."""
+
+    def add(self, key: Key | None, tables: Tables, *, is_last: bool = True) -> None:
+        """Add rows of a group; or rows that belong to none. The last rows of a group, which come
+        before those of another one, include all but commits and wrong starts."""
         self.rows.update({name: len(getattr(tables, name)) for name in ALL_ROWS})
         self._add_findings(tables)
+        if not is_last:
+            self._closed.add(tables)
+            return
+        closed, self._closed = self._closed, Closed()
         counted = member_counts(tables.timeline)
         taken = steps(tables.changes, tables.migrations, tables.ownership, counted)
         its_figures = figures(tables, counted, taken)
+        its_figures.merge(closed.figures)
         self.figures.merge(its_figures)
         self._add_versions(tables.readiness)
         self._add_steps(taken)
-        if key is not None and _is_told(tables):
+        if key is not None and (closed.is_told or _is_told(tables)):
             self.groups += 1
             if len(self.worst) < self.top or _rank(key, its_figures) < _rank_of(self.worst[-1]):
-                self.worst.append(section(key, tables, its_figures, counted, taken))
+                self.worst.append(
+                    section(
+                        key,
+                        tables,
+                        its_figures,
+                        counted,
+                        taken,
+                        closed_times_ms=closed.finding_times_ms,
+                    )
+                )
                 self._cut()
 
     def merge(self, other: "Digest") -> None:

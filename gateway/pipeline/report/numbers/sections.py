@@ -1,6 +1,6 @@
 """The contents of a group's section, apart from its map."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import BaseModel
 
@@ -69,8 +69,10 @@ def section(
     figures: Figures,
     shares: Sequence[MemberCounts],
     steps: Sequence[Step],
+    *,
+    closed_times_ms: Iterable[int] = (),
 ) -> Section:
-    """The section of a group."""
+    """The section of a group. `closed_times_ms` are those of findings in earlier rows."""
     migrations = sorted(tables.migrations, key=lambda row: row.from_ms)
     ended = sorted(
         (spell for spell in shares if spell.to_ms is not None),
@@ -81,7 +83,7 @@ def section(
         group_id=key[1],
         figures=figures,
         has_members=has_members(shares),
-        finding_times_ms=tuple(sorted(set(_finding_times(tables)))[:FINDING_TIMES_MAX]),
+        finding_times_ms=tuple(finding_times(tables, closed_times_ms)),
         migrations=tuple(
             Migration(
                 direction=row.direction,
@@ -97,6 +99,11 @@ def section(
         steps=tuple(steps[:STEPS_MAX]),
         steps_count=len(steps),
     )
+
+
+def finding_times(tables: Tables, others_ms: Iterable[int]) -> list[int]:
+    """The first moments of findings, these and others."""
+    return sorted({*_finding_times(tables), *others_ms})[:FINDING_TIMES_MAX]
 
 
 def _finding_times(tables: Tables) -> Iterator[int]:
