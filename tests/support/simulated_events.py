@@ -24,7 +24,6 @@ from gateway.simulation.watch import Watch
 from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 
 UNDISTURBED_RUNS = 4
-DETERMINED_RUNS = 8
 
 Holdings = Mapping[tuple[str, int], str]
 """The topic and partition, and the member that the engine granted it to."""
@@ -192,18 +191,12 @@ def undisturbed() -> Mapping[int, Sequence[SimulatedStep]]:
     return dict(islice(whole, UNDISTURBED_RUNS))
 
 
-@cache
-def determined_seeds() -> Sequence[int]:
-    """The first seeds whose events determine the members. If a process ends during a rebalance of a
-    classic group, its volatile lines are the only ones about the members that had joined, and the
-    tables keep those members if the next process begins with a durable event: such a line does not
-    name its process."""
-    whole = (seed for seed in count() if not _is_interrupted(simulated(seed)))
-    return tuple(islice(whole, DETERMINED_RUNS))
-
-
-def _is_interrupted(steps: Sequence[SimulatedStep]) -> bool:
-    return any(
+def is_determined(steps: Sequence[SimulatedStep]) -> bool:
+    """Whether the events determine the members. If a process ends during a rebalance of a classic
+    group, its volatile lines are the only ones about the members that had joined, and the tables
+    keep those members if the next process begins with a durable event: such a line does not name
+    its process."""
+    return not any(
         later.loaded is not None
         and any(
             each.kind == "classic" and each.state != "Stable" for each in former.members.values()

@@ -1,20 +1,15 @@
-"""Offsets that went back, and who did it: in hand-written histories, and in the simulator, where
-only planted ones do."""
+"""Offsets that went back, and who did it, in hand-written histories."""
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
-from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.tables.offset_history import GONE_TOLD_MS_MAX
 from gateway.pipeline.tables.offsets import OffsetRow
-from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import folded
 from tests.support.offset_history import TOPIC, OffsetHistory
-from tests.support.simulated_events import simulated_with_excuses
 
 WriteHistory: TypeAlias = Callable[[OffsetHistory], None]
 Found: TypeAlias = tuple[str, int, str | None, int | None, int | None, str | None]
@@ -34,65 +29,14 @@ def expects(*expected: Found) -> Callable[[WriteHistory], WriteHistory]:
     return keep
 
 
-SEEDS = range(10)
-ZOMBIE = "zombie"
-
-
-class Played(NamedTuple):
-    """A run of the simulator as lines. At its end a zombie decreases each committed offset by one.
-    Members lied about `excused` partitions, whose offsets no engine could protect."""
-
-    lines: Sequence[str]
-    taken_back: AbstractSet[tuple[str, int]]
-    excused: AbstractSet[tuple[str, int]]
-
-
-def played(seed: int) -> Played:
-    """The whole run with its crashes and all reports of the gateway."""
-    steps, excused = simulated_with_excuses(seed)
-    writer = EventWriter(process_id=f"seed {seed}", group_id=f"seed {seed}")
-    committed: dict[tuple[str, int], int] = {}
-    for step in steps:
-        at_s = (step.at_ms - START_MS) / 1000
-        writer.beside(at_s, *step.offsets)
-        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
-        for event in (*step.offsets, *step.events):
-            if isinstance(event, OffsetsCommitted):
-                for topic, entries in event.offsets.items():
-                    committed |= {(topic, entry.partition): entry.last for entry in entries}
-            elif isinstance(event, TopicsGone):
-                committed = {p: n for p, n in committed.items() if p[0] not in event.topics}
-    last = steps[-1]
-    taken_back = committed.keys() & last.holdings.keys()
-    for topic, number in taken_back:
-        lower = committed[topic, number] - 1
-        back = CommittedOffsets(partition=number, commits=1, first=lower, lowest=lower, last=lower)
-        zombie = OffsetsCommitted(
-            member_id=ZOMBIE,
-            is_transactional=False,
-            from_ms=last.at_ms,
-            to_ms=last.at_ms,
-            offsets={topic: (back,)},
-        )
-        writer.beside((last.at_ms - START_MS) / 1000, zombie)
-    return Played(writer.lines, taken_back, excused)
-
-
 @pytest.fixture(scope="module")
-def runs() -> Mapping[str, Played]:
-    """The runs by group."""
-    return {f"seed {seed}": played(seed) for seed in SEEDS}
-
-
-@pytest.fixture(scope="module")
-def rows(runs: Mapping[str, Played]) -> Mapping[str, Sequence[OffsetRow]]:
+def rows() -> Mapping[str, Sequence[OffsetRow]]:
     """By group, in the order of storing."""
     told = {name: OffsetHistory(name) for name in HISTORIES}
     for name, it in told.items():
         HISTORIES[name][0](it)
     lines = [line for it in told.values() for line in it.writer.lines]
-    lines += [line for run in runs.values() for line in run.lines]
-    found: dict[str, list[OffsetRow]] = {name: [] for name in (*told, *runs)}
+    found: dict[str, list[OffsetRow]] = {name: [] for name in told}
     for row in sorted(folded(*lines).offsets, key=lambda row: (row.to_ms, row.sequence)):
         found[row.group_id].append(row)
     return found

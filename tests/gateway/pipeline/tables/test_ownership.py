@@ -400,7 +400,6 @@ def with_holes(dice: random.Random, steps: Sequence[SimulatedStep], writer: Even
 def rows() -> Mapping[str, Sequence[OwnershipRow]]:
     """The intervals of all histories by group."""
     told: dict[str, WriteHistory] = {case.__name__: case for case in (*CASES, *EMPTY_MS)}
-    told |= {f"seed {seed}": partial(written, simulated(seed)) for seed in SEEDS}
     told |= {
         f"{seed} {n} with holes": partial(with_holes, random.Random(f"{seed} {n}"), simulated(seed))
         for seed in SEEDS
@@ -442,24 +441,6 @@ def test_the_time_without_members_is_counted_separately(
     assert [(seconds(row.from_ms), seconds(row.to_ms), row.empty_ms) for row in gaps] == [
         EMPTY_MS[case]
     ]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_owners_agree_with_the_simulator(
-    seed: int, rows: Mapping[str, Sequence[OwnershipRow]]
-) -> None:
-    """No partition ever has two owners, and the last owners are the engine's."""
-    granted = [row for row in rows[f"seed {seed}"] if row.basis == "granted"]
-    assert [row for row in granted if row.kind == "overlap"] == []
-    steps = simulated(seed)
-    lives = [step.loaded is None for step in steps]
-    last = steps[(lives.index(False) if False in lives else len(steps)) - 1]
-    still = {
-        (row.topic, row.partition): row.member_id
-        for row in granted
-        if row.kind == "owner" and row.to_ms is None
-    }
-    assert still == last.holdings
 
 
 def test_missing_lines_never_cause_two_owners(rows: Mapping[str, Sequence[OwnershipRow]]) -> None:

@@ -1,18 +1,13 @@
 """The costs of rebalances: in hand-written histories, and in the simulator."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from coordinator.interface.records import EpochCause
-from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
-from gateway.events.member_events import PartitionsAssigned
+from gateway.events.group_events import TopicsGone
 from gateway.pipeline.tables.rebalances import RebalanceRow
-from tests.support.event_writer import START_MS, EventWriter, WriteHistory, lines_of, seconds
+from tests.support.event_writer import EventWriter, WriteHistory, lines_of, seconds
 from tests.support.folded_lines import folded
 from tests.support.group_events import (
     AT_REST,
@@ -36,13 +31,6 @@ from tests.support.group_events import (
     leaves,
     target,
 )
-from tests.support.simulated_events import (
-    DETERMINED_RUNS,
-    SimulatedStep,
-    determined_seeds,
-    simulated,
-)
-from tests.support.simulated_lines import write
 
 Course = tuple[str, int | None, str, float, float | None, bool]
 """Kind, epoch, cause, start, end, is superseded."""
@@ -180,7 +168,6 @@ CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
 def rows() -> Mapping[str, Sequence[RebalanceRow]]:
     """The rebalances of all histories by group."""
     told: dict[str, WriteHistory] = {case.__name__: case for case in CASES}
-    told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in determined_seeds()}
     found: dict[str, list[RebalanceRow]] = {group_id: [] for group_id in told}
     for row in folded(*lines_of(told)).rebalances:
         found[row.group_id].append(row)
@@ -211,97 +198,3 @@ def cost(row: RebalanceRow) -> Cost:
         row.partitions_moved,
         row.partitions_moved_least,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """A rebalance in the engine's state."""
-
-    from_ms: int
-    moved: int
-    least: int
-    members: int
-    is_known: bool
-    """Whether no process ended during it, because its unfinished work is not reported."""
-
-
-@pytest.mark.parametrize("number", range(DETERMINED_RUNS))
-def test_rebalances_agree_with_the_simulator(
-    number: int, rows: Mapping[str, Sequence[RebalanceRow]]
-) -> None:
-    """Moved partitions are the difference between the members' assignments before and after. The
-    least number is that of the best assignment with the same loads."""
-    seed = determined_seeds()[number]
-    found = rows[f"seed {seed}"]
-    rounds = list(simulated_rounds(simulated(seed)))
-    assert len(found) == len(rounds)
-    for row, true in zip(found, rounds, strict=True):
-        assert row.from_ms - START_MS == true.from_ms
-        assert row.partitions_moved_least <= row.partitions_moved
-        assert row.members_disturbed <= row.members
-        if true.is_known:
-            told = (row.partitions_moved, row.partitions_moved_least, row.members)
-            assert told == (true.moved, true.least, true.members), true.from_ms
-
-
-def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
-    """The steps between the beginnings of two rebalances."""
-    movers = _members_of_several_instances(steps)
-    begins = [n for n, step in enumerate(steps) for event in step.events if begins_one(event)]
-    for first, after in zip(begins, [*begins[1:], len(steps)], strict=True):
-        last = max(first, after - 1) if after > first else first - 1
-        had = _owners(steps[first - 1]) if first else {}
-        has = _owners(steps[last])
-        sizes, kept = Counter(has.values()), Counter(had[p] for p in has if p in had)
-        loads = [step.loaded is not None for step in steps[first : after + 1]]
-        bounds = [n for n in (first, after) if n < len(steps)]
-        owners = {name for step in steps[first : after + 1] for name in step.holdings.values()}
-        is_clear = owners.isdisjoint(movers) and not any(
-            _shares_its_ms(steps, n) or _grants_and_begins(steps[n]) for n in bounds
-        )
-        yield Round(
-            from_ms=steps[first].at_ms,
-            moved=sum(had.get(p) != owner for p, owner in has.items()),
-            least=len(has) - sum((sizes & kept).values()),
-            members=len(steps[last].members),
-            is_known=not any(loads) and after > first and is_clear,
-        )
-
-
-def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
-    """By instance: a static member that returns is the same owner."""
-    return {
-        partition: step.members[member_id].instance_id or member_id
-        for partition, member_id in step.holdings.items()
-    }
-
-
-def _members_of_several_instances(steps: Sequence[SimulatedStep]) -> set[str]:
-    """Members that took over another instance, because the table knows one instance per member."""
-    pairs = {(name, each.instance_id) for step in steps for name, each in step.members.items()}
-    counts = Counter(name for name, _ in pairs)
-    return {name for name, count in counts.items() if count > 1}
-
-
-def _shares_its_ms(steps: Sequence[SimulatedStep], n: int) -> bool:
-    """Whether a neighbouring rebalance happened within the same millisecond, which the table cannot
-    distinguish."""
-    return any(step.at_ms == steps[n].at_ms for step in (steps[n - 1], *steps[n + 1 : n + 2]))
-
-
-def _grants_and_begins(step: SimulatedStep) -> bool:
-    """Whether a step moves partitions before it begins a rebalance. The table counts those for the
-    previous rebalance, and the step's state cannot separate them."""
-    kinds = [isinstance(event, PartitionsAssigned) for event in step.events]
-    begins = [begins_one(event) for event in step.events]
-    return any(kinds) and any(begins) and kinds.index(True) < begins.index(True)
-
-
-def begins_one(event: GatewayEvent) -> bool:
-    match event:
-        case GroupEpochBumped():
-            return True
-        case GroupStateMoved(from_state=before, to_state=after):
-            return after == PREPARING and before in (EMPTY, STABLE)
-        case _:
-            return False

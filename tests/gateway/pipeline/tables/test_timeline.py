@@ -2,14 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import pytest
 
-from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupCreated, TopicsGone
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.tables.sightings import CHANGES
 from gateway.pipeline.tables.timeline import TimelineRow
 from tests.support.event_writer import START_MS, EventWriter, WriteHistory, lines_of, seconds
 from tests.support.folded_lines import folded
@@ -37,13 +34,6 @@ from tests.support.group_events import (
     switches,
     target,
 )
-from tests.support.simulated_events import (
-    DETERMINED_RUNS,
-    SimulatedMember,
-    determined_seeds,
-    simulated,
-)
-from tests.support.simulated_lines import write
 
 Interval = tuple[
     str | None, str | None, str | None, str | None, float | None, float | None, str | None
@@ -213,7 +203,6 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
 def rows() -> Mapping[str, Sequence[TimelineRow]]:
     """The intervals of all histories by group."""
     told: dict[str, WriteHistory] = {case.__name__: case for case in CASES}
-    told |= {f"seed {seed}": partial(write, simulated(seed)) for seed in determined_seeds()}
     found: dict[str, list[TimelineRow]] = {group_id: [] for group_id in told}
     for row in folded(*lines_of(told)).timeline:
         found[row.group_id].append(row)
@@ -238,55 +227,6 @@ def test_hand_written_histories_have_the_expected_intervals(
         for row in rows[case.__name__]
     ]
     assert Counter(found) == Counter(CASES[case])
-
-
-@pytest.mark.parametrize("number", range(DETERMINED_RUNS))
-def test_the_timeline_agrees_with_the_simulator(
-    number: int, rows: Mapping[str, Sequence[TimelineRow]]
-) -> None:
-    """Members and states equal the engine's at every moment, except where they cannot be known:
-    between the last event of a process and its end, and for classic members after a load, which may
-    rejoin without an event."""
-    seed = determined_seeds()[number]
-    members = [row for row in rows[f"seed {seed}"] if row.member_id]
-    steps = simulated(seed)
-    truth: dict[int, Mapping[str, SimulatedMember]] = {}
-    since_told: list[int] = []
-    has_ended = False
-    for step in steps:
-        if step.loaded is not None:
-            has_ended = True
-            for at_ms in since_told:
-                truth.pop(at_ms, None)
-        if step.loaded is not None or (not step.is_durable and any(map(shows, step.events))):
-            since_told = []
-        truth[step.at_ms] = step.members
-        since_told.append(step.at_ms)
-    for at_ms, there in truth.items():
-        found = {
-            str(row.member_id): (str(row.kind), str(row.protocol), str(row.state))
-            for row in members
-            if row.from_ms - START_MS <= at_ms
-            and (row.to_ms is None or row.to_ms - START_MS > at_ms)
-        }
-        told = {name: (each.kind, each.protocol, each.state) for name, each in there.items()}
-        if has_ended:
-            found, told = _without_rejoins(found), _without_rejoins(told)
-        assert found == told, at_ms
-
-
-def shows(event: GatewayEvent) -> bool:
-    """Whether the process that serves the group is known from then on."""
-    return isinstance(event, CHANGES)
-
-
-def _without_rejoins(
-    members: Mapping[str, tuple[str, str, str]],
-) -> dict[str, tuple[str, str, str]]:
-    return {
-        name: (kind, protocol, "" if protocol == "classic" else state)
-        for name, (kind, protocol, state) in members.items()
-    }
 
 
 def test_the_last_interval_has_the_cause_of_a_departure(

@@ -2,7 +2,6 @@
 loses none."""
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 import pytest
@@ -10,10 +9,9 @@ import pytest
 from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.events.offset_events import OffsetsDeleted
 from gateway.pipeline.tables.wrong_starts import WrongStartRow
-from tests.support.event_writer import START_MS, EventWriter, seconds
+from tests.support.event_writer import seconds
 from tests.support.folded_lines import folded
 from tests.support.offset_history import TOPIC, OffsetHistory
-from tests.support.simulated_events import simulated_with_excuses
 
 WriteHistory: TypeAlias = Callable[[OffsetHistory], None]
 Found: TypeAlias = tuple[str, str, int, int | None, float | None]
@@ -32,25 +30,6 @@ def expects(*expected: Found) -> Callable[[WriteHistory], WriteHistory]:
     return keep
 
 
-SEEDS = range(10)
-
-
-@pytest.fixture(scope="module")
-def excused() -> Mapping[str, AbstractSet[tuple[str, int]]]:
-    """By group: the partitions whose offsets no engine could protect, because members lied."""
-    return {f"seed {seed}": simulated_with_excuses(seed)[1] for seed in SEEDS}
-
-
-def played(seed: int) -> list[str]:
-    """A run of the simulator with its crashes and all reports of the gateway."""
-    writer = EventWriter(process_id=f"seed {seed}", group_id=f"seed {seed}")
-    for step in simulated_with_excuses(seed)[0]:
-        at_s = (step.at_ms - START_MS) / 1000
-        writer.beside(at_s, *step.offsets)
-        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
-    return writer.lines
-
-
 @pytest.fixture(scope="module")
 def rows() -> Mapping[str, Sequence[WrongStartRow]]:
     """By group: all histories and runs of the simulator."""
@@ -58,10 +37,7 @@ def rows() -> Mapping[str, Sequence[WrongStartRow]]:
     for name, it in told.items():
         HISTORIES[name][0](it)
     lines = [line for it in told.values() for line in it.writer.lines]
-    lines += [line for seed in SEEDS for line in played(seed)]
-    found: dict[str, list[WrongStartRow]] = {
-        name: [] for name in (*told, *(f"seed {n}" for n in SEEDS))
-    }
+    found: dict[str, list[WrongStartRow]] = {name: [] for name in told}
     for row in sorted(folded(*lines).wrong_starts, key=lambda row: row.at_ms):
         found[row.group_id].append(row)
     return found
@@ -269,12 +245,3 @@ def test_hand_written_histories_have_the_expected_rows(
         for row in rows[name]
     ]
     assert found == list(HISTORIES[name][1])
-
-
-def test_the_simulator_loses_no_commit(
-    rows: Mapping[str, Sequence[WrongStartRow]], excused: Mapping[str, AbstractSet[tuple[str, int]]]
-) -> None:
-    """Its runs have rebalances, conversions, crashes, lost answers, and recreated topics."""
-    for name, partitions in excused.items():
-        lost = [row for row in rows[name] if row.finding == "lost"]
-        assert not [row for row in lost if (row.topic, row.partition) not in partitions]

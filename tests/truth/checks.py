@@ -1,0 +1,247 @@
+"""Compares the tables with what the simulator knows: the holders, members, rebalances and committed
+offsets of a seed at every step."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
+from gateway.events.member_events import PartitionsAssigned
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.tables.catalog import Tables
+from gateway.pipeline.tables.sightings import CHANGES
+from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
+from tests.support.folded_lines import folded
+from tests.support.group_events import EMPTY, PREPARING, STABLE
+from tests.support.simulated_events import (
+    SimulatedMember,
+    SimulatedStep,
+    is_determined,
+    simulated_with_excuses,
+)
+from tests.support.simulated_lines import write
+
+ZOMBIE = "zombie"
+
+
+def problems(seed: int) -> list[str]:
+    """How the tables of a seed contradict the simulator."""
+    steps, excused = simulated_with_excuses(seed)
+    told = tables(steps)
+    found = [*owners(steps), *offsets(steps, excused)]
+    if is_determined(steps):
+        found += [*members(told, steps), *rebalances(told, steps)]
+    return found
+
+
+def tables(steps: Sequence[SimulatedStep]) -> Tables:
+    """The tables of these steps."""
+    return folded(*lines_of({GROUP: partial(write, steps)}))
+
+
+def owners(steps: Sequence[SimulatedStep]) -> Iterator[str]:
+    """No partition ever has two owners, and the last owners before the first load are the
+    engine's."""
+    lives = [step.loaded is None for step in steps]
+    first = steps[: lives.index(False) if False in lives else len(steps)]
+    granted = [row for row in tables(first).ownership if row.basis == "granted"]
+    yield from (f"overlap: {row}" for row in granted if row.kind == "overlap")
+    still = {
+        (row.topic, row.partition): row.member_id
+        for row in granted
+        if row.kind == "owner" and row.to_ms is None
+    }
+    if still != first[-1].holdings:
+        yield f"last owners: {still} are {first[-1].holdings}"
+
+
+def members(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
+    """Members and states equal the engine's at every moment, except where they cannot be known:
+    between the last event of a process and its end, and for classic members after a load, which may
+    rejoin without an event."""
+    truth: dict[int, Mapping[str, SimulatedMember]] = {}
+    since_told: list[int] = []
+    has_ended = False
+    for step in steps:
+        if step.loaded is not None:
+            has_ended = True
+            for at_ms in since_told:
+                truth.pop(at_ms, None)
+        if step.loaded is not None or (not step.is_durable and any(map(shows, step.events))):
+            since_told = []
+        truth[step.at_ms] = step.members
+        since_told.append(step.at_ms)
+    for at_ms, there in truth.items():
+        found = {
+            str(row.member_id): (str(row.kind), str(row.protocol), str(row.state))
+            for row in told.timeline
+            if row.member_id
+            and row.from_ms - START_MS <= at_ms
+            and (row.to_ms is None or row.to_ms - START_MS > at_ms)
+        }
+        true = {name: (each.kind, each.protocol, each.state) for name, each in there.items()}
+        if has_ended:
+            found, true = _without_rejoins(found), _without_rejoins(true)
+        if found != true:
+            yield f"members at {at_ms}: {found} are {true}"
+
+
+def shows(event: GatewayEvent) -> bool:
+    """Whether the process that serves the group is known from then on."""
+    return isinstance(event, CHANGES)
+
+
+def _without_rejoins(
+    members: Mapping[str, tuple[str, str, str]],
+) -> dict[str, tuple[str, str, str]]:
+    return {
+        name: (kind, protocol, "" if protocol == "classic" else state)
+        for name, (kind, protocol, state) in members.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A rebalance in the engine's state."""
+
+    from_ms: int
+    moved: int
+    least: int
+    members: int
+    is_known: bool
+    """Whether no process ended during it, because its unfinished work is not reported."""
+
+
+def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
+    """Moved partitions are the difference between the members' assignments before and after. The
+    least number is that of the best assignment with the same loads."""
+    rounds = list(simulated_rounds(steps))
+    if len(told.rebalances) != len(rounds):
+        yield f"rebalances: {len(told.rebalances)} are {len(rounds)}"
+        return
+    for row, true in zip(told.rebalances, rounds, strict=True):
+        is_possible = (
+            row.from_ms - START_MS == true.from_ms
+            and row.partitions_moved_least <= row.partitions_moved
+            and row.members_disturbed <= row.members
+        )
+        found = row.partitions_moved, row.partitions_moved_least, row.members
+        if not is_possible or (true.is_known and found != (true.moved, true.least, true.members)):
+            yield f"rebalance: {row} is {true}"
+
+
+def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
+    """The steps between the beginnings of two rebalances."""
+    movers = _members_of_several_instances(steps)
+    begins = [n for n, step in enumerate(steps) for event in step.events if begins_one(event)]
+    for first, after in zip(begins, [*begins[1:], len(steps)], strict=True):
+        last = max(first, after - 1) if after > first else first - 1
+        had = _owners(steps[first - 1]) if first else {}
+        has = _owners(steps[last])
+        sizes, kept = Counter(has.values()), Counter(had[p] for p in has if p in had)
+        loads = [step.loaded is not None for step in steps[first : after + 1]]
+        bounds = [n for n in (first, after) if n < len(steps)]
+        owners = {name for step in steps[first : after + 1] for name in step.holdings.values()}
+        is_clear = owners.isdisjoint(movers) and not any(
+            _shares_its_ms(steps, n) or _grants_and_begins(steps[n]) for n in bounds
+        )
+        yield Round(
+            from_ms=steps[first].at_ms,
+            moved=sum(had.get(p) != owner for p, owner in has.items()),
+            least=len(has) - sum((sizes & kept).values()),
+            members=len(steps[last].members),
+            is_known=not any(loads) and after > first and is_clear,
+        )
+
+
+def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
+    """By instance: a static member that returns is the same owner."""
+    return {
+        partition: step.members[member_id].instance_id or member_id
+        for partition, member_id in step.holdings.items()
+    }
+
+
+def _members_of_several_instances(steps: Sequence[SimulatedStep]) -> set[str]:
+    """Members that took over another instance, because the table knows one instance per member."""
+    pairs = {(name, each.instance_id) for step in steps for name, each in step.members.items()}
+    counts = Counter(name for name, _ in pairs)
+    return {name for name, count in counts.items() if count > 1}
+
+
+def _shares_its_ms(steps: Sequence[SimulatedStep], n: int) -> bool:
+    """Whether a neighbouring rebalance happened within the same millisecond, which the table cannot
+    distinguish."""
+    return any(step.at_ms == steps[n].at_ms for step in (steps[n - 1], *steps[n + 1 : n + 2]))
+
+
+def _grants_and_begins(step: SimulatedStep) -> bool:
+    """Whether a step moves partitions before it begins a rebalance. The table counts those for the
+    previous rebalance, and the step's state cannot separate them."""
+    kinds = [isinstance(event, PartitionsAssigned) for event in step.events]
+    begins = [begins_one(event) for event in step.events]
+    return any(kinds) and any(begins) and kinds.index(True) < begins.index(True)
+
+
+def begins_one(event: GatewayEvent) -> bool:
+    match event:
+        case GroupEpochBumped():
+            return True
+        case GroupStateMoved(from_state=before, to_state=after):
+            return after == PREPARING and before in (EMPTY, STABLE)
+        case _:
+            return False
+
+
+def offsets(steps: Sequence[SimulatedStep], excused: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """No commit is lost or non-monotonic, apart from partitions that members lied about, and from
+    the commits of a zombie at the end, which takes one record of each partition back."""
+    writer = EventWriter()
+    for step in steps:
+        at_s = (step.at_ms - START_MS) / 1000
+        writer.beside(at_s, *step.offsets)
+        (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
+    last, committed = steps[-1], _committed(steps)
+    taken_back = committed.keys() & last.holdings.keys()
+    for topic, number in sorted(taken_back):
+        writer.beside((last.at_ms - START_MS) / 1000, _back(topic, number, committed, last.at_ms))
+    told = folded(*writer.lines)
+    lost = {(row.topic, row.partition) for row in told.wrong_starts if row.finding == "lost"}
+    back = [row for row in told.offsets if row.finding == "non_monotonic"]
+    by_zombie = {(row.topic, row.partition) for row in back if row.member_id == ZOMBIE}
+    others = {(row.topic, row.partition) for row in back if row.member_id != ZOMBIE}
+    yield from (f"a lost commit of {each}" for each in sorted(lost.difference(excused)))
+    yield from (f"a commit of {each} went back" for each in sorted(others.difference(excused)))
+    yield from (f"the zombie of {each} is not seen" for each in sorted(taken_back - by_zombie))
+
+
+def _committed(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
+    """The offsets of topics that still exist. Commits are told later than they are stored."""
+    gone_ms: dict[str, int] = {}
+    committed: dict[tuple[str, int], int] = {}
+    for step in steps:
+        for event in (*step.offsets, *step.events):
+            if isinstance(event, OffsetsCommitted):
+                for topic, entries in event.offsets.items():
+                    if event.to_ms > gone_ms.get(topic, -1):
+                        committed |= {(topic, entry.partition): entry.last for entry in entries}
+            elif isinstance(event, TopicsGone):
+                gone_ms |= dict.fromkeys(event.topics, step.at_ms)
+                committed = {p: n for p, n in committed.items() if p[0] not in event.topics}
+    return committed
+
+
+def _back(
+    topic: str, number: int, committed: Mapping[tuple[str, int], int], at_ms: int
+) -> OffsetsCommitted:
+    lower = committed[topic, number] - 1
+    back = CommittedOffsets(partition=number, commits=1, first=lower, lowest=lower, last=lower)
+    return OffsetsCommitted(
+        member_id=ZOMBIE,
+        is_transactional=False,
+        from_ms=at_ms,
+        to_ms=at_ms,
+        offsets={topic: (back,)},
+    )

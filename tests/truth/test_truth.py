@@ -1,0 +1,25 @@
+"""The tables agree with the simulator; `python -m tests.truth` compares many more seeds."""
+
+import dataclasses
+
+import pytest
+
+from tests.support.simulated_events import simulated
+from tests.truth.checks import members, owners, problems, rebalances, tables
+
+SEEDS = range(13)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_tables_agree_with_the_simulator(seed: int) -> None:
+    """Its runs have rebalances, conversions, crashes, lost answers, and recreated topics."""
+    assert problems(seed) == []
+
+
+def test_a_comparison_can_fail() -> None:
+    """Other members, rebalances and holders than in the tables are told."""
+    steps = simulated(0)
+    told = tables(steps)
+    assert list(members(told, [dataclasses.replace(step, members={}) for step in steps]))
+    assert list(rebalances(told, steps[: len(steps) // 2]))
+    assert list(owners([dataclasses.replace(each, holdings={}) for each in steps]))
