@@ -13,12 +13,16 @@ from gateway.pipeline.folders import Folder
 from gateway.pipeline.follow import follow
 from gateway.pipeline.output_lock import locked
 from gateway.pipeline.own_code import send_to_machines
+from gateway.pipeline.report.model import Report
 from gateway.pipeline.report.numbers.digest import Digest, report
-from gateway.pipeline.report.writing import NUMBERS, PAGE, write_report
+from gateway.pipeline.report.page import page
 from gateway.pipeline.session import open_session
 from gateway.pipeline.sources import Sources
 from gateway.pipeline.verdict import Verdict, judge
 from gateway.readable import escaped
+
+NUMBERS = "report.json"
+PAGE = "report.html"
 
 
 def run(
@@ -90,6 +94,12 @@ def run_follow(
 def _report(analysis: Analysis, digest: Digest, folder: Folder) -> Verdict:
     write_report(report(digest, analysis.drawn(digest)), folder)
     return judge(digest)
+
+
+def write_report(report: Report, output: Folder) -> None:
+    """Write the numbers, and the page made from them."""
+    output.write_text(NUMBERS, report.model_dump_json(indent=2) + "\n")
+    output.write_text(PAGE, page(report))
 
 
 def _print(verdict: Verdict, folder: Folder) -> None:

@@ -14,9 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from gateway.pipeline.arrow import map_in_arrow
 from gateway.pipeline.fold import Key
-from gateway.pipeline.folding import BUCKET, bucket_of
+from gateway.pipeline.folding import BUCKET, bucket_of, map_in_arrow
 from gateway.pipeline.report.model import MemberName, OwnershipMap
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.report.numbers.limits import of_each

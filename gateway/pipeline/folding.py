@@ -5,7 +5,7 @@ exchange sorts the lines by bucket and group, and `folded` streams through them,
 memory at a time.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import groupby
@@ -25,10 +25,11 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.arrow import map_in_arrow
 from gateway.pipeline.fold import Part, fold_name, fold_process, pieces_of
 from gateway.pipeline.history import Numbered, clusters
 from gateway.pipeline.parsing import TEXT_MAX, Line, content_of, parse
@@ -79,6 +80,10 @@ _ORDER = (BUCKET, "kind", "group_id", "gateway_id", "process_id", "sequence", "a
 _Row: TypeAlias = Mapping[str, Any]
 
 
+Map: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Maps the rows of one partition, in their order."""
+
+
 def parsed(lines: DataFrame) -> DataFrame:
     """Parse lines: `file`, `place` (null in files), `block` and `line`. The place of a line in a
     file is its number, counted from the beginning of the block."""
@@ -89,6 +94,16 @@ def folded(rows: DataFrame, top: int) -> DataFrame:
     """The rows of all tables, each in the column of its table, and a digest for each bucket."""
     in_order = rows.repartition(BUCKET).sortWithinPartitions(*_ORDER)
     return map_in_arrow(in_order, partial(_fold, top=top), FOLDED)
+
+
+def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
+    """`DataFrame.mapInArrow`, which demands pandas but does not use it."""
+    mapped = UserDefinedFunction(
+        how, schema, name="groupferry", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    column: Any = mapped(*(rows[name] for name in rows.columns))
+    java: Any = rows._jdf
+    return DataFrame(java.mapInArrow(column._jc, False, None), rows.sparkSession)
 
 
 def bucket_of(name: str) -> int:

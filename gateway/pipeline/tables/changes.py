@@ -6,7 +6,7 @@ history may be lost: a member that appears without having joined was there befor
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Literal
 
 from gateway.events.event import GatewayEvent
@@ -28,7 +28,6 @@ from gateway.events.member_events import (
     PartitionsRevoked,
 )
 from gateway.pipeline.history import History
-from gateway.pipeline.tables.neighbors import with_next
 from gateway.pipeline.tables.row import Row
 from gateway.pipeline.tables.sightings import DEPARTURES, RESTARTED, SEEN, Sighting, sightings
 
@@ -271,7 +270,7 @@ def _tell_instances(rows: Sequence[_Row], members: Mapping[str, Sequence[_Row]])
         if member_id is not None and instance_id is not None:
             known[member_id] = max(known.get(member_id, instance_id), instance_id)
 
-    for row, behind in with_next(rows):
+    for row, behind in zip_longest(rows, rows[1:]):
         if isinstance(row.event, MemberJoined | ClientSeen):
             learn(row.seen.member_id, row.event.instance_id)
         elif isinstance(row.event, MemberReplaced) and behind is not None:

@@ -11,13 +11,12 @@ have new owners and its successor has arrived. The cost is therefore counted fro
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, zip_longest
 from typing import Literal, NamedTuple, TypeAlias
 
 from gateway.events.group_events import GroupConverted
 from gateway.pipeline.history import History
 from gateway.pipeline.tables.changes import CLASSIC, NATIVE, ChangeRow, Protocol
-from gateway.pipeline.tables.neighbors import with_next
 from gateway.pipeline.tables.ownership import OwnershipRow
 from gateway.pipeline.tables.rebalances import RebalanceRow
 from gateway.pipeline.tables.row import Row
@@ -112,7 +111,7 @@ def migrations(
     converted_ms = [change.at_ms for change in changes if change.event == GroupConverted.name]
     gaps = [row for row in ownership if row.kind == "gap" and row.empty_ms is not None]
     found: list[MigrationRow] = []
-    for span, following in with_next(spans):
+    for span, following in zip_longest(spans, spans[1:]):
         next_ms = following.cost_from_ms if following else None
 
         def holds(at_ms: int, span: _Span = span, next_ms: int | None = next_ms) -> bool:
@@ -218,7 +217,7 @@ def _spells(changes: Sequence[ChangeRow]) -> Iterator[_Spell]:
     # Within one moment members are counted one by one; the count at its end is the valid one.
     moments = [list(at_once)[-1] for _, at_once in groupby(changes, key=lambda each: each.at_ms)]
     spell: _Spell | None = None
-    for change, following in with_next(moments):
+    for change, following in zip_longest(moments, moments[1:]):
         mix = _mix(change)
         left_ms = following.at_ms if following else None
         if mix is None:
@@ -250,7 +249,7 @@ def _with_costs(spans: Sequence[_Span], changes: Sequence[ChangeRow]) -> Sequenc
     """A cost ends at the latest where the next one begins."""
     times = [change.at_ms for change in changes]
     before: _Span | None = None
-    for span, following in with_next(spans):
+    for span, following in zip_longest(spans, spans[1:]):
         first = bisect_right(times, before.from_ms) if before else 0
         begun_ms = _cost_start(span, changes[first : bisect_right(times, span.from_ms)])
         ended_ms = before.to_ms if before else None

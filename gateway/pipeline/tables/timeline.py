@@ -8,12 +8,12 @@ because its end is not known.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from gateway.pipeline.history import History
 from gateway.pipeline.tables.changes import ChangeRow
 from gateway.pipeline.tables.member_states import Being, Point, member_states
-from gateway.pipeline.tables.neighbors import with_next
 from gateway.pipeline.tables.row import Row
 
 
@@ -66,9 +66,10 @@ def _rows(
     # Of one millisecond only the last change counts; it may restore the earlier state.
     lasting = [
         point
-        for point, after in with_next(differing)
+        for point, after in zip_longest(differing, differing[1:])
         if after is None or after.at_ms != point.at_ms
     ]
+    lasting = list(_differing(lasting))
     return [
         TimelineRow(
             cluster_id=history.cluster_id,
@@ -84,7 +85,7 @@ def _rows(
             ended_by=end.event if end else None,
             cause=end.cause if end else None,
         )
-        for point, end in with_next(list(_differing(lasting)))
+        for point, end in zip_longest(lasting, lasting[1:])
         if point.being is not None
     ]
 

@@ -14,6 +14,9 @@ import pytest
 
 from gateway import commands
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.report.model import Report
+from gateway.pipeline.report.numbers.digest import Digest, report
+from gateway.pipeline.report.page import page
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.planted_faults import faulty, plant
 from tests.support.spark import need_spark
@@ -156,3 +159,16 @@ def test_the_heap_does_not_grow_with_the_rows(tmp_path: Path) -> None:
         timeout=TIMEOUT_S,
     )
     assert run.returncode == 0, run.stderr
+
+
+def test_an_empty_report_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    """The JSON can be read, the page is made from it, and an older report is replaced."""
+    from gateway.pipeline.command import NUMBERS, PAGE, write_report  # needs PySpark
+    from gateway.pipeline.folders import Folder
+
+    (tmp_path / PAGE).write_text("an older one")
+    made = report(Digest(top=50), {})
+    write_report(made, Folder(spark, str(tmp_path)))
+    assert Report.model_validate_json((tmp_path / NUMBERS).read_text()) == made
+    assert (tmp_path / PAGE).read_text() == page(made)
+    assert {each.name for each in tmp_path.glob("[!.]*")} == {NUMBERS, PAGE}
