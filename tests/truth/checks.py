@@ -53,8 +53,9 @@ def owners(steps: Sequence[SimulatedStep]) -> Iterator[str]:
         for row in granted
         if row.kind == "owner" and row.to_ms is None
     }
-    if still != first[-1].holdings:
-        yield f"last owners: {still} are {first[-1].holdings}"
+    true = first[-1].holdings if first else {}
+    if still != true:
+        yield f"last owners: {still} are {true}"
 
 
 def members(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
