@@ -7,7 +7,7 @@ import time
 
 import trio
 
-from tests.fuzz.campaign import TOGETHER, Campaign, play
+from tests.fuzz.campaign import TOGETHER, Campaign, Outcome, play
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
         together=given.together,
     )
     print(f"seed {seed}", flush=True)
-    outcome = trio.run(play, campaign)
+    outcome = trio.run(play, campaign, _tell)
     print(
         f"{outcome.frames} frames on {outcome.connections} connections,"
         f" {outcome.cpu_s:.0f} s of processor time in the gateway"
@@ -43,6 +43,10 @@ def main() -> int:
     for problem in outcome.problems:
         print(problem)
     return 1 if outcome.problems else 0
+
+
+def _tell(so_far: Outcome) -> None:
+    print(f"{so_far.frames} frames, memory {so_far.memory_kib[-1]} KiB", flush=True)
 
 
 if __name__ == "__main__":

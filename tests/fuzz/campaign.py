@@ -33,7 +33,10 @@ PATIENCE_S = 3.0
 """How long an attacker waits for the next answer: a JoinGroup may wait for other members."""
 WARM_UP = 0.2
 WARM_UP_FRAMES_MAX = 100_000
-"""After this part of a campaign, the gateway has made what it keeps: caches, pools, groups."""
+"""After this part of a campaign, the gateway has made what it keeps: caches, pools, groups, and the
+10,000 latest events."""
+LOOK_FRAMES = 100_000
+"""Frames from one look at the memory to the next."""
 MEMORY_GROWTH_MAX_KIB = 16 * 1024
 """What allocators may keep. A leak of 400 bytes a frame exceeds it in 50,000 frames."""
 CALM_LIMIT_S = 60
@@ -42,11 +45,14 @@ _RECEIVED_BYTES = 65536
 _NO_PROBLEM = frozenset({"debug", "info", "warning"})
 _SIZE = struct.Struct(">i")
 
+# The memories of names are small, so that they are full after the warm-up.
 FLAGS = (
     "--state=memory",
     "--group-initial-rebalance-delay-ms=0",
     "--max-groups=100",
     "--max-groups-per-address=90",
+    "--max-names-per-address=500",
+    "--max-names-per-principal=500",
     "--permission-lifetime-ms=1000",
     f"--group-consumer-session-timeout-ms={neighbours.SESSION_TIMEOUT_MS}",
 )
@@ -84,13 +90,14 @@ class Outcome:
     """What the neighbours have finished meanwhile."""
     problems: list[str] = field(default_factory=list)
     memory_kib: list[int] = field(default_factory=list)
-    """After the warm-up, each time the frames have doubled, and at the end."""
+    """After the warm-up, after each `LOOK_FRAMES`, and at the end."""
     cpu_s: float = 0.0
     """Of the gateway."""
 
 
-async def play(campaign: Campaign) -> Outcome:
-    """Run a gateway, play the attacks, and return what was seen."""
+async def play(campaign: Campaign, tell: Callable[[Outcome], None] | None = None) -> Outcome:
+    """Run a gateway, play the attacks, and return what was seen. `tell` learns what has been seen
+    so far each time the memory is read."""
     outcome = Outcome()
     with tempfile.TemporaryDirectory(prefix="groupferry-fuzz-") as folder:
         async with _gateway(campaign, Path(folder)) as (gateway, access, client_tls):
@@ -100,7 +107,7 @@ async def play(campaign: Campaign) -> Outcome:
                 )
                 await _calm(gateway)
                 before = _open_files(gateway.pid)
-                await _attack(campaign, gateway, client_tls, outcome)
+                await _attack(campaign, gateway, client_tls, outcome, tell)
                 if not outcome.problems:
                     await _look_after(gateway, before, outcome)
                 outcome.rounds = rounds()
@@ -146,7 +153,11 @@ async def _gateway(
 
 
 async def _attack(
-    campaign: Campaign, gateway: ServeProcess, client_tls: ssl.SSLContext | None, outcome: Outcome
+    campaign: Campaign,
+    gateway: ServeProcess,
+    client_tls: ssl.SSLContext | None,
+    outcome: Outcome,
+    tell: Callable[[Outcome], None] | None,
 ) -> None:
     numbers = itertools.count(campaign.first)
     playing: set[int] = set()
@@ -178,7 +189,9 @@ async def _attack(
                 workers.cancel()
             if outcome.frames >= look_at_frames:
                 outcome.memory_kib.append(_memory_kib(gateway.pid))
-                look_at_frames = 2 * outcome.frames
+                look_at_frames = outcome.frames + LOOK_FRAMES
+                if tell is not None:
+                    tell(outcome)
 
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as workers:
