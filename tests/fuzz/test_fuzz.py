@@ -3,13 +3,14 @@
 `python -m tests.fuzz` plays more of them, and replays the connections that a failure names.
 """
 
+import itertools
 from functools import partial
 
 import pytest
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.treatments import TREATMENTS
-from tests.fuzz import neighbours
+from tests.fuzz import campaign, neighbours
 from tests.fuzz.attacks import FRAMES_MAX, Attack, attack_of, corpus
 from tests.fuzz.campaign import Campaign, play
 
@@ -19,19 +20,19 @@ Listening = partial(Campaign, seed=SEED)
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "campaign",
+    "listening",
     [
         pytest.param(Listening(frames=24_000), id="plaintext"),
         pytest.param(Listening(frames=18_000, authenticates=True), id="SASL"),
         pytest.param(Listening(frames=8_000, authenticates=True, tls=True), id="SASL and TLS"),
     ],
 )
-async def test_hostile_bytes_cost_only_their_sender(campaign: Campaign) -> None:
+async def test_hostile_bytes_cost_only_their_sender(listening: Campaign) -> None:
     """No error or traceback, no file left open, no memory kept, no wrong answer to a healthy mixed
     group."""
-    outcome = await play(campaign)
+    outcome = await play(listening)
     assert not outcome.problems, "\n".join(outcome.problems)
-    assert outcome.frames >= campaign.frames
+    assert outcome.frames >= listening.frames
     assert outcome.rounds > 0
 
 
@@ -49,6 +50,22 @@ async def test_a_disturbed_group_ends_the_campaign_with_one_line(
     (problem,) = outcome.problems
     assert problem.startswith("round 0 of the neighbours: UpstreamError('no answer'), while the")
     assert outcome.cpu_s > 0
+
+
+@pytest.mark.timeout(120)
+async def test_memory_that_grows_after_the_warm_up_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each look is told, so that a long campaign shows its curve before it ends."""
+    looks = itertools.count(100_000, campaign.MEMORY_GROWTH_MAX_KIB)
+    monkeypatch.setattr(campaign, "_memory_kib", lambda _pid: next(looks))
+    monkeypatch.setattr(campaign, "LOOK_FRAMES", 500)
+    told: list[int] = []
+    outcome = await play(Listening(frames=2_000), lambda so_far: told.append(so_far.frames))
+    assert told[0] >= campaign.WARM_UP * 2_000
+    assert 1 < len(told) < len(outcome.memory_kib)
+    (problem,) = outcome.problems
+    assert problem == f"{outcome.memory_kib[-1]} KiB of memory instead of 100000"
 
 
 def test_every_version_of_every_api_is_played() -> None:
