@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 GATEWAY = "127.0.0.2"
 ADVERTISED = "127.0.0.3"
 LIMIT_S = 150
-PACE_S = 0.02
+PACE_S = 0.05
 FOLLOWS_WITHIN_S = 10
 PROTOCOLS = ("classic", "consumer")
 
@@ -73,7 +73,7 @@ class Traffic(threading.Thread):
         self._stopped.set()
         self.join()
 
-    async def progress(self, records: int = 50) -> None:
+    async def progress(self, records: int = 20) -> None:
         """Wait until it has consumed this many more records."""
         wanted = self.consumed + records
         await until(lambda: self.consumed >= wanted or not self.is_alive())
