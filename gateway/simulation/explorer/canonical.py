@@ -25,6 +25,7 @@ from gateway.hosting.adoption import Adopting
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
+from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
     FOUND_FREE_FOR_MS,
@@ -357,6 +358,8 @@ def _plan_for(kind: type[Any], value: Any) -> Plan:
         names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
     names = [name for name in names if name not in _DROPPED and not name.startswith("__")]
     is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    # Several parts of a group refer to its only instance of these: to walk it once is enough.
+    is_frozen = is_frozen and kind is not HostingRules
     parts: Callable[[Any], Sequence[Any]]
     match names:
         case []:
