@@ -17,6 +17,7 @@ from gateway.hosting.inputs import LOST, Adopt, Damage, Reclaim, Resumed, StepTa
 from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.states import AnchorPhase, Mode
+from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
@@ -25,6 +26,7 @@ from kafka_codecs.sync_group import SyncGroupResponse
 from tests.support.hosted_scene import HostedScene, situation_of
 
 CONNECTION = 1
+SESSION_MS = 10_000
 
 
 class Scene(HostedScene):
@@ -309,6 +311,22 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
     again.join(on.member_id)
     again.wait(100)
     assert again.waits(Ask) == 1
+
+
+def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scene) -> None:
+    """A consumer is in the cluster's group by then. Nothing else wakes the release."""
+    on.begin()
+    on.coordinator.groups[on.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="outsider", is_synced=True
+    )
+    again = on.restart()
+    again.hold(Ask)
+    again.feed(Resumed(is_adopting=True))
+    again.wait(SESSION_MS - 1)
+    assert not again.group.anchor.is_here
+    assert again.told("group_released") == []
+    again.wait(1)
+    assert again.told("group_released")
 
 
 def test_an_empty_group_is_released_at_once() -> None:
