@@ -155,7 +155,8 @@ class GroupAdoptionValue(Struct):
 @message(None, versions=range(1), flexible=True)
 class GroupReleaseValue(Struct):
     """A group that goes back to the cluster; without members it has gone. `guard_id` is the member
-    id of the gateway's anchor while that leaves."""
+    id of the gateway's anchor while that leaves, and `is_native_due` says whether a native member
+    has to be the first to join then."""
 
     guard_id: str | None
     is_recalling: bool
@@ -165,6 +166,7 @@ class GroupReleaseValue(Struct):
     protocol: str | None
     leader: str | None
     members: tuple[GroupMember, ...]
+    is_native_due: bool = wire(tag=OUR_TAGS, default=False)
 
 
 @message(None, versions=range(1), flexible=True)

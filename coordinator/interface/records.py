@@ -149,8 +149,8 @@ class GroupAdoption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A group that goes back to the other coordinator, or has gone back: then both fields are
-    None, and it stays there until an operator wants it here again."""
+    """A group that goes back to the other coordinator, or has gone back: then it has neither
+    members nor a guard, and stays there until an operator wants it here again."""
 
     group: ClassicGroupValue | None = None
     """The group as it was served here last, while its members may still hold partitions. Of a
@@ -158,6 +158,9 @@ class Release:
     guard_id: str | None = None
     """The member id under which this coordinator still keeps its place at the other one, after all
     members have given up what they held."""
+    is_native_due: bool = False
+    """Whether native members come back then, one of which has to be the first at the other
+    coordinator."""
 
     @property
     def is_under_way(self) -> bool:

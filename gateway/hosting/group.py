@@ -286,6 +286,7 @@ class HostedGroup:
     def _relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
         self.rules.watched.relayed(self.group_id, client, request, answer, now_ms)
+        self.release.relayed(answer, now_ms)
         is_quiet = isinstance(answer, HeartbeatResponse) and not answer.error_code
         wants = is_quiet and self.rules.standing.adoption == "auto"
         if wants and self.adoption.consider(now_ms):

@@ -10,19 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.handlers.release import may_begin
-from coordinator.interface.events import (
-    JOIN_EPOCH,
-    ConsumerHeartbeatReceived,
-    ReleaseBegan,
-    ReleaseMoved,
-)
+from coordinator.interface.events import ReleaseBegan, ReleaseMoved
 from coordinator.interface.records import ClassicGroupMember, Member, Release
 from coordinator.interface.topics import Topics
 from gateway.events import group_events
 from gateway.hosting import release_steps as steps
 from gateway.hosting.adoption_steps import (
     Ask,
-    GaveUp,
     Stored,
     StoreFailed,
     TimePassed,
@@ -45,12 +39,11 @@ from gateway.hosting.release_steps import (
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import RELEASED, Standing
 from gateway.hosting.states import LogPhase, ReleaseStage
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.declaration import Struct
 
 SETTLE_MAX_MS = 30_000
 """How long a release waits for the end of a rebalance before it begins."""
-NATIVE_FIRST_MAX_MS = 10_000
-"""How long classic members wait in the end for a native one to be the first in the cluster: two of
-its heartbeat intervals."""
 
 
 def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]:
@@ -109,9 +102,6 @@ class GroupRelease:
         self._has_begun_here = False
         """Whether this process has decided to release the group, and not an earlier one."""
         self._members: Mapping[str, ClassicGroupMember] = {}
-        self._is_native_due = False
-        """Whether a native member comes back that has not reached the cluster yet."""
-        self._native_until_ms: int | None = None
 
     # -- what the group asks ---------------------------------------------------------------------
 
@@ -149,12 +139,14 @@ class GroupRelease:
     def outlook(self) -> object:
         """Changes whenever calls that wait may have something to go on with."""
         machine = self._machine
-        return None if machine is None else (machine.stage, machine.treatment, self._is_native_due)
+        if machine is None:
+            return None
+        return machine.stage, machine.treatment, machine.is_native_due
 
     def next_ms(self) -> int | None:
         """When `advance` has something to do again."""
         if self._machine is not None:
-            return self._native_until_ms if self._machine.is_over else self._machine.next_ms()
+            return self._machine.next_ms()
         return self._settle_until_ms if self._wishes and self._engine.is_live else None
 
     # -- beginning and ending --------------------------------------------------------------------
@@ -178,7 +170,7 @@ class GroupRelease:
 
     def start_again(self) -> None:
         """After a bug: what the log knows of the release decides how it goes on."""
-        self._machine, self._is_beginning, self._is_native_due = None, False, False
+        self._machine, self._is_beginning = None, False
         self._refuse("a bug: see the log")
 
     def begun(self, *, is_durable: bool) -> None:
@@ -232,8 +224,6 @@ class GroupRelease:
     def handle(self, event: steps.Input, now_ms: int) -> None:
         """The driver has carried out a step, or a recalled member has said something."""
         if self._machine is not None:
-            if isinstance(event, GaveUp) and event.comes_back:
-                self._is_native_due |= self._members[event.member_id].is_native
             self._carry_out(self._machine.handle(event, now_ms))
 
     def moved(self, *, is_durable: bool, now_ms: int) -> None:
@@ -260,13 +250,8 @@ class GroupRelease:
             ids = self._anchor.hand_over() if self._anchor.is_here else None
             if ids is not None or not self._anchor.is_here:
                 self.handle(HandedOver(ids), now_ms)
-        if machine.is_over and not self._is_first_awaited(now_ms):
+        if machine.is_over:
             self._end(machine, now_ms)
-
-    def _is_first_awaited(self, now_ms: int) -> bool:
-        if self._native_until_ms is None:
-            self._native_until_ms = now_ms + NATIVE_FIRST_MAX_MS
-        return self._is_native_due and now_ms < self._native_until_ms
 
     def _carry_out(self, effects: Sequence[steps.Effect]) -> None:
         for effect in effects:
@@ -277,8 +262,7 @@ class GroupRelease:
                     self._effects.append(effect)
 
     def _end(self, machine: Releasing, now_ms: int) -> None:
-        self._machine = self._native_until_ms = None
-        self._has_begun_here = self._is_native_due = False
+        self._machine, self._has_begun_here = None, False
         self.recall.end()
         self._rules.standing.released.add(self._group_id)
         self._effects.append(TellNow(group_events.GroupReleased(unowned_ms=machine.unowned_ms)))
@@ -302,10 +286,16 @@ class GroupRelease:
         the first there: a coordinator does not convert a group whose assignment has user data, as
         that of librdkafka's cooperative assignor has, and tells the native members that come later
         GROUP_ID_NOT_FOUND."""
-        event = call.event
-        if isinstance(event, ConsumerHeartbeatReceived) and event.member_epoch == JOIN_EPOCH:
-            self._is_native_due = False
-        return not (self._is_native_due and call.api is GroupApi.JOIN)
+        is_native_due = self._machine is not None and self._machine.is_native_due
+        return not (is_native_due and call.api is GroupApi.JOIN)
+
+    def relayed(self, answer: Struct, now_ms: int) -> None:
+        """The cluster has answered a member's request."""
+        match answer:
+            case ConsumerGroupHeartbeatResponse(error_code=0, member_epoch=epoch) if epoch > 0:
+                self.handle(steps.NativeJoined(), now_ms)
+            case _:
+                pass
 
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a call that is not relayed; None while it has to wait."""

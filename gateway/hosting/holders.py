@@ -54,6 +54,14 @@ class Holders:
             self.let_go(each)
         return bool(silent) and not self._by_id
 
+    def overdue(self, now_ms: int) -> Iterable[str]:
+        """The members that are heard, and have not rejoined in time."""
+        return (
+            member_id
+            for member_id, holder in self._by_id.items()
+            if holder.rejoin_by_ms <= now_ms < holder.silent_from_ms
+        )
+
     def next_ms(self) -> int | None:
         """When the next one is silent for too long; None if there is none."""
         return min(map(self._until_ms, self._by_id), default=None)

@@ -5,7 +5,7 @@ rebalance.
 to rejoin, and the anchor keeps the group until all of them have given up what they held. Then it
 opens the group, waits until their joins have arrived there, and leaves. The group is never Empty,
 so its first round has all of them. With native members it only leaves: a coordinator of the new
-protocol needs no round.
+protocol needs no round. The first one there has to be native.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from gateway.hosting.adoption_steps import (
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds, Guise
 from gateway.hosting.release_requests import ReleaseRequests
-from gateway.hosting.release_steps import Effect, HandedOver, Input, StoreRelease
+from gateway.hosting.release_steps import Effect, HandedOver, Input, NativeJoined, StoreRelease
 from gateway.hosting.states import RELEASE, ReleaseStage
 from gateway.moves import moved
 from kafka_codecs.declaration import Struct
@@ -46,6 +46,9 @@ GATHER_OWNERS_MAX_MS = ANCHOR_SESSION_MS - 5_000
 LOOK_AGAIN_MS = 25
 """The time between the first two looks at who has come. It doubles from look to look."""
 BACKOFF_MS = 500
+NATIVE_FIRST_MAX_MS = 15_000
+"""How long classic members wait in the end for a native one to be the first in the cluster: the 10
+s for which clients back off from a gateway that was killed, and a heartbeat interval."""
 
 Stage = ReleaseStage
 
@@ -64,8 +67,10 @@ class Releasing:
         """The members that may still hold something."""
         self._group_id, self._guise = group_id, guise
         self._members = () if release.group is None else release.group.members
-        self.has_natives = any(each.is_native for each in self._members)
-        """Whether a member uses the new protocol."""
+        self._natives = frozenset(each.member_id for each in self._members if each.is_native)
+        self.is_native_due = release.is_native_due
+        """Whether a native member comes back that is not in the cluster yet."""
+        self._native_until_ms: int | None = None
         self.holders.recall(self._members, now_ms)
         self._began_ms = now_ms
         self._unowned_until_ms: int | None = None
@@ -94,6 +99,11 @@ class Releasing:
         """The time from the recall until the cluster could give out the partitions, once it is."""
         until_ms = self._unowned_until_ms
         return 0 if until_ms is None else until_ms - self._began_ms
+
+    @property
+    def has_natives(self) -> bool:
+        """Whether a member uses the new protocol."""
+        return bool(self._natives)
 
     def is_ready(self, commits: int) -> bool:
         """Whether the anchor's place is wanted. `commits` travel under its ids, and have no answer
@@ -124,10 +134,14 @@ class Releasing:
                 self.holders.heard(member_id, now_ms)
             case GaveUp(member_id, comes_back, still_owns) if member_id in self.holders:
                 self._returning += comes_back
+                self.is_native_due |= comes_back and member_id in self._natives
                 self._note_owner(member_id, still_owns=still_owns)
                 self.holders.let_go(member_id)
             case HandedOver(ids):
                 self._handed_over(ids)
+            case NativeJoined() if self._is_open:
+                self.is_native_due = False
+                self._not_before_ms = now_ms
             case Stored():
                 self._is_storing = False
                 self._stored(now_ms)
@@ -140,8 +154,9 @@ class Releasing:
             case Unanswered():
                 self._is_asking = False
                 self._unanswered(now_ms)
-            case TimePassed() | GaveUp():
+            case TimePassed() | GaveUp() | NativeJoined():
                 pass
+        self.is_native_due |= not self._natives.isdisjoint(self.holders.overdue(now_ms))
         self.holders.let_go_silent(now_ms)
         if now_ms >= self._not_before_ms and not (self._is_asking or self._is_storing):
             self._advance(now_ms)
@@ -153,7 +168,10 @@ class Releasing:
         requests = ReleaseRequests(self._group_id, self._guise, self._guard)
         match self.stage:
             case Stage.ANNOUNCING:
-                self._store(Release(guard_id=self._guard.member_id))
+                announced = Release(
+                    guard_id=self._guard.member_id, is_native_due=self.is_native_due
+                )
+                self._store(announced)
             case Stage.OPENING:
                 names = (name for each in self._members for name, _data in each.protocols)
                 self._ask(requests.open(tuple(dict.fromkeys(names))))
@@ -164,13 +182,17 @@ class Releasing:
                 self._ask(requests.leave())
             case Stage.LEAVING:
                 self._ask(requests.leave())
+            case Stage.CONCLUDING if self.is_native_due and now_ms < self._native_until(now_ms):
+                self._not_before_ms = self._native_until(now_ms)
             case Stage.CONCLUDING:
+                self.is_native_due = False
                 self._store(Release())
             case _:
                 pass
 
     def _handed_over(self, ids: AnchorIds | None) -> None:
         if ids is None:
+            self.is_native_due = False  # somebody else is in the group
             self._move(Stage.CONCLUDING)
         else:
             self._guard = ids
@@ -244,6 +266,11 @@ class Releasing:
             self._owners[member.client_id] += 1
             session_ms = min(member.session_timeout_ms, GATHER_OWNERS_MAX_MS)
             self._gather_max_ms = max(self._gather_max_ms, session_ms)
+
+    def _native_until(self, now_ms: int) -> int:
+        if self._native_until_ms is None:
+            self._native_until_ms = now_ms + NATIVE_FIRST_MAX_MS
+        return self._native_until_ms
 
     # -- small things ----------------------------------------------------------------------------
 

@@ -71,11 +71,26 @@ class HandedOver:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeJoined:
+    """The cluster has a native member."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreRelease:
     """Write how far the release has come. `Stored` or `StoreFailed` must follow."""
 
     release: Release
 
 
-Input = Answered | Unanswered | Stored | StoreFailed | Heard | GaveUp | HandedOver | TimePassed
+Input = (
+    Answered
+    | Unanswered
+    | Stored
+    | StoreFailed
+    | Heard
+    | GaveUp
+    | HandedOver
+    | NativeJoined
+    | TimePassed
+)
 Effect = Ask | StoreRelease

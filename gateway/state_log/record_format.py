@@ -259,6 +259,7 @@ def _release(release: Release) -> wire.GroupReleaseValue:
     group = release.group or _NO_GROUP
     return wire.GroupReleaseValue(
         guard_id=release.guard_id,
+        is_native_due=release.is_native_due,
         is_recalling=release.group is not None,
         protocol_type=group.protocol_type,
         generation=group.generation,
@@ -397,7 +398,7 @@ def _read_adoption(value: wire.GroupAdoptionValue) -> Adoption:
 
 def _read_release(value: wire.GroupReleaseValue) -> Release:
     if not value.is_recalling:
-        return Release(guard_id=value.guard_id)
+        return Release(guard_id=value.guard_id, is_native_due=value.is_native_due)
     group = ClassicGroupValue(
         protocol_type=value.protocol_type,
         generation=value.generation,
@@ -405,7 +406,7 @@ def _read_release(value: wire.GroupReleaseValue) -> Release:
         leader=value.leader,
         members=tuple(_read_classic_member(member) for member in value.members),
     )
-    return Release(group=group, guard_id=value.guard_id)
+    return Release(group=group, guard_id=value.guard_id, is_native_due=value.is_native_due)
 
 
 def _read_classic_member(member: wire.GroupMember) -> ClassicGroupMember:

@@ -1,9 +1,11 @@
 """The first state of a world."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from coordinator.engine import GroupEngine
+from coordinator.interface.config import MigrationPolicy
 from gateway.hosting.anchor import RENEWAL_INTERVAL_MS
 from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.hosted_adoption_world import hosted
@@ -74,14 +76,16 @@ def begin_adopted(shape: Shape) -> ReleaseWorld:
 
 def _new_world(shape: Shape, kind: type[_World]) -> _World:
     """The world before its consumers have started."""
-    topics = small_topics(shape.partition_count)
+    topics, config = small_topics(shape.partition_count), shape.config
+    if shape.converts_none:
+        config = replace(config, consumer_migration_policy=MigrationPolicy.DOWNGRADE)
     return kind(
         shape=shape,
         budgets=dict(shape.budgets),
         topics=topics,
         upstream=Upstream(
             topics,
-            shape.config,
+            config,
             shape.natives_disturb,
             shape.elects_newest,
             [(n + 2) * OFFSETS_APART for n in range(shape.partition_count)],

@@ -33,7 +33,7 @@ from gateway.hosting.adoption_steps import (
     Treatment,
 )
 from gateway.hosting.release import Releasing
-from gateway.hosting.release_steps import HandedOver, StoreRelease
+from gateway.hosting.release_steps import HandedOver, NativeJoined, StoreRelease
 from gateway.hosting.states import ReleaseStage
 from gateway.simulation.explorer.adoption_world import UNTIMELY, AdoptionWorld, Sending
 from gateway.simulation.explorer.promises import promise
@@ -111,6 +111,21 @@ class ReleaseWorld(AdoptionWorld):
         if release is None or release.group is None:
             return AdoptionWorld._members(self)
         return {member.member_id for member in release.group.members}
+
+    def _treat(self, name: str, event: Request) -> None:
+        """As `GroupRelease` admits requests."""
+        machine, is_join = self.releasing, isinstance(event, JoinGroupReceived)
+        is_relayed = self.treatment is Treatment.FORWARDED
+        if is_relayed and is_join and machine is not None and machine.is_native_due:
+            self.waiting[name] = event
+        else:
+            AdoptionWorld._treat(self, name, event)
+
+    def _watch(self, name: str, reply: Reply) -> None:
+        AdoptionWorld._watch(self, name, reply)
+        is_native = isinstance(reply, ConsumerHeartbeatReply) and not reply.error
+        if self.releasing is not None and is_native and name in self.behind:
+            self._feed(NativeJoined())  # type: ignore[arg-type]
 
     # -- recalled members ------------------------------------------------------------------------
 

@@ -54,5 +54,8 @@ class Shape:
     """Whether the gateway has adopted the group, and may release it."""
     elects_newest: bool = False
     """Whether the member that joined last becomes the leader when the leader has gone; any may."""
+    converts_none: bool = False
+    """Whether the cluster converts no classic group with members, as Kafka does if their assignment
+    has user data. The first member of a group has to be native then."""
     natives_disturb: bool = False
     """Whether a native consumer disturbs joins that it may not be part of, as in Kafka 4."""

@@ -195,6 +195,7 @@ WORLDS = {
             budgets={"release": 1, "commit": 1, "lose": 1},
             begins_at_rest=True,
             is_release=True,
+            converts_none=True,
         ),
         Shape(
             name="release-native-fail",
@@ -203,6 +204,7 @@ WORLDS = {
             budgets={"release": 1, "fail": 1},
             begins_at_rest=True,
             is_release=True,
+            converts_none=True,
         ),
         Shape(
             name="release-native-late",
@@ -211,6 +213,7 @@ WORLDS = {
             budgets={"release": 1, "late": 1},
             begins_at_rest=True,
             is_release=True,
+            converts_none=True,
         ),
         Shape(
             name="release-native-restart",
@@ -219,6 +222,7 @@ WORLDS = {
             budgets={"release": 1, "restart": 1},
             begins_at_rest=True,
             is_release=True,
+            converts_none=True,
         ),
         Shape(
             name="release-native-crash",
@@ -227,6 +231,7 @@ WORLDS = {
             budgets={"release": 1, "crash": 1},
             begins_at_rest=True,
             is_release=True,
+            converts_none=True,
         ),
         Shape(
             name="release-native-outsider",

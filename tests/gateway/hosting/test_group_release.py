@@ -4,6 +4,7 @@
 """
 
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -12,12 +13,18 @@ from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.adoption_steps import Answered, Ask, Lane, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Call, Forwarded, Store
-from gateway.hosting.group_release import NATIVE_FIRST_MAX_MS, SETTLE_MAX_MS
-from gateway.hosting.inputs import LOST, Adopt, Damage, Reclaim, Resumed, StepTaken, Stored
+from gateway.hosting.forwarded import Client
+from gateway.hosting.group_release import SETTLE_MAX_MS
+from gateway.hosting.inputs import LOST, Adopt, Damage, Reclaim, Relayed, Resumed, StepTaken, Stored
 from gateway.hosting.inputs import Release as ReleaseGroup
+from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.states import AnchorPhase, Mode
 from gateway.simulation.coordinator import FakeGroup
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_codecs.describe_groups import DescribedGroup, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
@@ -27,6 +34,11 @@ from tests.support.hosted_scene import HostedScene, situation_of
 
 CONNECTION = 1
 SESSION_MS = 10_000
+NATIVE_IS_IN = Relayed(
+    Client(client_id="n", client_host="/10.0.0.1"),
+    ConsumerGroupHeartbeatRequest(group_id="g", member_id="n-1", member_epoch=0),
+    ConsumerGroupHeartbeatResponse(member_id="n-1", member_epoch=1),
+)
 
 
 class Scene(HostedScene):
@@ -52,8 +64,7 @@ class Scene(HostedScene):
         self.feed(ReleaseGroup(self.wish))
 
     def step(self, answer: Any) -> None:
-        self.take(Ask)
-        self.feed(StepTaken(Answered(Lane.RELEASE, answer)))
+        step(self, answer)
 
     def to_gathering(self) -> None:
         """The member has given up, and its next join may reach the cluster."""
@@ -71,9 +82,25 @@ class Scene(HostedScene):
         self.wait(100)
         self.step(LeaveGroupResponse())
 
+    def killed(self) -> HostedScene:
+        """The gateway that is started after a kill of this one."""
+        again = self.restart()
+        again.hold(Ask)
+        again.feed(Resumed(is_adopting=True))
+        return again
+
     def log_has(self) -> Release | None:
-        found = [each.value for each in self.records if isinstance(each, GroupRelease)]
-        return found[-1] if found else None
+        return log_has(self)
+
+
+def step(on: HostedScene, answer: Any) -> None:
+    on.take(Ask)
+    on.feed(StepTaken(Answered(Lane.RELEASE, answer)))
+
+
+def log_has(on: HostedScene) -> Release | None:
+    found = [each.value for each in on.records if isinstance(each, GroupRelease)]
+    return found[-1] if found else None
 
 
 @pytest.fixture
@@ -260,13 +287,18 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     assert situation_of(on.commit("n-1", epoch)) is Situation.FENCED
     on.feed(StepTaken(Answered(Lane.RELEASE, LeaveGroupResponse())))
     assert back.answer == Forwarded("released")
+    on.feed(NATIVE_IS_IN)
     assert wish.outcome is not None
     assert wish.outcome.is_released
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
 @pytest.mark.parametrize("comes", [True, False])
-def test_the_first_member_in_the_cluster_is_a_native_one(on: Scene, *, comes: bool) -> None:
-    """The cluster does not convert a group that librdkafka's cooperative assignor has led."""
+def test_the_first_member_in_the_cluster_is_a_native_one(
+    on: Scene, *, comes: bool, is_killed: bool
+) -> None:
+    """The cluster does not convert a group that librdkafka's cooperative assignor has led. A
+    gateway that is killed meanwhile leaves word of that."""
     epoch = on.native_member("n-1").member_epoch
     on.begin()
     on.native("n-1", epoch, owned={})
@@ -274,19 +306,46 @@ def test_the_first_member_in_the_cluster_is_a_native_one(on: Scene, *, comes: bo
     on.native("n-1", 0)
     on.wait(4_000)  # the heartbeat has been answered
     on.join(on.member_id)
-    on.take(Ask)
-    on.feed(StepTaken(Answered(Lane.RELEASE, LeaveGroupResponse())))
-    on.wait(1_000)
-    classic = on.join()
+    assert on.log_has() == Release(guard_id=ANY, is_native_due=True)
+    last = on.killed() if is_killed else on
+    step(last, LeaveGroupResponse())
+    last.wait(1_000)
+    classic = last.join()
     assert is_waiting(classic)
-    assert on.outcome is None
     if comes:
-        assert on.native("n-1", 0).answer == Forwarded("released")
+        assert last.native("n-1", 0).answer == Forwarded("released")
+        assert is_waiting(classic)
+        last.feed(NATIVE_IS_IN)
     else:
-        on.wait(NATIVE_FIRST_MAX_MS)
-    on.wait(1)
+        last.wait(NATIVE_FIRST_MAX_MS)
+        classic = last.join()
+    last.wait(1)
     assert isinstance(classic.answer, Forwarded)
-    assert on.outcome is not None
+    assert last.told("group_released")
+    assert log_has(last) == Release()
+
+
+def test_a_native_member_that_has_left_is_not_waited_for(on: Scene) -> None:
+    epoch = on.native_member("n-1").member_epoch
+    on.begin()
+    on.native("n-1", -1)
+    on.native("n-1", epoch)
+    on.join(on.member_id)
+    assert on.log_has() == Release(guard_id=ANY)
+
+
+def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scene) -> None:
+    """A consumer is in the cluster's group by then. Nothing else wakes the release."""
+    on.begin()
+    on.coordinator.groups[on.group.group_id] = FakeGroup(
+        protocol_type="consumer", protocol="range", member_id="outsider", is_synced=True
+    )
+    again = on.killed()
+    again.wait(SESSION_MS - 1)
+    assert not again.group.anchor.is_here
+    assert again.told("group_released") == []
+    again.wait(1)
+    assert again.told("group_released")
 
 
 def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:
@@ -311,22 +370,6 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
     again.join(on.member_id)
     again.wait(100)
     assert again.waits(Ask) == 1
-
-
-def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scene) -> None:
-    """A consumer is in the cluster's group by then. Nothing else wakes the release."""
-    on.begin()
-    on.coordinator.groups[on.group.group_id] = FakeGroup(
-        protocol_type="consumer", protocol="range", member_id="outsider", is_synced=True
-    )
-    again = on.restart()
-    again.hold(Ask)
-    again.feed(Resumed(is_adopting=True))
-    again.wait(SESSION_MS - 1)
-    assert not again.group.anchor.is_here
-    assert again.told("group_released") == []
-    again.wait(1)
-    assert again.told("group_released")
 
 
 def test_an_empty_group_is_released_at_once() -> None:

@@ -44,3 +44,10 @@ def test_a_member_that_does_not_rejoin_is_given_up() -> None:
         holders.heard(B, NOW_MS + later_ms)
     assert not holders.let_go_silent(NOW_MS + 19_999)
     assert holders.let_go_silent(NOW_MS + 20_000)
+
+
+def test_a_member_that_is_heard_and_does_not_rejoin_is_overdue() -> None:
+    holders = recalled()
+    holders.heard(A, NOW_MS + 15_000)
+    assert [*holders.overdue(NOW_MS + 19_999)] == []
+    assert [*holders.overdue(NOW_MS + 20_000)] == [A]

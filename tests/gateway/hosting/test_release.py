@@ -19,8 +19,14 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
 )
 from gateway.hosting.identity import OLDER_INSTANCE_ID, AnchorIds
-from gateway.hosting.release import BACKOFF_MS, GATHER_MAX_MS, LOOK_AGAIN_MS, Releasing
-from gateway.hosting.release_steps import HandedOver, StoreRelease
+from gateway.hosting.release import (
+    BACKOFF_MS,
+    GATHER_MAX_MS,
+    LOOK_AGAIN_MS,
+    NATIVE_FIRST_MAX_MS,
+    Releasing,
+)
+from gateway.hosting.release_steps import HandedOver, NativeJoined, StoreRelease
 from gateway.hosting.states import ReleaseStage as Stage
 from kafka_codecs.describe_groups import (
     DescribedGroup,
@@ -40,6 +46,8 @@ MEMBERS = tuple(given_classic_group_member(each, {"foo": (0,)}) for each in (A, 
 VALUE = ClassicGroupValue(
     protocol_type="consumer", generation=41, protocol="range", leader=A, members=MEMBERS
 )
+NATIVE = replace(MEMBERS[1], protocols=())
+MIXED = Release(group=replace(VALUE, members=(MEMBERS[0], NATIVE)))
 IDS = AnchorIds(member_id="anchor-1", generation=5)
 JOINED = JoinGroupResponse(generation_id=6, protocol_name=GUISE.protocol)
 
@@ -274,8 +282,7 @@ def test_an_anchor_of_the_older_type_leaves_without_opening(on: Script) -> None:
 
 def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:
     """A native consumer beside an anchor gets an error that is fatal to librdkafka."""
-    native = replace(MEMBERS[1], protocols=())
-    on = Script(Release(group=replace(VALUE, members=(MEMBERS[0], native))))
+    on = Script(MIXED)
     on.feed(GaveUp(A))
     on.feed(GaveUp(B))
     on.feed(HandedOver(IDS))
@@ -284,6 +291,47 @@ def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:
     assert on.is_recalling
     on.answer(LEFT)
     assert on.treatment is Treatment.FORWARDED
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_native_member_that_does_not_rejoin_in_time_is_due_if_it_is_heard(
+    *, is_heard: bool
+) -> None:
+    """The cluster will fence it, and it comes back."""
+    on = Script(MIXED)
+    on.feed(GaveUp(A))
+    on.wait(NATIVE.session_timeout_ms - 1)
+    if is_heard:
+        on.feed(Heard(B))
+    on.wait(1)
+    assert not on.holders
+    on.feed(HandedOver(IDS))
+    assert on.stored() == Release(guard_id=IDS.member_id, is_native_due=is_heard)
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
+    """So the process after a kill waits for it, too."""
+    on = Script(Release(guard_id=IDS.member_id, is_native_due=True))
+    on.answer(LEFT)
+    assert (on.stage, on.todo) == (Stage.CONCLUDING, [])
+    if joins:
+        on.feed(NativeJoined())
+    else:
+        on.wait(NATIVE_FIRST_MAX_MS - 1)
+        assert on.todo == []
+        on.wait(1)
+    assert on.stored() == Release()
+    assert on.machine.is_over
+
+
+def test_no_native_member_is_due_where_somebody_else_is() -> None:
+    on = Script(MIXED)
+    on.feed(GaveUp(A))
+    on.feed(GaveUp(B))
+    assert on.machine.is_native_due
+    on.feed(HandedOver(None))
+    assert on.stored() == Release()
 
 
 def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None:

@@ -1,5 +1,7 @@
 """What a release must not leave out, planted one at a time. The explorer has to find each."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.hosting.adoption_steps import Treatment
@@ -52,6 +54,17 @@ def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
 def native_members_meet_the_anchor(patch: pytest.MonkeyPatch) -> None:
     """The group is opened for native members as for classic ones."""
     patch.setattr(Releasing, "_can_open", property(lambda _each: True))
+
+
+@shows_in("release-native-restart", "ends because of", {"release": 1, "restart": 1})
+def a_killed_gateway_leaves_no_word_of_native_members(patch: pytest.MonkeyPatch) -> None:
+    """The log does not store that a native member has to be the first in the cluster."""
+    store = Releasing._store
+    patch.setattr(
+        Releasing,
+        "_store",
+        lambda each, release: store(each, replace(release, is_native_due=False)),
+    )
 
 
 @shows_in("release-outsider", " own ")
