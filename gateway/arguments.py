@@ -162,8 +162,19 @@ def _add_release(commands: _Commands) -> None:
     which = release.add_mutually_exclusive_group(required=True)
     which.add_argument("group", nargs="?", type=_group_id, metavar="GROUP", help="its group id")
     which.add_argument("--all", action="store_true", help="release all hosted groups")
-    release.add_argument(
+    how = release.add_mutually_exclusive_group()
+    how.add_argument(
         "--dry-run", action="store_true", help="only say whether the group can be released now"
+    )
+    how.add_argument(
+        "--offline",
+        action="store_true",
+        help="free the group without a running gateway, once its members' sessions are over; the"
+        " settings are those of groupferry serve, from its file and the environment",
+    )
+    release.add_argument("--config", metavar="FILE", help="for --offline: TOML file with settings")
+    release.add_argument(
+        "--upstream", metavar="HOST:PORT[,...]", help="for --offline: bootstrap servers"
     )
     _add_state_dir(release)
 

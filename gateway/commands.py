@@ -94,6 +94,11 @@ def _adopt(options: argparse.Namespace) -> int:
 
 
 def _release(options: argparse.Namespace) -> int:
+    if options.offline:
+        return _release_offline(options)
+    if options.config or options.upstream:
+        _print_error("--config and --upstream go with --offline")
+        return WRONG_CALL
     with loading():
         from gateway.control import release_command
 
@@ -103,6 +108,17 @@ def _release(options: argparse.Namespace) -> int:
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"{options.group or 'no group'} is released: {error}")
         return _FAILED
+
+
+def _release_offline(options: argparse.Namespace) -> int:
+    with loading():
+        from gateway import offline_release
+
+    names = ("config", "upstream", "state_dir")
+    given = {name: getattr(options, name) for name in names if getattr(options, name)}
+    chosen = settings.load(given)
+    logs.configure(chosen.log_format, "error")
+    return offline_release.run(chosen, options.group)
 
 
 def _set_policy(make: type[OfPolicy], options: argparse.Namespace) -> int:

@@ -27,6 +27,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "release": (
         Example("groupferry release orders --dry-run", "can it be released now, and if not, why?"),
         Example("groupferry release --all", "give every hosted group back to the cluster"),
+        Example(
+            "groupferry release --all --offline --config groupferry.toml",
+            "free the groups of a gateway that does not run any more",
+        ),
     ),
     "hold": (Example("groupferry hold orders", "stop the roll where it is"),),
     "pause": (Example("groupferry pause orders", "let no partition move for now"),),

@@ -1,7 +1,7 @@
 """A running gateway: connects cluster, groups and data path, and shuts them down in order."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -86,6 +86,71 @@ class GatewayConfig:
     operators: OperatorsConfig = NO_OPERATORS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backstage:
+    """The groups of a gateway with all that they need, before a client can reach them."""
+
+    cluster: Cluster
+    groups: Groups
+    rules: HostingRules
+    services: Services
+    coordinators: Coordinators
+    regexes: RegexQuestions
+
+
+@asynccontextmanager
+async def backstage(
+    config: GatewayConfig, state_log: StateLog, sinks: Sinks
+) -> AsyncIterator[Backstage]:
+    """Connect log, cluster and groups during the block. No group is loaded yet.
+
+    Raises UpstreamError if the cluster cannot be reached at the start.
+    """
+    # The same kind of clock as the groups': a step of the wall clock must not reorder events.
+    clock = Clock()
+    journal = Journal(state_log.id, sinks, now_ms=clock.now_ms, recall=state_log.last_events)
+    offsets = OffsetReporter(journal.tell, clock.now_ms)
+    names = config.data_path.names
+    cluster = Cluster(config.upstream, access=config.access, tell=journal.tell, names=names)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cluster.run)
+        if config.data_path.to_brokers != config.access:
+            await _check_client_access(cluster, config.data_path.to_brokers)
+        can_hold = not is_embedded(cluster.versions)
+        groups = config.groups
+        if can_hold:
+            # The anchor, not a timer, tells when a lost commit can no longer be stored.
+            groups = replace(groups, lost_commit_hold_ms=None)
+        coordinators = Coordinators(cluster, names)
+        connections = CoordinatorConnections(cluster)
+        rules = _hosting_rules(config, groups, state_log, clock, can_hold=can_hold)
+        regexes = RegexPermissions(config.data_path.limits)
+        resolver = RegexResolver(cluster, regexes.described)
+        services = Services(
+            clock=clock,
+            cluster=cluster,
+            look=ClusterLook(cluster),
+            state_log=state_log,
+            journal=journal,
+            offsets=offsets,
+            resolver=resolver,
+            aside=Aside(),
+            coordinator_of=coordinators.node_of,
+            ask_coordinator=connections.ask,
+            nursery=nursery,
+        )
+        yield Backstage(
+            cluster=cluster,
+            groups=Groups(rules, services),
+            rules=rules,
+            services=services,
+            coordinators=coordinators,
+            regexes=RegexQuestions(regexes, resolver),
+        )
+        connections.close()
+        nursery.cancel_scope.cancel()
+
+
 async def run_gateway(
     config: GatewayConfig,
     state_log: StateLog,
@@ -99,50 +164,18 @@ async def run_gateway(
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port is not available, NoControlSocket.
     """
-    # The same kind of clock as the groups': a step of the wall clock must not reorder events.
-    clock = Clock()
-    journal = Journal(state_log.id, sinks, now_ms=clock.now_ms, recall=state_log.last_events)
-    offsets = OffsetReporter(journal.tell, clock.now_ms)
-    names = config.data_path.names
-    cluster = Cluster(config.upstream, access=config.access, tell=journal.tell, names=names)
     with ExitStack() as at_end:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(cluster.run)
-            if config.data_path.to_brokers != config.access:
-                await _check_client_access(cluster, config.data_path.to_brokers)
-            can_hold = not is_embedded(cluster.versions)
-            groups = config.groups
-            if can_hold:
-                # The anchor, not a timer, tells when a lost commit can no longer be stored.
-                groups = replace(groups, lost_commit_hold_ms=None)
-            look = ClusterLook(cluster)
-            coordinators = Coordinators(cluster, names)
-            connections = CoordinatorConnections(cluster)
-            rules = _hosting_rules(config, groups, state_log, clock, can_hold=can_hold)
-            regexes = RegexPermissions(config.data_path.limits)
-            resolver = RegexResolver(cluster, regexes.described)
-            services = Services(
-                clock=clock,
-                cluster=cluster,
-                look=look,
-                state_log=state_log,
-                journal=journal,
-                offsets=offsets,
-                resolver=resolver,
-                aside=Aside(),
-                coordinator_of=coordinators.node_of,
-                ask_coordinator=connections.ask,
-                nursery=nursery,
-            )
-            hosted_groups = Groups(rules, services)
+        async with backstage(config, state_log, sinks) as behind:
+            cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
+            nursery, tell = services.nursery, services.journal.tell
             places, removal = Places(config.data_path.limits), Removal()
             operators = Operators(
                 config.operators,
                 hosted_groups,
-                rules,
+                behind.rules,
                 cluster=cluster,
-                clock=clock,
-                journal=journal,
+                clock=services.clock,
+                journal=services.journal,
                 log_writes=services.log_writes,
                 limits=config.data_path.limits,
                 places=places,
@@ -151,14 +184,14 @@ async def run_gateway(
             )
             service = GroupService(
                 hosted_groups,
-                coordinators,
+                behind.coordinators,
                 topic_names=cluster.names_now,
-                regexes=RegexQuestions(regexes, resolver),
-                offsets=offsets,
+                regexes=behind.regexes,
+                offsets=services.offsets,
                 shows_members=config.shows_members,
                 refuses_defective=config.refuses_defective,
-                tell=journal.tell,
-                names=names,
+                tell=tell,
+                names=config.data_path.names,
             )
             await operators.serve_admin(service.answers, nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
@@ -170,9 +203,9 @@ async def run_gateway(
             )
             nursery.start_soon(hosted_groups.watch_pauses)
             await nursery.start(hosted_groups.resume)
-            nursery.start_soon(offsets.run)
+            nursery.start_soon(services.offsets.run)
             nursery.start_soon(operators.watch_lag)
-            nursery.start_soon(Forgetting(hosted_groups, look).run)
+            nursery.start_soon(Forgetting(hosted_groups, services.look).run)
             async with trio.open_nursery() as serving:
                 address: Address = await serving.start(
                     partial(
@@ -184,11 +217,11 @@ async def run_gateway(
                         places=places,
                         removal=removal,
                         private_names=private_names,
-                        tell=journal.tell,
+                        tell=tell,
                     )
                 )
                 await operators.serve_commands(address, serving)
-                journal.tell(
+                tell(
                     GatewayStarted(
                         version=version("groupferry"),
                         bootstrap=f"{address[0]}:{address[1]}",
@@ -196,8 +229,8 @@ async def run_gateway(
                         brokers=tuple(sorted(cluster.brokers)),
                     )
                 )
-                at_end.callback(journal.tell, GatewayEnded())
-                if not can_hold:
+                at_end.callback(tell, GatewayEnded())
+                if not behind.rules.can_anchor:
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
                 await stop.wait()
@@ -205,8 +238,6 @@ async def run_gateway(
             await hosted_groups.end_adoptions()
             if not state_log.outlives_process:
                 await hosted_groups.leave_all()
-            connections.close()
-            nursery.cancel_scope.cancel()
 
 
 def _hosting_rules(

@@ -113,7 +113,8 @@ async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
 
 
 @asynccontextmanager
-async def _state_log(settings: Settings, access: Access) -> AsyncIterator[StateLog]:
+async def open_state_log(settings: Settings, access: Access) -> AsyncIterator[StateLog]:
+    """The state log during the block. Raises StateLogError, StateLogTaken, StateLogUnusable."""
     match settings.state:
         case "memory":
             yield MemoryLog()
@@ -175,13 +176,8 @@ async def _events_topic(settings: Settings, access: Access) -> AsyncIterator[Eve
             yield topic
 
 
-async def _run_settings(
-    settings: Settings,
-    security: Security,
-    reloading: Reloading,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[Address],
-) -> None:
+def gateway_config(settings: Settings, security: Security, reloading: Reloading) -> GatewayConfig:
+    """The gateway that the settings describe."""
     data_path = DataPathConfig(
         listen_host=settings.listen.host,
         listen_port=settings.listen.port,
@@ -197,41 +193,51 @@ async def _run_settings(
             per_principal=settings.max_names_per_principal,
         ),
     )
+    max_groups, per_address, per_principal = group_limits_of(settings)
+    return GatewayConfig(
+        upstream=settings.upstream,
+        access=security.own,
+        data_path=data_path,
+        groups=settings.group_config(),
+        max_groups=max_groups,
+        max_groups_per_address=per_address,
+        max_groups_per_principal=per_principal,
+        host_patterns=settings.groups_host,
+        forward_patterns=settings.groups_forward,
+        hold_patterns=settings.groups_hold,
+        adoption=settings.groups_adopt,
+        shows_members=settings.describe_groups_consumer == "members",
+        refuses_defective=settings.refuse_defective_clients,
+        anchor_linger_s=settings.anchor_linger_ms / 1000,
+        private_topics=_private_topics(settings),
+        private_transactional_ids=_private_transactional_ids(settings),
+        operators=OperatorsConfig(
+            control_folder=settings.state_dir,
+            admin=_admin(settings, security),
+            hold_on_regression=settings.hold_on_regression,
+            regression_share=settings.regression_share_percent / 100,
+        ),
+        take_rules=reloading.take_rules,
+    )
+
+
+async def _run_settings(
+    settings: Settings,
+    security: Security,
+    reloading: Reloading,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[Address],
+) -> None:
+    config = gateway_config(settings, security, reloading)
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
-        own_topics = _private_topics(settings)
+        own_topics = config.private_topics
         if own_topics:
-            await _check_start(settings.upstream, security.own, data_path)
+            await _check_start(settings.upstream, security.own, config.data_path)
         max_connections = reloading.limits.max_connections
         await _check_cluster(settings, security.own, own_topics, max_connections)
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
-        max_groups, per_address, per_principal = group_limits_of(settings)
-        config = GatewayConfig(
-            upstream=settings.upstream,
-            access=security.own,
-            data_path=data_path,
-            groups=settings.group_config(),
-            max_groups=max_groups,
-            max_groups_per_address=per_address,
-            max_groups_per_principal=per_principal,
-            host_patterns=settings.groups_host,
-            forward_patterns=settings.groups_forward,
-            hold_patterns=settings.groups_hold,
-            adoption=settings.groups_adopt,
-            shows_members=settings.describe_groups_consumer == "members",
-            refuses_defective=settings.refuse_defective_clients,
-            anchor_linger_s=settings.anchor_linger_ms / 1000,
-            private_topics=own_topics,
-            private_transactional_ids=_private_transactional_ids(settings),
-            operators=OperatorsConfig(
-                control_folder=settings.state_dir,
-                admin=_admin(settings, security),
-                hold_on_regression=settings.hold_on_regression,
-                regression_share=settings.regression_share_percent / 100,
-            ),
-            take_rules=reloading.take_rules,
-        )
-        state_log = await kept.enter_async_context(_state_log(settings, security.own))
+        state_log = await kept.enter_async_context(open_state_log(settings, security.own))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)

@@ -18,6 +18,10 @@ class StateFolderError(Exception):
     """The folder cannot be used. The message says why, in one line."""
 
 
+class StateFolderInUse(StateFolderError):
+    """Another process has locked the folder."""
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Create the folder if it is missing, and lock it during the block against other processes.
@@ -76,7 +80,7 @@ def _lock(folder: Path, descriptor: int) -> None:
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     except BlockingIOError:
         holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-        raise StateFolderError(
+        raise StateFolderInUse(
             f"the state folder {folder} is in use by another groupferry (process {holder}):"
             " stop it, or give another --state-dir"
         ) from None

@@ -154,7 +154,9 @@ class GroupRelease:
     def wish(self, wish: ReleaseWish, now_ms: int) -> None:
         """Release the group, which is loaded, or about to be."""
         if not self._wishes:
-            self._settle_until_ms = now_ms + SETTLE_MAX_MS
+            longest_ms = self._rules.standing.longest_session_ms
+            settle_ms = longest_ms if wish.is_unattended else SETTLE_MAX_MS
+            self._settle_until_ms = now_ms + settle_ms
         self._wishes.append(wish)
         if self._is_ending:
             self.end()
@@ -178,6 +180,10 @@ class GroupRelease:
         self._is_beginning, self._has_begun_here = False, is_durable
         if not is_durable:
             self._refuse("the state log failed: try again")
+
+    @property
+    def _is_unattended(self) -> bool:
+        return any(each.is_unattended for each in self._wishes)
 
     def _begin(self, now_ms: int) -> None:
         """Begin what is wished, or go on with what the log has."""
@@ -215,7 +221,7 @@ class GroupRelease:
         self._machine = Releasing(self._group_id, guise, release, now_ms)
         self.recall.leads_rounds = self._machine.has_natives
         self._effects.append(TellNow(group_events.ReleaseStarted(members=len(members))))
-        if release.group is not None and not self._has_begun_here:
+        if release.group is not None and (self._is_unattended or not self._has_begun_here):
             self._anchor.need(now_ms, is_live=True)
         self.handle(TimePassed(), now_ms)
 

@@ -51,6 +51,8 @@ class ReleaseWish:
     """Somebody wants a group to be released, and may wait for what becomes of it."""
 
     new_protocol: NewProtocol = NewProtocol()
+    is_unattended: bool = False
+    """Whether no client can reach this process, so that members give up by their silence."""
     outcome: ReleaseOutcome | None = None
     on_outcome: Callable[[], object] | None = None
     """Called when there is an outcome."""

@@ -334,6 +334,22 @@ def test_a_native_member_that_has_left_is_not_waited_for(on: Scene) -> None:
     assert on.log_has() == Release(guard_id=ANY)
 
 
+def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None:
+    """Another gateway has hosted it: the anchor's place is taken over."""
+    again = on.killed()
+    wish = ReleaseWish(is_unattended=True)
+    again.feed(ReleaseGroup(wish))
+    again.wait(SESSION_MS - 1)
+    assert again.group.anchor.is_here
+    assert again.waits(Ask) == 0
+    again.wait(1)
+    step(again, JoinGroupResponse(generation_id=9, protocol_name="x"))
+    step(again, SyncGroupResponse())
+    step(again, LeaveGroupResponse())
+    assert wish.outcome is not None
+    assert wish.outcome.is_released
+
+
 def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scene) -> None:
     """A consumer is in the cluster's group by then. Nothing else wakes the release."""
     on.begin()
@@ -346,6 +362,17 @@ def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scen
     assert again.told("group_released") == []
     again.wait(1)
     assert again.told("group_released")
+
+
+def test_an_unattended_group_without_members_may_have_an_anchor() -> None:
+    on = HostedScene()
+    on.hold(Ask)
+    wish = ReleaseWish(is_unattended=True)
+    on.feed(ReleaseGroup(wish))
+    assert on.asked(JoinGroupRequest)
+    step(on, LeaveGroupResponse())
+    assert wish.outcome is not None
+    assert wish.outcome.is_released
 
 
 def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:

@@ -1,0 +1,130 @@
+"""Groups go back to the cluster without a running gateway.
+
+`tests/e2e/test_release_offline.py` has groups that do.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import trio
+
+from coordinator.interface.records import DurableRecord, GroupRelease, Release
+from gateway import commands
+from gateway.state_folder import locked
+from gateway.state_log.sqlite import open_sqlite_log
+from tests.support.durable_records import RECORDS
+from tests.support.group_records import classic_group, given_classic_group_member
+from tests.support.mock_cluster import running_mock_cluster
+
+NOWHERE = "127.0.0.1:1"
+LIVE = classic_group(given_classic_group_member("a", {"foo": (0,)}), generation=3)
+
+
+class Told(NamedTuple):
+    status: int
+    results: str
+    errors: str
+
+
+async def keep(folder: Path, groups: Mapping[str, Iterable[DurableRecord]]) -> None:
+    """The state of a gateway that was killed."""
+    async with open_sqlite_log(folder) as log:
+        for group_id, records in groups.items():
+            await log.append(group_id, list(records))
+
+
+async def release(
+    capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, upstream: str = NOWHERE
+) -> Told:
+    """Run the command as a user does, with its settings from flags."""
+    flags = ["--offline", f"--state-dir={folder}", f"--upstream={upstream}"]
+    run = partial(commands.run, ["release", *arguments, *flags])
+    status = await trio.to_thread.run_sync(run)
+    told = capsys.readouterr()
+    return Told(status, told.out, told.err)
+
+
+async def test_a_running_gateway_keeps_its_groups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await keep(tmp_path, {"orders": LIVE})
+    with locked(tmp_path):
+        told = await release(capsys, tmp_path, "orders")
+    why = f"a gateway runs with {tmp_path}: leave out --offline"
+    assert told == (1, "", f"groupferry: nothing is released: {why}\n")
+
+
+async def test_a_folder_without_a_log_is_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mistyped"
+    told = await release(capsys, folder, "orders")
+    why = f"there is no state log in {folder}; see --state-dir"
+    assert told == (1, "", f"groupferry: nothing is released: {why}\n")
+    assert not folder.exists()
+
+
+async def test_a_cluster_that_cannot_be_reached_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await keep(tmp_path, {"orders": LIVE})
+    told = await release(capsys, tmp_path, "--all")
+    assert told.status == 1
+    (line,) = told.errors.splitlines()
+    assert line.startswith(f"groupferry: nothing is released: cannot connect to {NOWHERE}")
+
+
+@pytest.mark.parametrize("state", ["kafka", "memory"])
+async def test_the_log_must_be_in_the_state_folder(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+) -> None:
+    """A log in the cluster would be taken from a gateway that runs somewhere else."""
+    monkeypatch.setenv("GROUPFERRY_STATE", state)
+    told = await release(capsys, tmp_path, "--all")
+    why = "it needs the state log of a folder: start a gateway, and release there"
+    assert told == (1, "", f"groupferry: nothing is released: {why}\n")
+
+
+@pytest.mark.timeout(60)
+async def test_each_group_that_cannot_be_released_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing of it changes."""
+    groups: dict[str, list[DurableRecord]] = {
+        "adopting": [RECORDS["group_adoption"]],
+        "live": list(LIVE),
+        "released": [GroupRelease(value=Release())],
+    }
+    await keep(tmp_path, groups)
+    async with running_mock_cluster() as cluster:
+        of_all = await release(capsys, tmp_path, "--all", upstream=cluster.bootstrap_servers)
+        of_one = [
+            await release(capsys, tmp_path, each, upstream=cluster.bootstrap_servers)
+            for each in ("released", "unknown")
+        ]
+    assert (of_all.status, of_all.results) == (1, "")
+    assert sorted(of_all.errors.splitlines()) == [
+        "groupferry: adopting is not released: its adoption is under way: start the gateway, which"
+        " ends it",
+        "groupferry: live is not released: the embedded cluster cannot hold anchors",
+    ]
+    assert [each.errors for each in of_one] == [
+        "groupferry: released is not released: it has been released already\n",
+        "groupferry: unknown is not released: the state log does not have it\n",
+    ]
+    async with open_sqlite_log(tmp_path) as log:
+        assert {each: list(await log.read(each)) for each in await log.group_ids()} == groups
+
+
+async def test_settings_are_only_for_a_release_without_a_gateway(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["release", "orders", f"--upstream={NOWHERE}", f"--state-dir={tmp_path}"]
+    assert commands.run(command) == 2
+    assert capsys.readouterr().err == "groupferry: --config and --upstream go with --offline\n"
