@@ -123,6 +123,7 @@ async def test_alerts_dashboard_and_documentation_name_the_metrics_that_exist() 
     samples = {sample.name for family in families for sample in family.samples}
     declared = {family.name for family in families}
     declared |= {f"{family.name}_total" for family in families if family.type == "counter"}
+    declared |= {f"{family.name}_bucket" for family in families if family.type == "histogram"}
     exist = samples | declared
     for name in ("deploy/alerts.yaml", "deploy/dashboard.json", "docs/metrics.md"):
         assert named((CODE / name).read_text()) - exist == set(), name

@@ -4,13 +4,15 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+import pytest
+
 from gateway.board.lag_watch import PARTITIONS_AT_ONCE_MAX, LagWatch
 from gateway.board.lags import Lags
 from gateway.board.steps import Steps
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import ClientFlapped
+from gateway.events.group_events import ClientFlapped, StepMadeWorse
 from kafka_codecs.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -124,3 +126,25 @@ async def test_a_group_that_has_become_worse_is_told_and_held() -> None:
         await stage.watch.look()
         assert stage.told == [("g", flapped)]
         assert stage.held == [("g", "client_flapped")] * holds
+
+
+async def test_a_step_that_made_it_worse_is_told_with_the_bytes_of_its_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its address, which events write with a slash."""
+    stage = Stage(FakeCluster())
+    worse = StepMadeWorse(
+        client_id="c",
+        client_host="/10.0.0.1",
+        protocol="consumer",
+        lag_before=0,
+        lag_after=500,
+        records_per_s_before=9.0,
+        records_per_s_after=1.0,
+    )
+    monkeypatch.setattr(stage.steps, "judge", lambda _: iter([("g", worse)]))
+    await stage.watch.look()
+    ((_, told),) = stage.told
+    assert isinstance(told, StepMadeWorse)
+    assert (told.bytes_per_s_before, told.bytes_per_s_after) == (float(len("10.0.0.1")), None)
+    assert told.lag_after == 500
