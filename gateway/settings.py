@@ -374,6 +374,21 @@ class Settings(BaseSettings):
         description="how long at most a group stays classic after native consumers that did not"
         " last converted it to and fro; 0 lets it convert each time",
     )
+    group_restless_heartbeat_interval_ms: Annotated[int, Field(ge=1_000, le=INT32_MAX)] = Field(
+        1_000,
+        description="the heartbeat interval of native members while their group moves or is rolled,"
+        " if it is shorter than the group's; never shorter than ten times what answers took",
+    )
+    group_replacement_grace_ms: _Delay = Field(
+        3_000,
+        description="how long the place of a member that left is kept for its replacement, before"
+        " other members hear of it; 0: not at all",
+    )
+    group_replacement_needs_host: bool = Field(
+        True,
+        description="whether a replacement must have its predecessor's address, and not only its"
+        " client id; pods change their addresses",
+    )
     group_consumer_regex_refresh_interval_ms: Annotated[
         int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
     ] = 600_000
@@ -463,6 +478,9 @@ class Settings(BaseSettings):
             consumer_assignment_interval_ms=self.group_consumer_assignment_interval_ms,
             consumer_min_assignment_interval_ms=self.group_consumer_min_assignment_interval_ms,
             consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
+            restless_heartbeat_interval_ms=self.group_restless_heartbeat_interval_ms,
+            replacement_grace_ms=self.group_replacement_grace_ms,
+            replacement_needs_host=self.group_replacement_needs_host,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
             conversion_rest_max_ms=self.group_conversion_rest_max_ms,
         )

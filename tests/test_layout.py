@@ -48,7 +48,7 @@ BENEATH = {
     "conversion": ("interface", "group", "classic", "consumer"),
     "native": ("interface", "group", "consumer", "conversion"),
     "mixed": ("interface", "group", "classic", "consumer", "conversion"),
-    "handlers": ("interface", "group", "classic", "consumer", "conversion", "mixed"),
+    "handlers": ("interface", "group", "classic", "consumer", "conversion", "native", "mixed"),
     "engine": ("interface", "group", "classic", "consumer", "conversion", "native", "handlers"),
 }
 """The packages of the coordinator and its front door, lowest first, and what each imports."""

@@ -1,6 +1,7 @@
 """Finds the member of a ConsumerGroupHeartbeat and checks its epoch (rules 3.3, 3.4)."""
 
 from coordinator.consumer.epoch import bump_epoch_if_needed
+from coordinator.consumer.places import take_place
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, replace_member
 from coordinator.group.consumer_group import ConsumerGroup
@@ -70,6 +71,8 @@ def _admit_joiner(
     elif is_away(group, member_id):
         # DEV D26: the member returns with another instance id, or without one.
         replace_member(step, member_id, member_id)
+    elif event.instance_id is None and member_id not in group.members:
+        return take_place(step, member_id, event)
     return group.members.get(member_id)
 
 

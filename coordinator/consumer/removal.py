@@ -16,12 +16,15 @@ from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, DeadlineSet
 
 
-def delete_member(step: StepBuilder, member_id: str, cause: RemovalCause) -> None:
-    """Write the member's tombstones, in an order that is safe at any cut of the log (rule 8.3)."""
+def delete_member(
+    step: StepBuilder, member_id: str, cause: RemovalCause, *, keeps_target: bool = False
+) -> None:
+    """Write the member's tombstones, in an order that is safe at any cut of the log (rule 8.3). Its
+    target may stay for a replacement (see `places.py`)."""
     stop_timers(step, member_id)
     if member_id in step.consumer.assignments:
         step.emit(CurrentAssignment(member_id=member_id, value=None))
-    if member_id in step.consumer.targets:
+    if member_id in step.consumer.targets and not keeps_target:
         step.emit(TargetAssignmentMember(member_id=member_id, partitions=None))
     step.emit(MemberMetadata(member_id=member_id, value=None, cause=cause))
 

@@ -22,7 +22,8 @@ def put_member(
     Raises GroupError INVALID_REGULAR_EXPRESSION.
     """
     assignor_before = _assignor(step)
-    if after != before:
+    # A replacement is described by the member before it, and not stored yet.
+    if before is None or step.consumer.members.get(after.member_id) != after:
         step.emit(MemberMetadata(member_id=after.member_id, value=after))
     if before is None or before.topic_regex != after.topic_regex:
         check_new_regex(step, after.topic_regex)

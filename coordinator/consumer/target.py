@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
+from coordinator.consumer.places import end_places
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
@@ -50,6 +51,7 @@ def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
 
 def _compute_target(step: StepBuilder) -> None:
     group = step.consumer
+    end_places(step)
     assignor = preferred_assignor(group, step.config)
     spec = group_spec(group, step.topics)
     size = len(spec.members) + sum(spec.partition_counts.values())

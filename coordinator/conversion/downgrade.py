@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from coordinator.classic.protocols import selected
 from coordinator.classic.rebalance import park_join, prepare_rebalance
+from coordinator.consumer.places import end_places
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import stop_timers
 from coordinator.conversion.hold import note_downgrade
@@ -39,11 +40,13 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 
 def may_downgrade_without(step: StepBuilder, removed_ids: Collection[str]) -> bool:
-    """Whether removing these members downgrades the group (rules 6.1, 6.2)."""
+    """Whether removing these members downgrades the group (rules 6.1, 6.2). A place that is kept
+    may be taken by a native member."""
     group = step.consumer
     remaining_count = len(group.members) - len(removed_ids)
     return (
         step.config.consumer_migration_policy.allows_downgrade
+        and not step.state.places
         and 0 < remaining_count <= step.config.classic_max_size
         and group.native_count == sum(not group.members[id_].is_classic for id_ in removed_ids)
     )
@@ -153,6 +156,7 @@ def delete_consumer_group(step: StepBuilder, causes: Mapping[str, RemovalCause])
         step.emit(CurrentAssignment(member_id=member_id, value=None))
     for member_id in list(group.targets):
         step.emit(TargetAssignmentMember(member_id=member_id, partitions=None))
+    end_places(step)
     step.emit(TargetAssignmentMetadata(epoch=None))
     for member_id in list(group.members):
         cause = causes.get(member_id, RemovalCause.GROUP_CONVERTED)

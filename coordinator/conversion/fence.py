@@ -5,6 +5,7 @@ If only classic members remain, the group is downgraded instead (rule 6.1).
 
 from collections.abc import Mapping
 
+from coordinator.consumer.places import end_place, end_places, leave_place, may_keep_place
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
@@ -12,8 +13,25 @@ from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import EpochCause, GroupEpoch, RemovalCause
 
 
+def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
+    """Remove these members at their own request, or an admin's. The others hear of it at once,
+    unless each of them may return within the grace (DEV D77)."""
+    own_wish = all(cause is RemovalCause.LEFT for cause in causes.values())
+    if own_wish and len(causes) == 1 and may_keep_place(step, next(iter(causes))):
+        leave_place(step, next(iter(causes)))
+    else:
+        fence(step, causes)
+
+
+def grace_over(step: StepBuilder, member_id: str) -> None:
+    """Nobody took the place of a member that left: the others hear of it now."""
+    end_place(step, member_id)
+    fence(step, {})
+
+
 def fence(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
-    """Remove these members, each with its cause, with one epoch bump or a downgrade."""
+    """Remove these members, each with its cause, with one epoch bump or a downgrade. Places that
+    are kept end with the next target, or with the last member."""
     if may_downgrade_without(step, causes):
         downgrade_after_removal(step, causes)
         return
@@ -21,6 +39,8 @@ def fence(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
         delete_member(step, member_id, cause)
     forget_unused_regexes(step)
     group = step.consumer
+    if not group.members:
+        end_places(step)
     step.emit(
         GroupEpoch(
             epoch=group.epoch + 1,

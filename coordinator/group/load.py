@@ -33,6 +33,8 @@ from coordinator.interface.volatile_records import (
     DeadlineSet,
     MemberPhase,
     MemberPhaseMoved,
+    Place,
+    PlaceMoved,
     Repetition,
     RepetitionMoved,
     VolatileRecord,
@@ -99,6 +101,9 @@ def arm_after_load(
         case ConsumerGroup() as group:
             for member in list(group.members.values()):
                 yield from _arm_member(group, member, config, now_ms)
+            for member_id in sorted(group.targets.keys() - group.members.keys()):
+                yield PlaceMoved(member_id, Place(None))
+                yield DeadlineSet(DeadlineKey(DeadlineKind.GRACE, member_id), now_ms)
         case None:
             pass
 

@@ -39,6 +39,8 @@ from coordinator.interface.volatile_records import (
     DeadlineKey,
     DeadlineSet,
     MemberPhaseMoved,
+    Place,
+    PlaceMoved,
     RegexResolution,
     RegexResolutionMoved,
     RepetitionMoved,
@@ -58,6 +60,7 @@ RecordBesideTheGroup = (
     | CommitEnded
     | RegexResolutionMoved
     | ConversionsMoved
+    | PlaceMoved
     | GroupConfigs
     | GroupAdoption
     | GroupRelease
@@ -81,8 +84,10 @@ class GroupState(Forkable):
         "config_overrides",
         "conversions",
         "deadlines",
+        "departed",
         "group",
         "group_id",
+        "places",
         "release",
         "resolution",
     )
@@ -97,6 +102,10 @@ class GroupState(Forkable):
         """How many of the commits in flight each partition has."""
         self.resolution: RegexResolution | None = None
         self.conversions = Conversions()
+        self.places: Table[str, Place] = Table()
+        """Keyed by the ids of members that left a consumer group."""
+        self.departed: Table[str, None] = Table()
+        """The ids of all members that have left such a place in the present assignment epoch."""
         self.adoption: Adoption | None = None
         self.release: Release | None = None
 
@@ -145,6 +154,8 @@ class GroupState(Forkable):
                 self.resolution = resolution
             case ConversionsMoved(conversions):
                 self.conversions = conversions
+            case PlaceMoved(member_id, place):
+                self._put_place(member_id, place)
             case ClassicGroupMetadata(value=None):
                 if isinstance(self.group, ClassicGroup):
                     self.group = None
@@ -171,7 +182,16 @@ class GroupState(Forkable):
                     self.group = ClassicGroup()
                 self.group.apply(record)
 
+    def _put_place(self, member_id: str, place: Place | None) -> None:
+        if place is None:
+            self.places.drop(member_id)
+        else:
+            self.places.put(member_id, place)
+            self.departed.put(member_id, None)
+
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
+        if isinstance(record, TargetAssignmentMetadata) and self.departed:
+            self.departed = Table()
         if isinstance(self.group, ConsumerGroup):
             self.group.apply(record)
         elif not (isinstance(record, DURABLE_TYPES) and is_tombstone(record)):

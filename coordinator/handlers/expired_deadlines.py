@@ -2,7 +2,7 @@
 
 from coordinator.classic import rebalance
 from coordinator.conversion import classic_only
-from coordinator.conversion.fence import fence
+from coordinator.conversion.fence import fence, grace_over
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
@@ -55,5 +55,7 @@ def _in_classic_group(step: StepBuilder, group: ClassicGroup, key: DeadlineKey) 
 def _in_consumer_group(step: StepBuilder, group: ConsumerGroup, key: DeadlineKey) -> None:
     if key.kind is DeadlineKind.TARGET_DUE:
         classic_only.advance(step)
+    elif key.kind is DeadlineKind.GRACE:
+        grace_over(step, key.owner)
     elif key.owner in group.members:
         fence(step, {key.owner: FENCE_CAUSES[key.kind]})

@@ -73,6 +73,17 @@ class GroupConfig:
     """How long a new member's JoinGroup stays parked. A constant in Kafka, a field here for
     tests."""
 
+    replacement_grace_ms: int = 0
+    """How long the place of a dynamic member that left a consumer group is kept for its replacement
+    (deviation D77); 0: not at all, as in Kafka."""
+
+    replacement_needs_host: bool = True
+    """Whether a replacement must have its predecessor's host, and not only its client id."""
+
+    restless_heartbeat_interval_ms: int = INT32_MAX
+    """The heartbeat interval of native members while the group moves or is rolled, if it is shorter
+    than the group's (deviation D78). By default it is not, as in Kafka."""
+
     lost_commit_hold_ms: int | None = 5_000
     """How long a commit whose answer was lost holds its partitions. By then the cluster has stored
     it or given it up (Kafka's offsets.commit.timeout.ms). None: until the driver reports that the

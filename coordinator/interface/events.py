@@ -141,6 +141,9 @@ class ConsumerHeartbeatReceived:
     lists_owned_topics: bool = False
     """True if the list of owned partitions has an entry, even one without partitions."""
     fresh_id: UUID
+    answers_within_ms: int = 0
+    """How long the latest heartbeats of the group took to be answered, at the 99th percentile or
+    more."""
 
     @property
     def is_full(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from coordinator.interface.records import Assignment, ClassicGroupMember, RemovalCause
+from coordinator.interface.records import Assignment, ClassicGroupMember, Member, RemovalCause
 from coordinator.interface.topics import Partition
 
 Token = int
@@ -17,13 +17,14 @@ Token = int
 
 
 class DeadlineKind(StrEnum):
-    """The kinds of deadlines: first those of a member (or of a pending id), then of a commit, then
-    of the group."""
+    """The kinds of deadlines: first those of a member (or of a pending id, or of one that left),
+    then of a commit, then of the group."""
 
     SESSION = "session"
     JOIN = "join"
     SYNC = "sync"
     REVOCATION = "revocation"
+    GRACE = "grace"
     PENDING_ID = "pending_id"
     NEW_MEMBER_JOIN = "new_member_join"
     LOST_COMMIT = "lost_commit"
@@ -236,6 +237,23 @@ class RepetitionMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a member that left a consumer group: the target that it had, for a replacement
+    (deviation D77). After a load nobody knows the member any more, and nobody may take its
+    place."""
+
+    member: Member | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceMoved:
+    """The place of the member that had this id is kept, or ends (None)."""
+
+    member_id: str
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
 class TopicsChecked:
     """The metadata hash was compared with this version of the topic image."""
 
@@ -332,4 +350,5 @@ VolatileRecord = (
     | CommitEnded
     | RegexResolutionMoved
     | ConversionsMoved
+    | PlaceMoved
 )

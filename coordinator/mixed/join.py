@@ -7,6 +7,7 @@ from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.admission import check_instance, check_room, is_away
 from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.phases import PhaseEvent, move_phase
+from coordinator.consumer.places import returns_in_person, take_place
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
 from coordinator.consumer.subscription import has_changed, put_member
@@ -113,8 +114,12 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         # generation -2.
         replace_member(step, member_id, member_id)
     before = group.members.get(member_id)
+    needs_target = returns_in_person(step, member_id)
+    if before is None and event.instance_id is None and not needs_target:
+        before = take_place(step, member_id, event)
+        takes_over_native = before is not None and not before.is_classic
     after = _described(event, member_id, subscription, before)
-    put_member(step, before, after)
+    put_member(step, before, after, needs_target=needs_target)
     held = group.assignments[member_id].held if member_id in group.assignments else {}
     owned = owned_by_sender(subscription, held, step.topics)
     subscription_changed = has_changed(before, after)

@@ -1,7 +1,7 @@
 """LeaveGroup on a consumer group: removes all named members in one step (rule 5.8)."""
 
 from coordinator.consumer.admission import check_instance
-from coordinator.conversion.fence import fence
+from coordinator.conversion import fence
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import LeaveGroupReceived, Leaver
@@ -26,7 +26,7 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
             LeftMember(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
         )
     if leaving:
-        fence(step, leaving)
+        fence.leave(step, leaving)
     step.answer(event.token, LeaveGroupReply(members=tuple(answers)))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Set
 from coordinator.consumer.admission import admit
 from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.phases import end_phase
+from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reassign_member, reconcile_member
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
@@ -18,6 +19,7 @@ from coordinator.interface.records import Assignment, Member
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKind, Repetition, RepetitionMoved
+from coordinator.native.heartbeat_interval import next_interval_ms
 from coordinator.native.leave import leave
 from kafka_codecs.error_codes import ErrorCode
 
@@ -31,6 +33,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     check_not_held(step, event)
     needs_target = enter_consumer_group(step, event)
     member_id = event.member_id or member_id_from(event.fresh_id)
+    needs_target |= returns_in_person(step, member_id)
     before = admit(step, event, member_id)
     after = _described(event, member_id, before)
     if before is not None:
@@ -64,7 +67,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         ConsumerHeartbeatReply(
             member_id=member_id,
             member_epoch=current.member_epoch,
-            heartbeat_interval_ms=step.config.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=next_interval_ms(step, event),
             assignment=frozenset(_assigned(current)) if must_list else None,
         ),
     )

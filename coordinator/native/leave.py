@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from coordinator.consumer.admission import check_instance, is_away
-from coordinator.conversion.fence import fence
+from coordinator.conversion import fence
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
@@ -29,7 +29,7 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
             ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group"
         )
     if event.member_epoch != STATIC_LEAVE_EPOCH:
-        fence(step, {event.member_id: RemovalCause.LEFT})
+        fence.leave(step, {event.member_id: RemovalCause.LEFT})
     elif not is_away(group, event.member_id):
         _leave_temporarily(step, event.member_id)
     step.answer(

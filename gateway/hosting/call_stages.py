@@ -8,11 +8,16 @@ certainly ended.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from coordinator.interface.events import JoinGroupReceived, OffsetCommitEnded
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+    OffsetCommitEnded,
+)
 from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
+from gateway.hosting.answer_times import AnswerTimes
 from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, GroupApi, Situation
 from gateway.hosting.calls import (
     Abandoned,
@@ -73,6 +78,7 @@ class CallStages:
         self._commits = CommitsInFlight(engine, anchor, can_anchor=rules.can_anchor)
         self.unanswered: dict[Token, Call] = {}
         """The calls without an answer."""
+        self._times = AnswerTimes()
         self._waiting = WaitingCalls()
         """Those of them that wait for a look, the log or the anchor."""
         self._seen: object = None
@@ -355,6 +361,8 @@ class CallStages:
             return
         call.move(Stage.DECIDING)
         call.give_up_ms = None
+        if isinstance(call.event, ConsumerHeartbeatReceived):
+            call.event = replace(call.event, answers_within_ms=self._times.longest_ms)
         if call.knows_topics:
             self._engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
@@ -419,7 +427,7 @@ class CallStages:
         if call.answer is not None:
             return
         if call.is_placed or not self._rules.can_anchor:
-            self._finish(call, outcome)
+            self._reply(call, outcome, now_ms)
         elif grants_partitions(outcome):  # to a member that may have gone again since
             if self._anchor.is_here or self._need_anchor(call, now_ms):
                 call.reply = outcome
@@ -431,7 +439,7 @@ class CallStages:
                 self._let_go()
             self._finish(call, outcome)
         elif self._anchor.is_here or self._need_anchor(call, now_ms):
-            self._finish(call, outcome)
+            self._reply(call, outcome, now_ms)
 
     def _confirm(self, call: Call, now_ms: int) -> None:
         """Before an answer grants partitions, the cluster confirms the anchor: an admin may have
@@ -446,7 +454,16 @@ class CallStages:
             if refusal is not None and refusal.error in REMOVED:
                 self._effects.append(refusal_line(self._group_id, call, refusal))
                 call.reply = refusal
-            self._finish(call, call.reply)
+            self._reply(call, call.reply, now_ms)
+
+    def _reply(self, call: Call, reply: Reply, now_ms: int) -> None:
+        self._note_time(call, now_ms)
+        self._finish(call, reply)
+
+    def _note_time(self, call: Call, now_ms: int) -> None:
+        """Only of members: a first member also waits for the anchor."""
+        if isinstance(call.event, ConsumerHeartbeatReceived) and call.event.member_epoch > 0:
+            self._times.note(now_ms - call.asked_ms)
 
     # -- commits ---------------------------------------------------------------------------------
 
@@ -613,6 +630,7 @@ class CallStages:
         if call.answer is not None:
             return
         call.is_gone = True
+        self._note_time(call, now_ms)
         if isinstance(call, Commits):
             if call.stage is Stage.PLACING and isinstance(call.errand, Store):
                 self._move.recall.lose()

@@ -130,7 +130,7 @@ class ClassicClient(Client):
                 version=spec.join_version,
                 member_id=self.member_id,
                 instance_id=spec.instance_id,
-                client_id=self.name,
+                client_id=self.client_id,
                 client_host="/127.0.0.1",
                 protocol_type=CONSUMER_PROTOCOL_TYPE,
                 protocols=tuple((name, self.metadata()) for name in spec.protocols),

@@ -99,6 +99,8 @@ class Client(ABC):
     def __init__(self, context: ClientContext, name: str, spec: Spec) -> None:
         self.context, self.world = context, context.world
         self.name, self.spec = name, spec
+        self.client_id = name
+        """Its predecessor's, if it replaces another process."""
         self.topics = spec.topics
         self.member_id = ""
         self.claims: dict[Partition, Claim] = {}

@@ -25,7 +25,7 @@ def roll_to_classic(scene: Scene) -> None:
     for client in sorted(natives, key=lambda c: c.spec.instance_id is not None):
         world.tell("operator", f"rolls {client.name}")
         _close(scene, client)
-        scene.random_actions.start(client.spec, is_native=False)
+        scene.random_actions.start(client.spec, is_native=False, before=client)
         come_to_rest(scene)
     _grow_a_topic(scene)
     come_to_rest(scene)

@@ -97,7 +97,7 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
         case ClassicGroup() as group:
             _check_classic_group(group)
         case ConsumerGroup() as group:
-            _require_rows_of_members(group)
+            _require_rows_of_members(group, state.places.keys())
             check_holders(group)
             check_targets(group)
             check_epochs(group)
@@ -116,7 +116,7 @@ def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
             _check_classic_group(group)
         case ConsumerGroup() as group:
             kinds = {type(record) for record in records}
-            _require_rows_of_members(group)
+            _require_rows_of_members(group, state.places.keys())
             check_epochs(group)
             if CurrentAssignment in kinds:
                 check_holders(group)
@@ -214,10 +214,12 @@ def _check_classic_group(group: ClassicGroup) -> None:
     _require_all(rules)
 
 
-def _require_rows_of_members(group: ConsumerGroup) -> None:
+def _require_rows_of_members(group: ConsumerGroup, left: Set[str]) -> None:
     rules = {
         "each member has an assignment": group.assignments.keys() == group.members.keys(),
-        "only members have targets": group.targets.keys() <= group.members.keys(),
+        "only members and kept places have targets": group.targets.keys()
+        <= group.members.keys() | left,
+        "who left a place is no member": left.isdisjoint(group.members),
     }
     _require_all(rules)
 
@@ -304,8 +306,9 @@ def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> Tim
         for token, commit in state.commits.items()
         if commit.answer_lost and time_ends_commits
     }
-    superfluous = running - required - allowed - commits
-    missing = (required | commits) - running
+    beside = commits | {DeadlineKey(DeadlineKind.GRACE, id_) for id_ in state.places}
+    superfluous = running - required - allowed - beside
+    missing = (required | beside) - running
     if superfluous or missing:
         raise BrokenInvariantError(
             Invariant.TIMERS, f"superfluous: {sorted(superfluous)}, missing: {sorted(missing)}"
@@ -326,7 +329,9 @@ def check_changed_deadlines(
                 is_required = is_allowed = False
             case _:
                 continue
-        if key.kind is DeadlineKind.LOST_COMMIT:
+        if key.kind is DeadlineKind.GRACE:
+            is_required = key.owner in state.places
+        elif key.kind is DeadlineKind.LOST_COMMIT:
             commit = state.commits.get(int(key.owner))
             is_required = time_ends_commits and commit is not None and commit.answer_lost
         is_running = key in state.deadlines

@@ -164,7 +164,7 @@ class NativeClient(Client):
             version=self.spec.version,
             member_id=self.member_id,
             member_epoch=epoch,
-            client_id=self.name,
+            client_id=self.client_id,
             client_host="/127.0.0.1",
             instance_id=self.spec.instance_id,
             rack_id=self.spec.rack_id if states_all else None,

@@ -140,6 +140,8 @@ class RandomActions:
         client = kind(self._context, f"{kind.kind[0]}{self._names}", spec)
         if before is not None and isinstance(client, Careless):
             client.come_back_as(before)
+        elif before is not None:
+            client.client_id = before.client_id
         self._clients.append(client)
         self._world.tell(client.name, spec)
         client.start()

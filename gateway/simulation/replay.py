@@ -17,7 +17,14 @@ def snapshot(state: GroupState) -> str:
     """The complete state as text, including its volatile parts."""
     group = state.group
     fields = {name: getattr(group, name) for name in getattr(group, "__slots__", ())}
-    others = (state.deadlines, state.commits, state.resolution, state.config_overrides)
+    others = (
+        state.deadlines,
+        state.commits,
+        state.resolution,
+        state.config_overrides,
+        state.places,
+        state.departed,
+    )
     return repr((type(group), fields, *others))
 
 

@@ -129,11 +129,11 @@ class OwnerWatch:
         self._world.counts["stale ms"] += self._shared * (now_ms - self._looked_at_ms)
         self._looked_at_ms = now_ms
 
-    def told_nothing_new(self, name: str, member_id: str, assigned: Set[Partition]) -> None:
+    def told_nothing_new(self, client_id: str, member_id: str, assigned: Set[Partition]) -> None:
         """Check a heartbeat's answer that omits the assignment. The client may be dead, and another
         one have its member id."""
         for client in self._clients:
-            is_asker = client.name == name and client.member_id == member_id
+            is_asker = client.client_id == client_id and client.member_id == member_id
             if isinstance(client, NativeClient) and is_asker:
                 is_excused = (
                     not client.is_honest or client.name in self._exempt_claims.overtaken_owners

@@ -23,13 +23,17 @@ def refusal(flags: Mapping[str, str]) -> list[str]:
 
 
 def test_only_the_upstream_is_required(tmp_path: Path) -> None:
-    """Other settings have defaults; those of the engine are Kafka's."""
+    """Other settings have defaults; those of the engine are mostly Kafka's."""
     settings = load({"upstream": "kafka-1:9092, kafka-2:9093"})
     assert settings.upstream == (Address("kafka-1", 9092), Address("kafka-2", 9093))
     assert settings.listen == Address("127.0.0.1", 19092)
     assert settings.advertised_host == "127.0.0.1"
     assert settings.state_dir == tmp_path / "state" / "groupferry"
-    assert settings.group_config() == GroupConfig(conversion_rest_max_ms=900_000)
+    assert settings.group_config() == GroupConfig(
+        conversion_rest_max_ms=900_000,
+        restless_heartbeat_interval_ms=1_000,
+        replacement_grace_ms=3_000,
+    )
 
 
 def test_flag_precedes_variable_precedes_file(
@@ -116,6 +120,9 @@ def test_every_setting_can_be_set_in_every_source(
         "group_consumer_min_assignment_interval_ms": "3",
         "group_consumer_max_assignment_interval_ms": "4",
         "group_conversion_rest_max_ms": "15",
+        "group_restless_heartbeat_interval_ms": "1001",
+        "group_replacement_grace_ms": "15",
+        "group_replacement_needs_host": "false",
         "group_consumer_regex_refresh_interval_ms": "10000",
         "max_connections": "9",
         "max_connections_per_address": "8",

@@ -44,6 +44,7 @@ class GivenMember:
     pending: Owned = field(default_factory=dict)
     state: MemberState = MemberState.STABLE
     instance_id: str | None = None
+    client_host: str = CLIENT_HOST
     rebalance_timeout_ms: int = 10_000
     classic: ClassicMetadata | None = None
 
@@ -52,7 +53,7 @@ class GivenMember:
             member_id=self.member_id,
             instance_id=self.instance_id,
             client_id=CLIENT_ID,
-            client_host=CLIENT_HOST,
+            client_host=self.client_host,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             topic_names=tuple(sorted(self.topics)),
             topic_regex=self.regex,

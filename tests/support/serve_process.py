@@ -26,6 +26,7 @@ SHORT_TIMERS = (
     "--group-consumer-min-heartbeat-interval-ms=500",
     "--group-consumer-session-timeout-ms=6000",
     "--group-consumer-min-session-timeout-ms=6000",
+    "--group-replacement-grace-ms=500",
 )
 
 LogLine = dict[str, Any]

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.simulation.run import Outcome, simulate
 from tests.gateway.simulation.planted_bugs import (
+    graces,
     hosting,
     invariants_1_to_5,
     invariants_6_to_10,
@@ -24,7 +25,14 @@ TAIL_LINES = 30
 
 BUGS = [
     bug
-    for module in (invariants_1_to_5, invariants_6_to_10, other_checks, surroundings, hosting)
+    for module in (
+        invariants_1_to_5,
+        invariants_6_to_10,
+        other_checks,
+        graces,
+        surroundings,
+        hosting,
+    )
     for bug in vars(module).values()
     if isinstance(bug, Bug)
 ]

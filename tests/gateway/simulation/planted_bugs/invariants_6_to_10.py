@@ -233,7 +233,7 @@ def a_conversion_forgets_commits(patch: Patch) -> None:
     patch.setattr(GroupState, "apply", apply)
 
 
-@noticed_by(Invariant.OFFSETS)
+@noticed_by(Invariant.OFFSETS, Invariant.IN_FLIGHT)
 def stray_commits_are_ignored(patch: Patch) -> None:
     """Partitions may be fetched and committed while the cluster may still store a stray commit."""
     patch.setattr("coordinator.handlers.offsets._check_no_stray_commit", lambda *_: None)

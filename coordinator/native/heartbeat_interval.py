@@ -1,0 +1,39 @@
+"""When a native member has to send its next heartbeat (rule 3.17, DEV D78).
+
+A member hears of a change only at its heartbeats, and a move takes several. In Kafka the interval
+is always the group's. Here it is shorter while the group moves.
+"""
+
+from coordinator.group.consumer_group import ConsumerGroup, ConsumerGroupState
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import ConsumerHeartbeatReceived
+
+ANSWER_TIMES_PER_INTERVAL = 10
+"""librdkafka gives a heartbeat up at the interval that it was told, so slow answers lengthen it."""
+ROLL_PAUSE_MS_MAX = 300_000
+"""How long a mixed group counts as being rolled after its last target. It may stay mixed for
+ever."""
+
+
+def is_hurried(group: ConsumerGroup, config: GroupConfig, *, has_places: bool, now_ms: int) -> bool:
+    """Whether members hurry: the group is on its way to a target, waits for a replacement, or is
+    being rolled. An operator's pause may be long."""
+    is_longer = config.restless_heartbeat_interval_ms >= config.consumer_heartbeat_interval_ms
+    if is_longer or config.is_paused:
+        return False
+    return (
+        has_places
+        or group.state is not ConsumerGroupState.STABLE
+        or (bool(group.phases) and now_ms - group.target_timestamp_ms < ROLL_PAUSE_MS_MAX)
+    )
+
+
+def next_interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int:
+    """The interval for the answer to this heartbeat: never longer than the group's."""
+    usual_ms = step.config.consumer_heartbeat_interval_ms
+    has_places = bool(step.state.places)
+    if not is_hurried(step.consumer, step.config, has_places=has_places, now_ms=step.now_ms):
+        return usual_ms
+    answered_ms = ANSWER_TIMES_PER_INTERVAL * event.answers_within_ms
+    return min(usual_ms, max(step.config.restless_heartbeat_interval_ms, answered_ms))
