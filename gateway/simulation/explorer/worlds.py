@@ -195,7 +195,6 @@ WORLDS = {
             budgets={"release": 1, "commit": 1, "lose": 1},
             begins_at_rest=True,
             is_release=True,
-            converts_none=True,
         ),
         Shape(
             name="release-native-fail",
