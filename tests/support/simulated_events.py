@@ -45,8 +45,8 @@ class SimulatedStep:
     """The events of one step, and the holders after it."""
 
     at_ms: int
-    offsets: Sequence[GatewayEvent]
-    """Reports of commits and fetches that precede the other events."""
+    offsets: Sequence[tuple[int, GatewayEvent]]
+    """Reports of commits and fetches that precede the other events, with the times of telling."""
     events: Sequence[GatewayEvent]
     is_durable: bool
     holdings: Holdings

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gateway.events.member_events import ClientSeen, MemberJoined
-from tests.support.event_writer import EventWriter
+from tests.support.event_writer import START_MS, EventWriter
 from tests.support.simulated_events import SimulatedStep
 
 
@@ -19,6 +19,12 @@ def write(steps: Sequence[SimulatedStep], writer: EventWriter) -> None:
         if step.is_durable:
             natives = [each for each in step.events if _is_native(each)]
             writer.beside(at_s, *(seen(each) for each in natives))
+
+
+def write_reports(step: SimulatedStep, writer: EventWriter) -> None:
+    """Write the reports of commits and fetches. Times are those of the simulator."""
+    for at_ms, event in step.offsets:
+        writer.beside((at_ms - START_MS) / 1000, event)
 
 
 def _is_native(event: object) -> bool:

@@ -57,7 +57,7 @@ class SimulatedOffsets:
 
     def __init__(self, run: StoringRun) -> None:
         self._run = run
-        self._told: list[GatewayEvent] = []
+        self._told: list[tuple[int, GatewayEvent]] = []
         self._flushed_ms = 0
         self.forget()
         check, fetch = run.network.leaves, run.network.fetch
@@ -83,10 +83,10 @@ class SimulatedOffsets:
         self._costs = OffsetReporter(self._hear, lambda: self._run.world.now_ms)
 
     def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
-        self._told.append(event)
+        self._told.append((self._run.world.now_ms, event))
 
-    def take(self, events: Sequence[GatewayEvent]) -> Sequence[GatewayEvent]:
-        """The reports that precede these events."""
+    def take(self, events: Sequence[GatewayEvent]) -> Sequence[tuple[int, GatewayEvent]]:
+        """The reports that precede these events, with the times of telling."""
         now_ms = self._run.world.now_ms
         if now_ms - self._flushed_ms >= INTERVAL_S * 1000:
             self._flushed_ms = now_ms

@@ -21,7 +21,7 @@ from tests.support.simulated_events import (
     is_determined,
     simulated_with_excuses,
 )
-from tests.support.simulated_lines import write
+from tests.support.simulated_lines import write, write_reports
 
 ZOMBIE = "zombie"
 
@@ -202,7 +202,7 @@ def offsets(steps: Sequence[SimulatedStep], excused: Iterable[tuple[str, int]]) 
     writer = EventWriter()
     for step in steps:
         at_s = (step.at_ms - START_MS) / 1000
-        writer.beside(at_s, *step.offsets)
+        write_reports(step, writer)
         (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
     last, committed = steps[-1], _committed(steps)
     taken_back = committed.keys() & last.holdings.keys()
@@ -223,7 +223,7 @@ def _committed(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
     gone_ms: dict[str, int] = {}
     committed: dict[tuple[str, int], int] = {}
     for step in steps:
-        for event in (*step.offsets, *step.events):
+        for event in (*(told for _at_ms, told in step.offsets), *step.events):
             if isinstance(event, OffsetsCommitted):
                 for topic, entries in event.offsets.items():
                     if event.to_ms > gone_ms.get(topic, -1):

@@ -26,7 +26,7 @@ from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
 from tests.support.folded_lines import folded, folds, joined, numbered
 from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated, simulated_with_excuses
-from tests.support.simulated_lines import write
+from tests.support.simulated_lines import write, write_reports
 
 SEEDS = range(2)
 CUTS = 5
@@ -78,7 +78,7 @@ def in_order(seed: int, steps: int) -> list[Numbered]:
     writer = EventWriter()
     for number, step in enumerate(simulated_with_excuses(seed)[0][:steps]):
         at_s = (step.at_ms - START_MS) / 1000
-        writer.beside(at_s, *step.offsets)
+        write_reports(step, writer)
         (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
         if number % 50 == 49:
             writer.lose()
