@@ -2,6 +2,7 @@
 HTTP."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
 from gateway.observers.answers import AnswerCounts
 from gateway.observers.durations import Durations
+from gateway.state_log.log import StateLogError
 
 log = structlog.get_logger()
 
@@ -104,8 +106,10 @@ class Operators:
             ).run()
 
     async def _hold(self, group_id: str, why: str) -> None:
-        if (await self._board.line(group_id)).policy == "allow":
-            await self._handlers.answer(Hold(group_id=group_id), f"hold_on_regression: {why}")
+        """Hold a group, unless an operator has done so already."""
+        with suppress(StateLogError):  # then nothing could be stored, either
+            if (await self._board.line(group_id)).policy == "allow":
+                await self._handlers.answer(Hold(group_id=group_id), f"hold_on_regression: {why}")
 
     async def serve_admin(self, answers: AnswerCounts, nursery: trio.Nursery) -> None:
         """Begin to serve the admin API, until the nursery ends: a gateway that is not ready yet, or

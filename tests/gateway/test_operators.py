@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from gateway.board import lag_watch
+from gateway.board.steps import Steps
 from gateway.board.views import Events, GatewayLine, GroupPage, Groups
 from gateway.control.client import give, look
 from gateway.control.control_socket import NoControlSocket
@@ -14,11 +16,15 @@ from gateway.control.messages import (
     DescribeGroup,
     LatestEvents,
     ListGroups,
+    Pause,
 )
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import ClientFlapped
 from gateway.operators import OperatorsConfig
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.until import until, until_answered
 
 
 async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None:
@@ -47,3 +53,33 @@ async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None
     assert whole.connections >= 1
     assert not told.is_adopted
     assert '"command_given"' in events.events[-1].line
+
+
+async def test_a_group_that_becomes_worse_is_held_but_no_pause_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If that is wished. The event names the reason."""
+    found: list[tuple[str, GatewayEvent]] = []
+    monkeypatch.setattr(lag_watch, "LOOK_S", 0.05)
+    monkeypatch.setattr(Steps, "judge", lambda *_: [found.pop()] if found else [])
+    flapped = ("readers", ClientFlapped(client_id="c", switches=3, protocol="classic"))
+
+    async def page() -> GroupPage:
+        return await look(tmp_path, DescribeGroup(group_id="readers"), GroupPage)
+
+    config = OperatorsConfig(control_folder=tmp_path, hold_on_regression=True)
+    async with (
+        running_mock_cluster(1) as upstream,
+        whole_gateway(upstream.bootstrap, operators=config) as gateway,
+        group_client(gateway.address, "readers") as client,
+    ):
+        with trio.fail_after(30):
+            await client.join()
+            found.append(flapped)
+            await until_answered(page, lambda shown: shown.policy == "hold")
+            events = await look(tmp_path, LatestEvents(group_id="readers"), Events)
+            assert "hold_on_regression: client_flapped" in events.events[-1].line
+            await give(tmp_path, Pause(group_id="readers"))
+            found.append(flapped)
+            await until(lambda: not found)
+            assert (await page()).policy == "pause"
