@@ -107,13 +107,7 @@ class ClientConnection:
                         await self._upstream.finish()
                 self._tasks.cancel_scope.cancel()
         except* RequestRefused as group:
-            refused = first_of(group)
-            self._shared.complaints.tell(
-                "unknown_request_received",
-                self._client_host,
-                api_key=refused.api_key,
-                api_version=refused.api_version,
-            )
+            self._tell_unknown(first_of(group))
         except* NotAuthenticated as group:
             reason = str(first_of(group))
             self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
@@ -206,8 +200,18 @@ class ClientConnection:
     def _move(self, state: ClientState) -> None:
         self._state = moved(CLIENT_MOVES, self._state, state)
 
+    def _tell_unknown(self, refused: RequestRefused) -> None:
+        """In a frame of its own: in the error's traceback, `refused` would be a cycle."""
+        self._shared.complaints.tell(
+            "unknown_request_received",
+            self._client_host,
+            api_key=refused.api_key,
+            api_version=refused.api_version,
+        )
+
     def _close(self) -> None:
         self._upstream.close()
+        self._requests.close()
         self._source.close()
         close(self._sock)
         self._move(ClientState.CLOSED)

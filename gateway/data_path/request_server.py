@@ -240,6 +240,10 @@ class RequestServer:
             self._begun = partial(self._send_rest, rest)
         return not rest
 
+    def close(self) -> None:
+        """Forget the connection, which need not wait for the garbage collector then."""
+        self._on_stored = _do_nothing
+
     def _note_stored(self, rest: Begun | None) -> None:
         """The broker has answered a commit; `rest` is what the client's answer still takes."""
         self._begun = rest
@@ -669,6 +673,10 @@ class RequestServer:
             version = header.api_version
         write = partial(_framed_answer, header, version, response)
         return await self._in_thread_if_large(write, bytes_of(response, ASIDE_FROM_BYTES))
+
+
+def _do_nothing() -> None:
+    """For the end."""
 
 
 def _read_request(key: int, version: int, body: bytes, entries_max: int) -> Struct:

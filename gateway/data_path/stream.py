@@ -292,6 +292,8 @@ class FrameSource:
     def close(self) -> None:
         """Give the buffer back. The caller then closes the socket."""
         self._facilities.poller.forget(self._sock)
+        # Both lead back to the connection, which would otherwise wait for the garbage collector.
+        self._consume, self._woken_by = bool, _Found.END
         self._start = self._end = self._run = 0
         self._give_back()
 

@@ -1,5 +1,6 @@
 """One client connection, in front of a fake broker, until its end."""
 
+import gc
 import socket
 import struct
 
@@ -57,6 +58,27 @@ async def test_a_malformed_frame_closes_its_connection_with_one_line(name: str) 
         assert lines[0]["connection_id"]
         await other.send(request_frame(ApiKey.FETCH, 4, 2, b""))
         await other.frame()
+
+
+async def test_a_connection_that_has_ended_needs_no_garbage_collection() -> None:
+    """Otherwise its buffers and permissions are kept for hundreds of thousands of requests."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with ground() as on:
+            async with connected(on.gateway.address) as wire:
+                await wire.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+                await wire.frame()
+            await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+            await on.client.frame()
+            with trio.fail_after(5):
+                await until(lambda: _connections() == 1)
+    finally:
+        gc.enable()
+
+
+def _connections() -> int:
+    return sum(isinstance(each, ClientConnection) for each in gc.get_objects())
 
 
 async def test_fragmented_frames_are_reassembled() -> None:
