@@ -20,6 +20,7 @@ from coordinator.interface.events import (
     Event,
     GroupAdopted,
     Happening,
+    OffsetCommitEnded,
     ReleaseBegan,
     ReleaseMoved,
     Request,
@@ -338,10 +339,7 @@ class LoggedEngine:
                 if item is None:
                     return
                 self._batch = Batch(self.core)
-            elif self._queue and self._batch.has_room and not (self._is_broken or self._one_by_one):
-                self._asked_since_due += 1
-                item = self._queue.popleft()
-            else:
+            elif (item := self._joining(self._batch)) is None:
                 self._close(self._batch, now_ms)
                 continue
             self._decide(item, self._batch, now_ms)
@@ -367,7 +365,29 @@ class LoggedEngine:
                 self._asked_since_due = 0
                 return DeadlinePassed()
         self._asked_since_due = 0
-        return self._queue.popleft() if self._queue else None
+        return self._next_request()
+
+    def _joining(self, batch: Batch) -> Item | None:
+        """A request that joins the batch."""
+        if self._is_broken or self._one_by_one or not batch.has_room:
+            return None
+        item = self._next_request()
+        self._asked_since_due += item is not None
+        return item
+
+    def _next_request(self) -> Item | None:
+        """The next request. A commit is refused while it is postponed to note how an earlier one
+        ended: if that one's answer was lost, the cluster may still store it."""
+        while self._queue:
+            item = self._queue.popleft()
+            if not (isinstance(item, Commit) and self._has_commits_that_ended):
+                return item
+            self._refuse(item, Situation.LOG_FAILED, "the state log failed")
+        return None
+
+    @property
+    def _has_commits_that_ended(self) -> bool:
+        return any(isinstance(each, OffsetCommitEnded) for each in self._happened)
 
     def _decide(self, item: Item | Happening, batch: Batch, now_ms: int) -> None:
         """Add a decision to the batch. A long computation holds up this group only."""

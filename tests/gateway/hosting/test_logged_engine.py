@@ -18,7 +18,7 @@ from coordinator.interface.events import (
 from coordinator.interface.records import MemberMetadata
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Call, Failed
+from gateway.hosting.calls import Call, Failed, Refused
 from gateway.hosting.effects import Compute, Forget, Load, Resolve, Write
 from gateway.hosting.inputs import Damage, Happened, WriteFailed
 from gateway.hosting.logged_engine import (
@@ -32,6 +32,7 @@ from gateway.hosting.states import LogPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import HostedScene, error_of, hosting_rules, situation_of
+from tests.support.scene_commits import outcomes
 
 QUIET = GroupConfig(lost_commit_hold_ms=None, classic_initial_rebalance_delay_ms=0)
 
@@ -306,6 +307,21 @@ def test_a_postponed_happening_is_not_lost(
     assert OffsetCommitEnded(commit=77) not in seen
     scene.wait(1)
     assert OffsetCommitEnded(commit=77) in seen
+
+
+def test_no_commit_is_accepted_while_the_end_of_another_is_postponed(
+    scene: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the answer to the earlier one was lost, the cluster may store it after the later one."""
+    break_engine(monkeypatch, OffsetCommitEnded, InvariantError("a bug"))
+    scene.feed(Happened(OffsetCommitEnded(commit=77, answer_lost=True)))
+    monkeypatch.undo()
+    (early,) = outcomes(scene.commit("first", 2))
+    assert early.refused == Refused(Situation.LOG_FAILED, "the state log failed")
+    assert error_of(scene.native("first", 2)) is ErrorCode.NONE
+    scene.wait(POSTPONED_MS)
+    (late,) = outcomes(scene.commit("first", 2))
+    assert late.refused is None
 
 
 # -- bugs of the engine --------------------------------------------------------------------------
