@@ -16,6 +16,13 @@ QUICK = {
     "group.consumer.assignors": "range,uniform",
 }
 
+LIKE_KAFKA = {
+    "group_conversion_rest_max_ms": "0",
+    "group_replacement_grace_ms": "0",
+    "group_restless_heartbeat_interval_ms": "60000",
+}
+"""The gateway's own: without what Kafka does not have at all (DEV D76 to D78)."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
@@ -32,7 +39,7 @@ class Profile:
     def group_config(self) -> GroupConfig:
         """The settings for a gateway, read like those of `groupferry serve`."""
         given = {key.replace(".", "_"): value for key, value in self.settings.items()}
-        return load({"upstream": "127.0.0.1:1", **given}).group_config()
+        return load({"upstream": "127.0.0.1:1", **LIKE_KAFKA, **given}).group_config()
 
 
 MAIN = Profile("main", {})
