@@ -32,6 +32,8 @@ GROUPS_MAX = 20_000
 """Of more groups, those without an event for the longest time are forgotten."""
 CLIENTS_MAX = 2_000
 """Clients remembered per group. Of more, the first one seen is forgotten."""
+CLIENTS_IN_ALL_MAX = 50_000
+"""Clients remembered of all groups. Of more, the one seen first is forgotten."""
 
 _AT_REST = frozenset({"Stable"})
 _EMPTY = frozenset({"Empty", "Dead"})
@@ -160,6 +162,8 @@ class Tallies:
         self.events: Counter[str] = Counter()
         """The number of events by name."""
         self._forgotten = Tally(since_ms=0, last_ms=0)
+        self._seen: dict[tuple[str, str], None] = {}
+        """Groups and member ids of clients, the one seen last at the end."""
 
     def take(self, told: Envelope) -> None:
         """Count an event."""
@@ -171,6 +175,8 @@ class Tallies:
         self._tallies[group_id] = tally  # the latest one is the last
         tally.advance(told.at_ms, self._state_of(group_id))
         tally.add(told.fields)
+        if isinstance(told.fields, ClientSeen):
+            self._see(group_id, told.fields.member_id)
         if isinstance(told.fields, GroupDeleted):
             self._drop(group_id)
         elif len(self._tallies) > GROUPS_MAX:
@@ -189,6 +195,16 @@ class Tallies:
         for group_id in self._tallies:
             _add(total, self.of(group_id, now_ms))
         return total
+
+    def _see(self, group_id: str, member_id: str) -> None:
+        """Bound the clients of all groups. A refused client never leaves its group."""
+        self._seen.pop((group_id, member_id), None)
+        self._seen[group_id, member_id] = None
+        if len(self._seen) > CLIENTS_IN_ALL_MAX:
+            oldest = next(iter(self._seen))
+            del self._seen[oldest]
+            if (tally := self._tallies.get(oldest[0])) is not None:
+                tally.clients.pop(oldest[1], None)
 
     def _drop(self, group_id: str) -> None:
         _add(self._forgotten, self._tallies.pop(group_id))

@@ -66,6 +66,22 @@ def of(member_id: str, numbers: tuple[int, ...]) -> dict[str, Any]:
     return {"member_id": member_id, "member_epoch": 1, "partitions": {"foo": numbers}}
 
 
+def seen(member_id: str) -> ClientSeen:
+    """A client has introduced itself."""
+    return ClientSeen(
+        member_id=member_id,
+        client_id="c",
+        client_host="/127.0.0.1",
+        instance_id=None,
+        software_name="librdkafka",
+        software_version="2.16.1",
+        protocol="classic",
+        protocol_type="consumer",
+        embedded_version=1,
+        assignors=("range",),
+    )
+
+
 def test_a_partition_is_unowned_from_its_release_to_its_next_assignment() -> None:
     """Each partition counts."""
     history = History()
@@ -130,22 +146,23 @@ def test_the_client_of_a_member_is_known_until_the_member_goes(
     monkeypatch.setattr(tallies, "CLIENTS_MAX", 2)
     history = History()
     for member_id in "abc":
-        history.tell(
-            ClientSeen(
-                member_id=member_id,
-                client_id="c",
-                client_host="/127.0.0.1",
-                instance_id=None,
-                software_name="librdkafka",
-                software_version="2.16.1",
-                protocol="classic",
-                protocol_type="consumer",
-                embedded_version=1,
-                assignors=("range",),
-            )
-        )
+        history.tell(seen(member_id))
     history.tell(MemberLeft(member_id="c", cause=RemovalCause.LEFT))
     assert list(history.tally().clients) == ["b"]
+
+
+def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is refused under ever new names in ever new groups never leaves them."""
+    monkeypatch.setattr(tallies, "CLIENTS_IN_ALL_MAX", 2)
+    history = History()
+    for group_id in "gh":
+        history.tell(seen("a"), group_id=group_id)
+    history.tell(seen("a"))
+    history.tell(seen("b"))
+    assert list(history.tally().clients) == ["a", "b"]
+    other = history.tallies.of("h", 0)
+    assert other is not None
+    assert not other.clients
 
 
 def test_a_group_that_is_gone_stays_in_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
