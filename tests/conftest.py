@@ -112,6 +112,14 @@ def _no_bug_is_logged() -> Iterator[None]:
     assert not bugs
 
 
+@pytest.fixture(autouse=True)
+def _log_configuration_restored() -> Iterator[None]:
+    """Commands configure the log of the whole process."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
+
+
 @pytest.fixture(scope="session", params=["spark"])
 def spark() -> Iterator[SparkSession]:
     """The only Spark session of this process."""

@@ -3,7 +3,6 @@
 import errno
 import io
 import json
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -17,12 +16,6 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         """Say so."""
         return True
-
-
-@pytest.fixture(autouse=True)
-def _configuration_restored() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 def test_a_json_line_has_time_level_event_and_context() -> None:
