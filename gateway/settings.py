@@ -374,7 +374,7 @@ class Settings(BaseSettings):
         description="how long at most a group stays classic after native consumers that did not"
         " last converted it to and fro; 0 lets it convert each time",
     )
-    group_restless_heartbeat_interval_ms: Annotated[int, Field(ge=1_000, le=INT32_MAX)] = Field(
+    group_unsettled_heartbeat_interval_ms: Annotated[int, Field(ge=1_000, le=INT32_MAX)] = Field(
         1_000,
         description="the heartbeat interval of native members while their group moves or is rolled,"
         " if it is shorter than the group's; never shorter than ten times what answers took",
@@ -478,7 +478,7 @@ class Settings(BaseSettings):
             consumer_assignment_interval_ms=self.group_consumer_assignment_interval_ms,
             consumer_min_assignment_interval_ms=self.group_consumer_min_assignment_interval_ms,
             consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
-            restless_heartbeat_interval_ms=self.group_restless_heartbeat_interval_ms,
+            unsettled_heartbeat_interval_ms=self.group_unsettled_heartbeat_interval_ms,
             replacement_grace_ms=self.group_replacement_grace_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,

@@ -27,7 +27,7 @@ from coordinator.interface.volatile_records import (
     DeadlineKind,
     DeadlineSet,
 )
-from coordinator.native.heartbeat_interval import is_hurried
+from coordinator.native.heartbeat_interval import has_short_interval
 from kafka_codecs.error_codes import ErrorCode
 
 SteadyRecord = DeadlineSet | CommitStarted | CommitEnded
@@ -52,7 +52,7 @@ def decide(
         and isinstance(group, ConsumerGroup)
         and _is_steady(group, topics)
     ):
-        if is_hurried(group, config, has_places=bool(state.places), now_ms=now_ms):
+        if has_short_interval(group, config, has_places=bool(state.places), now_ms=now_ms):
             return None  # the next heartbeat may have to come sooner
         return _native(group, event, config, now_ms)
     elif isinstance(event, OffsetCommitReceived):

@@ -80,7 +80,7 @@ class GroupConfig:
     replacement_needs_host: bool = True
     """Whether a replacement must have its predecessor's host, and not only its client id."""
 
-    restless_heartbeat_interval_ms: int = INT32_MAX
+    unsettled_heartbeat_interval_ms: int = INT32_MAX
     """The heartbeat interval of native members while the group moves or is rolled, if it is shorter
     than the group's (deviation D78). By default it is not, as in Kafka."""
 

@@ -16,10 +16,12 @@ ROLL_PAUSE_MS_MAX = 300_000
 ever."""
 
 
-def is_hurried(group: ConsumerGroup, config: GroupConfig, *, has_places: bool, now_ms: int) -> bool:
-    """Whether members hurry: the group is on its way to a target, waits for a replacement, or is
-    being rolled. An operator's pause may be long."""
-    is_longer = config.restless_heartbeat_interval_ms >= config.consumer_heartbeat_interval_ms
+def has_short_interval(
+    group: ConsumerGroup, config: GroupConfig, *, has_places: bool, now_ms: int
+) -> bool:
+    """Whether the short interval counts: the group is on its way to a target, waits for a
+    replacement, or is being rolled. An operator's pause may be long."""
+    is_longer = config.unsettled_heartbeat_interval_ms >= config.consumer_heartbeat_interval_ms
     if is_longer or config.is_paused:
         return False
     return (
@@ -33,7 +35,9 @@ def next_interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int
     """The interval for the answer to this heartbeat: never longer than the group's."""
     usual_ms = step.config.consumer_heartbeat_interval_ms
     has_places = bool(step.state.places)
-    if not is_hurried(step.consumer, step.config, has_places=has_places, now_ms=step.now_ms):
+    if not has_short_interval(
+        step.consumer, step.config, has_places=has_places, now_ms=step.now_ms
+    ):
         return usual_ms
     answered_ms = ANSWER_TIMES_PER_INTERVAL * event.answers_within_ms
-    return min(usual_ms, max(step.config.restless_heartbeat_interval_ms, answered_ms))
+    return min(usual_ms, max(step.config.unsettled_heartbeat_interval_ms, answered_ms))

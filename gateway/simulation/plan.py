@@ -91,7 +91,7 @@ def draw_plan(world: World) -> Plan:
         consumer_assignment_interval_ms=dice.choice([0, 1_000]),
         classic_new_member_join_timeout_ms=20_000,
         replacement_grace_ms=dice.choice([0, 1_500, 3_000]),
-        restless_heartbeat_interval_ms=dice.choice([INT32_MAX, 1_000]),
+        unsettled_heartbeat_interval_ms=dice.choice([INT32_MAX, 1_000]),
         reconnect_timeout_ms=0,
         consumer_regex_refresh_interval_ms=dice.choice([15_000, 600_000]),
         lost_commit_hold_ms=dice.choice([2_000, None, None, None]),

@@ -44,17 +44,17 @@ def come_to_rest(scene: Scene) -> int:
     Raises BrokenInvariantError if the group does not settle in time.
     """
     world, driver = scene.world, scene.driver
-    quiet_rounds, epoch, restless = 0, 0, ""
+    quiet_rounds, epoch, unsettled = 0, 0, ""
     for round_ in range(ROUNDS_MAX):
         world.run_until(world.now_ms + ROUND_MS)
-        restless = _why_not_settled(scene)
-        is_quiet = not restless and _epoch(driver) == epoch
+        unsettled = _why_not_settled(scene)
+        is_quiet = not unsettled and _epoch(driver) == epoch
         quiet_rounds = quiet_rounds + 1 if is_quiet else 0
         epoch = _epoch(driver)
         if quiet_rounds == QUIET_ROUNDS:
             return (round_ + 1 - QUIET_ROUNDS) * ROUND_MS
-    restless = restless or f"the epoch is {epoch} and still moves"
-    raise BrokenInvariantError(Invariant.LIVENESS, f"{ROUNDS_MAX} s after the faults: {restless}")
+    unsettled = unsettled or f"the epoch is {epoch} and still moves"
+    raise BrokenInvariantError(Invariant.LIVENESS, f"{ROUNDS_MAX} s after the faults: {unsettled}")
 
 
 def _end_all_faults(scene: Scene) -> None:

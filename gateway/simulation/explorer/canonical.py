@@ -71,7 +71,7 @@ _DEAD = {
     "fresh_id",  # random, and read once
     *("_answered_ms", "_has_served"),  # only `has_stalled` reads them: it concerns other groups
     "conversions",  # read only where a group rests between conversions, as in no world
-    *("_times", "answers_within_ms"),  # read only where members hurry, as in no world
+    *("_times", "answers_within_ms"),  # read only with a shorter interval, as in no world
     "_looked_ms",  # of `Pauses`: a world has no grace for pauses
     "next_token",
     "runs",

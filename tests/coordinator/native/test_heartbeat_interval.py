@@ -13,7 +13,7 @@ from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 USUAL_MS, SHORT_MS = 5_000, 1_000
-CONFIG = GroupConfig(restless_heartbeat_interval_ms=SHORT_MS)
+CONFIG = GroupConfig(unsettled_heartbeat_interval_ms=SHORT_MS)
 FOO = {"foo": (0, 1, 2)}
 FOO_0, FOO_1, FOO_2 = ({"foo": (number,)} for number in range(3))
 
@@ -33,7 +33,9 @@ def test_members_of_a_settled_group_have_the_usual_interval(make_group: MakeGrou
     assert group.native("n1", 10).heartbeat_interval_ms == USUAL_MS
 
 
-def test_all_members_hurry_until_the_group_has_settled(make_group: MakeGroup) -> None:
+def test_all_members_have_the_short_interval_until_the_group_has_settled(
+    make_group: MakeGroup,
+) -> None:
     """Even those that have nothing to do yet: they hear of the next change sooner."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(given_native("n1", assigned=FOO), given_native("n2"))
@@ -42,7 +44,7 @@ def test_all_members_hurry_until_the_group_has_settled(make_group: MakeGroup) ->
     assert group.native("n2", 10).heartbeat_interval_ms == SHORT_MS
 
 
-def test_members_hurry_while_a_place_is_kept(make_group: MakeGroup) -> None:
+def test_members_have_the_short_interval_while_a_place_is_kept(make_group: MakeGroup) -> None:
     """The replacement, or the end of the grace, may be a matter of a second."""
     group = settled(make_group, replace(CONFIG, replacement_grace_ms=3_000))
     group.native("n1", -1)
@@ -87,7 +89,7 @@ def test_slow_answers_lengthen_the_interval(
 
 
 class SlowlyAnswered:
-    """A restless group whose driver measures this time."""
+    """An unsettled group whose driver measures this time."""
 
     def __init__(self, make_group: MakeGroup, answered_ms: int) -> None:
         self.script = settled(make_group)

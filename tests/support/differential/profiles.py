@@ -19,7 +19,7 @@ QUICK = {
 LIKE_KAFKA = {
     "group_conversion_rest_max_ms": "0",
     "group_replacement_grace_ms": "0",
-    "group_restless_heartbeat_interval_ms": "60000",
+    "group_unsettled_heartbeat_interval_ms": "60000",
 }
 """The gateway's own: without what Kafka does not have at all (DEV D76 to D78)."""
 
