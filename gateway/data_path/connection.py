@@ -8,7 +8,9 @@ import structlog
 import trio
 
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.authentication import Authentication
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
+from gateway.data_path.client_frames import REQUEST_START, SHORTEST_REQUEST, ClientFrames
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.errors import (
     BadFrame,
@@ -20,14 +22,12 @@ from gateway.data_path.errors import (
     UpstreamChanged,
     UpstreamLost,
 )
+from gateway.data_path.group_requests import GroupRequests
 from gateway.data_path.not_kafka import what_instead
 from gateway.data_path.places import Place
+from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import Client
-from gateway.data_path.request_server import (
-    REQUEST_START,
-    SHORTEST_REQUEST,
-    RequestServer,
-)
+from gateway.data_path.request_server import RequestServer
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
 from gateway.data_path.stream import FrameSource
@@ -69,6 +69,9 @@ class ClientConnection:
         self._shared = context
         self._source = FrameSource(sock, context.facilities)
         self._upstream: Upstream
+        self._authentication: Authentication | None = None
+        self._relayed: RelayedRequests
+        self._groups: GroupRequests
         self._requests: RequestServer
         self._tasks: trio.Nursery
         self._reading = trio.CancelScope()
@@ -80,22 +83,7 @@ class ClientConnection:
         """Serve until the end. Errors of the connection are logged here and never raised."""
         try:
             async with trio.open_nursery() as self._tasks:
-                self._upstream = Upstream(
-                    self._route,
-                    self._sock,
-                    tasks=self._tasks,
-                    limits=self._shared.limits,
-                    facilities=self._shared.facilities,
-                )
-                self._requests = RequestServer(
-                    self._sock,
-                    self._source,
-                    self._upstream,
-                    client_host=self._client_host,
-                    place=self._place,
-                    context=self._shared,
-                    on_stored=self._note_stored,
-                )
+                self._open()
                 with self._reading:
                     try:
                         await self._read_requests()
@@ -133,6 +121,40 @@ class ClientConnection:
         finally:
             self._close()
 
+    def _open(self) -> None:
+        """Make what serves the requests. Nothing is sent to the broker yet."""
+        context, limits = self._shared, self._shared.limits
+        self._upstream = Upstream(
+            self._route,
+            self._sock,
+            tasks=self._tasks,
+            limits=limits,
+            facilities=context.facilities,
+        )
+        if context.clients_authenticate:
+            self._authentication = Authentication(
+                self._upstream, self._place, timeout_s=limits.handshake_timeout_s
+            )
+        frames = ClientFrames(self._sock, self._source, self._upstream, context)
+        self._relayed = RelayedRequests(frames, context, self._authentication)
+        self._groups = GroupRequests(
+            frames,
+            context,
+            self._authentication,
+            self._relayed,
+            client_host=self._client_host,
+            place=self._place,
+            on_stored=self._note_stored,
+        )
+        self._requests = RequestServer(
+            frames,
+            context,
+            self._authentication,
+            self._relayed,
+            self._groups,
+            client_host=self._client_host,
+        )
+
     @property
     def client(self) -> Client:
         """Whose connection it is."""
@@ -165,11 +187,13 @@ class ClientConnection:
     def end_if_idle(self) -> None:
         """End `serve` if the client has been silent for too long."""
         since_s, limits = self._source.waits_since_s, self._shared.limits
-        if since_s is None or self._requests.has_begun:
+        if since_s is None or self._groups.has_begun:
             return
         now_s = trio.current_time()
         waits_s = now_s - since_s
-        if self._state in _STARTING and self._requests.is_overdue(now_s):
+        authentication = self._authentication
+        is_overdue = authentication is not None and authentication.is_overdue(now_s)
+        if self._state in _STARTING and is_overdue:
             reason = "the client has not authenticated in time"
             self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
             self._stop_reading(_STARTING[self._state])
@@ -188,7 +212,7 @@ class ClientConnection:
         broker then, and for its rest afterwards."""
         await trio.sleep(self._shared.limits.linger_timeout_s)
         while self._state is ClientState.DRAINING:
-            is_answering = self._requests.has_begun
+            is_answering = self._groups.has_begun
             if self._source.waits_since_s is not None and not is_answering:
                 self._stop_reading(ClientState.ABANDONED)
             await trio.sleep(HALF_SENT_LOOK_S)
@@ -211,14 +235,17 @@ class ClientConnection:
 
     def _close(self) -> None:
         self._upstream.close()
-        self._requests.close()
+        self._groups.close()
         self._source.close()
         close(self._sock)
         self._move(ClientState.CLOSED)
 
     async def _read_requests(self) -> None:
         while await self._relay_up_to_work():
-            await self._requests.serve()
+            if self._groups.has_begun:
+                await self._groups.finish_begun()
+            else:
+                await self._requests.serve()
             self._begun_s = trio.current_time()
             if self._state is ClientState.DRAINING:
                 break
@@ -232,16 +259,16 @@ class ClientConnection:
     async def _relay_up_to_work(self) -> bool:
         """Relay requests, until the next one has to be served otherwise. False after the last."""
         source = self._source
-        while self._state is not ClientState.DRAINING and not self._requests.has_begun:
+        while self._state is not ClientState.DRAINING and not self._groups.has_begun:
             if self._relay_requests():
                 if not await self._arrivals():
-                    await self._requests.finish_begun()
+                    await self._groups.finish_begun()
                     return False
             elif source.has_run or source.rest:
                 await self._catch_up()
             else:
                 return True
-        if self._requests.has_begun:
+        if self._groups.has_begun:
             return True
         # Of the requests that have arrived, only one that is incomplete is still served.
         while not source.empty and not source.rest:
@@ -255,16 +282,16 @@ class ClientConnection:
         """Relay or answer the requests that are here. False if one takes time, or the broker takes
         no more for now."""
         source, upstream = self._source, self._upstream.connection
-        if self._requests.has_begun:
+        if self._groups.has_begun:
             return False  # as in a broker, what follows a commit waits for it
         has_ended = source.has_run and not source.rest  # a request of which a part was here before
         while not source.rest and source.ready(REQUEST_START.size):
             size, api_key, version, correlation_id = source.unpack(REQUEST_START)
             self._check_size(size)
-            is_done = upstream is not None and self._requests.relay(
+            is_done = upstream is not None and self._relayed.relay_at_once(
                 upstream, size, api_key, version, correlation_id
             )
-            if not is_done and not self._requests.answer(size, api_key, version):
+            if not is_done and not self._groups.answer_at_once(size, api_key, version):
                 return False
             has_ended = True
         if not source.empty:
@@ -276,7 +303,7 @@ class ClientConnection:
 
     async def _arrivals(self) -> bool:
         """Wait for what cannot be relayed at once. False at the end of the stream."""
-        if self._source.empty and not self._requests.has_begun:
+        if self._source.empty and not self._groups.has_begun:
             self._move(ClientState.RESTING)
         if await self._source.arrivals(self._relay_arrivals):
             return True
@@ -291,14 +318,14 @@ class ClientConnection:
         if has_rested:
             self._begun_s = self._shared.facilities.poller.turn_s
         is_done = self._relay_requests()
-        rests = is_done and self._source.empty and not self._requests.has_begun
+        rests = is_done and self._source.empty and not self._groups.has_begun
         if rests is not has_rested:
             self._move(ClientState.SERVING if has_rested else ClientState.RESTING)
         return is_done
 
     def _note_stored(self) -> None:
         """The broker has answered a commit that was sent at once."""
-        if self._requests.has_begun or self._state is ClientState.DRAINING:
+        if self._groups.has_begun or self._state is ClientState.DRAINING:
             self._source.wake()
         elif self._state is ClientState.SERVING and self._source.is_parked:
             self._move(ClientState.RESTING)

@@ -62,6 +62,9 @@ def offer_of(spoken: ApiVersionsResponse) -> Offer:
     return Offer(spoken, versions, offered, relayed)
 
 
+NO_VERSIONS = (0, -1)
+"""The range of versions of an api that is not there."""
+
 NOTHING_OFFERED = Offer(ApiVersionsResponse(), {}, {}, {})
 """Until the broker has been asked."""
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from gateway.data_path.config import Limits
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.private_names import PrivateNames
-from gateway.data_path.request_server import SEARCHED_BYTES_MAX
+from gateway.data_path.relayed_requests import SEARCHED_BYTES_MAX
 from gateway.data_path.stream import BUFFER_BYTES
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey

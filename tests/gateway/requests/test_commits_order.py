@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from gateway.data_path.request_server import COMMITS_TOGETHER_MAX
+from gateway.data_path.group_requests import COMMITS_TOGETHER_MAX
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import (

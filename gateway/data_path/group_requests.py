@@ -1,0 +1,276 @@
+"""Answers the group requests of one client, at once where its group can."""
+
+import contextlib
+import contextvars
+import struct
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+
+from gateway.data_path.authentication import Authentication
+from gateway.data_path.client_frames import (
+    ASIDE_FROM_BYTES,
+    REQUEST_START,
+    SHORTEST_REQUEST,
+    ClientFrames,
+    framed_answer,
+)
+from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.entries import bytes_of
+from gateway.data_path.errors import UpstreamLost
+from gateway.data_path.grants import Grants
+from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
+from gateway.data_path.offer import NO_VERSIONS
+from gateway.data_path.places import Place
+from gateway.data_path.relayed_requests import RelayedRequests
+from gateway.data_path.treatments import TREATMENTS
+from gateway.data_path.upstream_connection import SIZE
+from gateway.transport.sockets import TlsSocket, send_all
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.find_coordinator import FindCoordinatorResponse
+from kafka_codecs.header import RequestHeader, decode_request_header
+
+COMMITS_TOGETHER_MAX = 32
+"""Commits of one client that may wait for the broker together."""
+
+VERSION_IN_REQUEST = 2  # without its size
+_INT16 = struct.Struct(">h")
+
+_ANSWERED_AT_ONCE = frozenset(
+    {ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT}
+)
+Begun = Callable[[], Awaitable[None]]
+"""Finishes an answer that takes time."""
+
+
+class GroupRequests:
+    """Answers one group request after another."""
+
+    __slots__ = (
+        "_authentication",
+        "_begun",
+        "_changed",
+        "_client_host",
+        "_context",
+        "_frames",
+        "_grants",
+        "_on_stored",
+        "_place",
+        "_relayed",
+        "_shared",
+        "_tls_subject",
+    )
+
+    def __init__(
+        self,
+        frames: ClientFrames,
+        context: ConnectionContext,
+        authentication: Authentication | None,
+        relayed: RelayedRequests,
+        *,
+        client_host: str,
+        place: Place,
+        on_stored: Callable[[], None],
+    ) -> None:
+        """`on_stored` is called when a commit that was sent at once has its answer."""
+        self._frames = frames
+        self._shared = context
+        self._authentication = authentication
+        self._relayed = relayed
+        self._client_host = client_host
+        self._place = place
+        self._tls_subject = frames.sock.subject if isinstance(frames.sock, TlsSocket) else None
+        self._grants = (
+            context.anonymous_grants if authentication is None else Grants(context.limits)
+        )
+        self._context = contextvars.copy_context()
+        self._begun: Begun | None = None
+        self._on_stored = on_stored
+        self._changed: trio.Event | None = None  # of `_begun`, while a task waits for that
+
+    def close(self) -> None:
+        """Forget the connection, which need not wait for the garbage collector then."""
+        self._on_stored = _do_nothing
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an answer has begun that `finish_begun` has to finish."""
+        return self._begun is not None
+
+    async def finish_begun(self) -> None:
+        """Finish what `answer_at_once` has begun, if anything."""
+        while self._begun is not None:
+            begun, self._begun = self._begun, None
+            await begun()
+        self._changed = None
+
+    def answer_at_once(self, size: int, api_key: int, version: int) -> bool:
+        """Answer the next request if its group can at once. False if not: it may have begun.
+
+        Only the last request that is here: a client that sends many must not hold up others.
+        """
+        frames = self._frames
+        source, upstream = frames.source, frames.upstream
+        low, high = upstream.offer.offered.get(api_key, NO_VERSIONS)
+        if api_key not in _ANSWERED_AT_ONCE or not low <= version <= high:
+            return False
+        if source.has_run or len(source.head()) != SIZE.size + size or size >= ASIDE_FROM_BYTES:
+            return False
+        if not upstream.is_idle:
+            return False
+        if self._authentication is not None and not self._authentication.check_answered():
+            return False
+        frame = source.take_out(size)
+        header, body_at = decode_request_header(frame)
+        upstream.client_id = header.client_id
+        request = self._request(header, frames.read(api_key, version, frame[body_at:]))
+        if api_key == ApiKey.OFFSET_COMMIT:
+            return self._send_commit(request, frame, body_at)
+        response = self._context.run(self._shared.group_apis.answer, request)
+        if not isinstance(response, Struct):
+            self._begun = partial(self._finish, request, response)
+            return False
+        if bytes_of(response, ASIDE_FROM_BYTES) >= ASIDE_FROM_BYTES:
+            self._begun = partial(self._reply, request, response)
+            return False
+        last_word = self._shared.group_apis.last_word(request, response)
+        answer = framed_answer(header, version, last_word)
+        try:
+            sent = frames.sock.send(answer)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(answer):
+            self._begun = partial(send_all, frames.sock, answer[sent:])
+        return self._begun is None
+
+    async def answer(self, key: ApiKey, size: int) -> None:
+        """Answer the next request."""
+        header, body = await self._frames.hold_body(size)
+        hidden = None
+        if TREATMENTS[key].guarded:
+            compact = key.is_flexible(header.api_version)
+            hidden = self._shared.private_names.hide(body, compact=compact)
+        message = await self._frames.decoded(header, hidden.frame if hidden else body)
+        request = self._request(header, message)
+        if key is ApiKey.OFFSET_COMMIT:
+            await self._answer_commits(request)
+            return
+        response = self._shared.group_apis.answer(request)
+        if not isinstance(response, Struct):
+            response = await response
+        if isinstance(response, FindCoordinatorResponse):
+            response = await self._shared.rewrite(response)
+        if hidden:
+            response = await self._relayed.refused(response)
+        await self._reply(request, response)
+
+    def _request(self, header: RequestHeader, message: Struct) -> GroupRequest:
+        upstream = self._frames.upstream
+        return GroupRequest(
+            header=header,
+            message=message,
+            client_host=self._client_host,
+            owner=self._place.owner,
+            upstream=upstream,
+            node_id=upstream.node_id,
+            grants=self._grants,
+            tls_subject=self._tls_subject,
+        )
+
+    async def _finish(self, request: GroupRequest, response: Awaitable[Struct]) -> None:
+        await self._reply(request, await response)
+
+    async def _reply(self, request: GroupRequest, response: Struct) -> None:
+        frame = await self._frames.framed(request.header, response)
+        await self._frames.upstream.idle()
+        last_word = self._shared.group_apis.last_word(request, response)
+        if last_word is not response:
+            frame = await self._frames.framed(request.header, last_word)
+        await send_all(self._frames.sock, frame)
+
+    # Commits, which the broker stores
+
+    def _send_commit(self, request: GroupRequest, frame: bytes, body_at: int) -> bool:
+        """Send a commit to the broker if its group can accept it at once. False if not.
+
+        Until the client has the answer, its further requests wait: `_begun` is set.
+        """
+        apis, upstream = self._shared.group_apis, self._frames.upstream
+        commit = None
+        if upstream.has_room:
+            commit = self._context.run(apis.begin_commit, request, frame[body_at:])
+        if commit is None:
+            self._begun = partial(self._answer_commits, request)
+            return False
+
+        def inspect(answer: bytes | None) -> bool:
+            is_for_client = False
+            try:
+                is_for_client = self._context.run(commit.stored, answer)
+            finally:
+                rest = partial(self._end_commit, request, commit)
+                self._note_stored(None if is_for_client else rest)
+            return is_for_client
+
+        sent = bytearray(frame[:body_at]) + commit.body
+        _INT16.pack_into(sent, VERSION_IN_REQUEST, commit.version)
+        self._begun = self._until_stored
+        correlation_id = request.header.correlation_id
+        rest = upstream.send_inspected(ApiKey.OFFSET_COMMIT, sent, correlation_id, inspect)
+        if rest:
+            self._begun = partial(self._send_rest, rest)
+        return not rest
+
+    def _note_stored(self, rest: Begun | None) -> None:
+        """The broker has answered a commit; `rest` is what the client's answer still takes."""
+        self._begun = rest
+        if self._changed is not None:
+            self._changed.set()
+        self._on_stored()
+
+    async def _end_commit(self, request: GroupRequest, commit: CommitUnderWay) -> None:
+        await self._reply(request, await self._shared.group_apis.end_commit(request, commit))
+
+    async def _send_rest(self, rest: memoryview) -> None:
+        """Send the rest of a commit, and wait for its answer."""
+        self._changed = trio.Event()
+        with contextlib.suppress(UpstreamLost):
+            await self._frames.upstream.send_rest(rest)
+        await self._changed.wait()
+
+    async def _until_stored(self) -> None:
+        """Wait for the answer to a commit that was sent at once."""
+        self._changed = trio.Event()
+        await self._changed.wait()
+
+    async def _answer_commits(self, first: GroupRequest) -> None:
+        """Answer a commit and the commits right behind it that have arrived, with one round trip
+        instead of one for each: the member's next heartbeat waits behind all of them."""
+        requests = [first]
+        while (size := self._next_commit(first.header.api_version)) is not None:
+            if len(requests) == COMMITS_TOGETHER_MAX:
+                break
+            requests.append(self._request(*await self._frames.hold_request(size)))
+        responses = await self._shared.group_apis.answer_commits(requests)
+        frames = [
+            await self._frames.framed(request.header, response)
+            for request, response in zip(requests, responses, strict=True)
+        ]
+        await self._frames.upstream.idle()
+        await send_all(self._frames.sock, b"".join(frames))
+
+    def _next_commit(self, version: int) -> int | None:
+        """The size of the next request if it is a complete commit of this version."""
+        source = self._frames.source
+        if not source.ready(REQUEST_START.size):
+            return None
+        size, api_key, its_version, _ = source.unpack(REQUEST_START)
+        is_alike = (api_key, its_version) == (ApiKey.OFFSET_COMMIT, version)
+        is_here = size >= SHORTEST_REQUEST and source.ready(SIZE.size + size)
+        return size if is_alike and is_here else None
+
+
+def _do_nothing() -> None:
+    """For the end."""

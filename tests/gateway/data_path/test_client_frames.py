@@ -1,0 +1,56 @@
+"""Long answers do not hold up others, and wrong ones end their connection only."""
+
+import struct
+from dataclasses import replace
+
+from structlog.testing import capture_logs
+
+from gateway.data_path.client_frames import ASIDE_FROM_BYTES
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from kafka_codecs import decode, encode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatResponse
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from tests.support.client_connection import HEARTBEAT, ground
+from tests.support.fake_broker import (
+    answer_bytes,
+)
+from tests.support.wire import Wire, request_frame
+
+
+async def test_a_long_answer_is_rewritten_in_a_thread() -> None:
+    """Later requests keep their order."""
+    topics = tuple(MetadataResponseTopic(name=f"topic-{place:06}") for place in range(20_000))
+
+    async def answer_long(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        told = replace(on.broker.metadata(), topics=topics)
+        await answer_bytes(wire, header, encode(told, header.api_version))
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.METADATA] = answer_long
+        await on.client.send(
+            request_frame(ApiKey.METADATA, 9, 1, encode(MetadataRequest(topics=None), 9))
+            + request_frame(ApiKey.FETCH, 4, 2, b"")
+        )
+        frame = await on.client.frame()
+        assert len(frame) > ASIDE_FROM_BYTES
+        answer = decode(MetadataResponse, frame[5:], 9)
+        assert answer.topics == topics
+        assert answer.brokers[0].port != on.broker.address[1]
+        assert struct.unpack_from(">i", await on.client.frame()) == (2,)
+
+
+async def test_an_answer_that_its_version_cannot_carry_is_an_internal_error() -> None:
+    """The client is not at fault. The error is logged with its traceback."""
+
+    class Wrong(GroupApis):
+        async def answer(self, request: GroupRequest) -> Struct:
+            return HeartbeatResponse(error_code=2**20)
+
+    async with ground(group_apis=Wrong()) as on:
+        with capture_logs() as lines:
+            await on.client.send(request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4)))
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["connection_failed"]

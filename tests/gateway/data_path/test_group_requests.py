@@ -1,0 +1,181 @@
+"""Group requests are answered at once where their group can, and in order."""
+
+import struct
+
+import pytest
+import structlog
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.group_requests import GroupRequests
+from gateway.data_path.request_server import RequestServer
+from kafka_codecs import encode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatResponse
+from tests.support.client_connection import HEARTBEAT, Parked, answer_after, ground
+from tests.support.wire import connected, request_frame
+
+
+async def test_a_parked_group_request_blocks_later_requests_of_its_connection() -> None:
+    """As in a broker, which mutes the channel. Other connections continue."""
+    apis = Parked()
+    async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
+        await on.client.send(
+            request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4))
+            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
+            + request_frame(ApiKey.FETCH, 4, 3, b"")
+        )
+        await apis.asked.wait()
+        await other.send(request_frame(ApiKey.FETCH, 4, 4, b""))
+        assert struct.unpack_from(">i", await other.frame()) == (4,)
+        assert len(apis.requests) == 1
+        apis.go_on.set()
+        frames = [await on.client.frame() for _ in range(3)]
+        assert [struct.unpack_from(">i", frame)[0] for frame in frames] == [1, 2, 3]
+        assert apis.requests[0].message == HEARTBEAT
+        assert apis.requests[0].client_host == "127.0.0.1"
+        assert apis.requests[0].node_id == 1
+
+
+async def test_a_group_request_is_decided_before_earlier_relayed_answers() -> None:
+    """Its answer waits for those of the earlier requests."""
+    apis = Parked()
+    apis.go_on.set()
+    release = trio.Event()
+    async with ground(group_apis=apis) as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_after(release)
+        await on.client.send(
+            request_frame(ApiKey.FETCH, 4, 1, b"")
+            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
+        )
+        await apis.asked.wait()
+        release.set()
+        assert struct.unpack_from(">i", await on.client.frame()) == (1,)
+        assert struct.unpack_from(">i", await on.client.frame()) == (2,)
+
+
+async def test_the_final_check_runs_just_before_the_answer_leaves() -> None:
+    """The group's answer may be outdated after a long wait in the connection."""
+
+    class Changing(Parked):
+        word = 1
+
+        def last_word(self, request: GroupRequest, response: Struct) -> Struct:
+            return HeartbeatResponse(error_code=self.word)
+
+    apis = Changing()
+    apis.go_on.set()
+    release = trio.Event()
+    async with ground(group_apis=apis) as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_after(release)
+        await on.client.send(
+            request_frame(ApiKey.FETCH, 4, 1, b"")
+            + request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4))
+        )
+        await apis.asked.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        apis.word = 2
+        release.set()
+        await on.client.frame()
+        assert (await on.client.frame()).endswith(encode(HeartbeatResponse(error_code=2), 4))
+
+
+class AtOnce(GroupApis):
+    """Group APIs that answer without waiting, and log."""
+
+    def __init__(self, answer: Struct) -> None:
+        self._answer = answer
+
+    def answer(self, request: GroupRequest) -> Struct:
+        structlog.get_logger().warning("asked")
+        return self._answer
+
+
+async def test_an_answer_that_is_there_at_once_wakes_no_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its log lines name its connection all the same."""
+    served: list[object] = []
+    serve, finish = RequestServer.serve, GroupRequests.finish_begun
+
+    async def note_and_serve(server: RequestServer) -> None:
+        served.append(server)
+        await serve(server)
+
+    async def note_and_finish(requests: GroupRequests) -> None:
+        served.append(requests)
+        await finish(requests)
+
+    monkeypatch.setattr(RequestServer, "serve", note_and_serve)
+    monkeypatch.setattr(GroupRequests, "finish_begun", note_and_finish)
+    async with ground(group_apis=AtOnce(HeartbeatResponse(error_code=7))) as on:
+        async with connected(on.gateway.address) as other:
+            clients = (on.client, other)
+            for client in clients:
+                assert (await client.ask(HEARTBEAT, 4)).error_code == 7  # after the negotiation
+            served.clear()
+            with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+                for client in clients:
+                    assert (await client.ask(HEARTBEAT, 4)).error_code == 7
+            assert not served
+            assert len({line["connection_id"] for line in lines}) == 2
+
+
+async def test_many_group_requests_at_once_let_others_run() -> None:
+    """They are answered in order, each by the connection's task, which yields in between."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with ground(group_apis=AtOnce(HeartbeatResponse())) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        async with trio.open_nursery() as nursery:
+            frames = [
+                request_frame(ApiKey.HEARTBEAT, 4, place, encode(HEARTBEAT, 4))
+                for place in range(500)
+            ]
+            await on.client.send(b"".join(frames))
+            nursery.start_soon(count)
+            for place in range(500):
+                assert struct.unpack_from(">i", await on.client.frame()) == (place,)
+            assert turns >= 200
+            nursery.cancel_scope.cancel()
+
+
+async def test_answers_wait_for_a_client_that_reads_nothing() -> None:
+    """All arrive whole and in order once it reads, and meanwhile few are made."""
+    long = ConsumerGroupHeartbeatResponse(error_message="x" * 30_000)
+    request = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
+    asked = 0
+
+    class Counting(AtOnce):
+        def answer(self, request: GroupRequest) -> Struct:
+            nonlocal asked
+            asked += 1
+            return long
+
+    async with ground(group_apis=Counting(long)) as on:
+        count, before = 0, -1
+        while before != asked:
+            before = asked
+            for _ in range(20):
+                frame = request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, count, request)
+                await on.client.send(frame)
+                count += 1
+                await trio.testing.wait_all_tasks_blocked(0.001)
+            assert count < 5_000
+        for place in range(count):
+            frame = await on.client.frame()
+            assert struct.unpack_from(">i", frame) == (place,)
+            assert frame.endswith(encode(long, 0))

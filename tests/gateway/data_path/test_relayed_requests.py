@@ -1,0 +1,55 @@
+"""Requests are relayed in front of a fake broker. `test_private_topics.py` names private topics."""
+
+import struct
+
+import trio
+import trio.testing
+
+from kafka_codecs import encode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import MetadataRequest
+from tests.support.client_connection import HEARTBEAT, Parked, ground
+from tests.support.fake_broker import (
+    answer_bytes,
+)
+from tests.support.wire import Wire, produce_body, request_frame
+
+
+async def test_a_relayed_request_and_its_answer_pass_untouched() -> None:
+    """Only the correlation id differs between the two sides."""
+    async with ground() as on:
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1234, b"x" * 300))
+        assert await on.client.frame() == struct.pack(">ii", 1234, 300)
+        assert on.broker.seen[-1].correlation_id != 1234
+        assert on.broker.seen[-1].client_id == "test"
+
+
+async def test_answers_keep_the_order_of_their_requests() -> None:
+    """This holds for relayed, rewritten and own answers. A request with acks=0 has no answer."""
+    apis = Parked()
+    apis.go_on.set()
+    metadata = encode(MetadataRequest(topics=()), 9)
+    async with ground(group_apis=apis) as on:
+        batch = []
+        for start in range(0, 1000, 10):
+            batch += [
+                request_frame(ApiKey.FETCH, 4, start, b"abc"),
+                request_frame(ApiKey.PRODUCE, 9, start + 1, produce_body(9, 0, b"abc")),
+                request_frame(ApiKey.HEARTBEAT, 4, start + 2, encode(HEARTBEAT, 4)),
+                request_frame(ApiKey.METADATA, 9, start + 3, metadata),
+                request_frame(ApiKey.PRODUCE, 10, start + 4, produce_body(10, 1, b"abc")),
+                request_frame(ApiKey.API_VERSIONS, 0, start + 5, b""),
+            ]
+        on.broker.handlers[ApiKey.PRODUCE] = answer_empty_produce
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(on.client.send, b"".join(batch))
+            for start in range(0, 1000, 10):
+                for place in (0, 2, 3, 4, 5):
+                    frame = await on.client.frame()
+                    assert struct.unpack_from(">i", frame) == (start + place,)
+
+
+async def answer_empty_produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
+    """A valid empty answer of Produce v9+, even to acks=0, as from the mock cluster."""
+    await answer_bytes(wire, header, b"\1\0\0\0\0\0")
