@@ -84,8 +84,9 @@ class Structure(WireType, Generic[_M]):
             (getattr(struct_type, name).__set__, default) for name, default in self.defaults.items()
         ]
         self._writers = [(name, member.write) for name, member in members]
-        self._tags = {tag.tag: tag for tag in tags or ()}
-        self._absent = absent if self.is_flexible else [*absent, ("unknown_tags", ())]
+        self.tags = {tag.tag: tag for tag in tags or ()}
+        self.absent = absent if self.is_flexible else [*absent, ("unknown_tags", ())]
+        """The fields that must have their defaults."""
 
     def read(self, stream: BytesIO) -> _M:
         # Setting the slots is what the constructor of a frozen dataclass does, too.
@@ -108,51 +109,36 @@ class Structure(WireType, Generic[_M]):
     def write(self, value: _M, stream: BytesIO) -> None:
         name = _TAGS
         try:
-            for name, default in self._absent:
+            for name, default in self.absent:
                 if getattr(value, name) != default:
                     raise MappingError("this version has no such field")
             for name, write in self._writers:
                 write(getattr(value, name), stream)
             if self.is_flexible:
                 name = _TAGS
-                tags = self._written_tags(value) if self._tags else value.unknown_tags
-                TAGGED_FIELDS.write(tags, stream)
+                self.write_tags(value, stream)
         except MALFORMED as error:
             error.add_note(name)
             raise
 
-    def skip_to(self, name: str, stream: BytesIO) -> None:
-        """Read the fields before this one."""
-        for each, _set_field, read in self._readers:
-            if each == name:
-                return
-            read(stream)
-
-    def write_up_to(self, name: str, value: _M, stream: BytesIO) -> None:
-        """Append the fields before this one."""
-        for each, write in self._writers:
-            if each == name:
-                return
-            write(getattr(value, each), stream)
-
     def read_tags(self, found: tuple[tuple[int, bytes], ...]) -> dict[str, Any]:
         """The fields that these tagged fields set."""
         values = {
-            self._tags[tag].name: parse_all(self._tags[tag].wire_type, data)
+            self.tags[tag].name: parse_all(self.tags[tag].wire_type, data)
             for tag, data in found
-            if tag in self._tags
+            if tag in self.tags
         }
-        values["unknown_tags"] = tuple([pair for pair in found if pair[0] not in self._tags])
+        values["unknown_tags"] = tuple([pair for pair in found if pair[0] not in self.tags])
         return values
 
-    def _written_tags(self, value: Struct) -> tuple[tuple[int, bytes], ...]:
-        """Kafka omits a tagged field that has its default."""
+    def write_tags(self, value: Struct, stream: BytesIO) -> None:
+        """Append the tagged fields. Kafka omits those that have their defaults."""
         known = sorted(
             (tag.tag, build_all(tag.wire_type, getattr(value, tag.name)))
-            for tag in self._tags.values()
+            for tag in self.tags.values()
             if getattr(value, tag.name) != tag.default
         )
-        return tuple(merge(known, value.unknown_tags))
+        TAGGED_FIELDS.write(tuple(merge(known, value.unknown_tags)), stream)
 
 
 @cache

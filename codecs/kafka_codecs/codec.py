@@ -3,6 +3,7 @@
 They convert the errors of construct, struct and UTF-8 into `WireError`.
 """
 
+from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ from typing import Any, TypeVar
 from kafka_codecs.assembly import MALFORMED, Structure, message_codec
 from kafka_codecs.declaration import Struct
 from kafka_codecs.errors import WireError
-from kafka_codecs.straight import GAVE_UP, StraightReader, straight_reader
+from kafka_codecs.straight import GAVE_UP, StraightReader, straight_reader, straight_skipper
+from kafka_codecs.straight_writer import StraightWriter, straight_writer
 
 _M = TypeVar("_M", bound=Struct)
 
@@ -53,6 +55,10 @@ def encode(message: Struct, version: int) -> bytes:
     Raises `WireError` if the message has no such version, or a value that it cannot carry.
     """
     hashable: Any = type(message)
+    try:
+        return _writer(hashable, version)(message)
+    except GAVE_UP:
+        pass
     codec = message_codec(hashable, version)
     stream = BytesIO()
     try:
@@ -69,14 +75,26 @@ def encode_onto(message: Struct, version: int, data: bytes, keep_from: str) -> b
     Raises `WireError` as `encode` does.
     """
     hashable: Any = type(message)
-    codec = message_codec(hashable, version)
-    before, stream = BytesIO(data), BytesIO()
+    skip, write = _beginning(hashable, version, keep_from)
     try:
-        codec.skip_to(keep_from, before)
-        codec.write_up_to(keep_from, message, stream)
-    except MALFORMED as error:
-        raise _wire_error(type(message), version, error) from None
-    return stream.getvalue() + data[before.tell() :]
+        return write(message) + data[skip(data) :]
+    except GAVE_UP:
+        name = type(message).__name__
+        raise WireError(f"{name} v{version}: cannot replace what precedes {keep_from}") from None
+
+
+@cache
+def _writer(message_type: Any, version: int) -> StraightWriter:
+    return straight_writer(message_codec(message_type, version))
+
+
+@cache
+def _beginning(
+    message_type: Any, version: int, up_to: str
+) -> tuple[Callable[[bytes], int], StraightWriter]:
+    """Finds where the field begins, and writes those before it."""
+    codec = message_codec(message_type, version)
+    return straight_skipper(codec, up_to), straight_writer(codec, up_to)
 
 
 def _wire_error(message_type: type[Struct], version: int, error: Exception) -> WireError:

@@ -117,9 +117,9 @@ class _UVarint(WireType):
             raise IntegerError(f"{value} is not an unsigned 32-bit number")
         rest = value
         while rest > 0x7F:
-            stream.write(_ONE_BYTE[rest & 0x7F | 0x80])
+            stream.write(ONE_BYTE[rest & 0x7F | 0x80])
             rest >>= 7
-        stream.write(_ONE_BYTE[rest])
+        stream.write(ONE_BYTE[rest])
 
 
 class _CompactLength(WireType):
@@ -146,7 +146,7 @@ class _Uuid(WireType):
         stream.write(value.bytes)
 
 
-_ONE_BYTE = [bytes([value]) for value in range(256)]
+ONE_BYTE = [bytes([value]) for value in range(256)]
 
 INT8, INT16, INT32, INT64 = (Fixed(layout) for layout in (">b", ">h", ">i", ">q"))
 BOOL = Fixed(">?")
@@ -283,7 +283,7 @@ class NullableStruct(WireType):
             self.subject.write(value, stream)
 
 
-_NO_TAGS = b"\0"
+NO_TAGS = b"\0"
 
 
 class TaggedFields(WireType):
@@ -293,7 +293,7 @@ class TaggedFields(WireType):
 
     def read(self, stream: BytesIO) -> tuple[tuple[int, bytes], ...]:
         first = stream.read(1)
-        if first == _NO_TAGS:  # nearly always
+        if first == NO_TAGS:  # nearly always
             return ()
         count = UVARINT.read_after(first, stream)
         if count * 2 > remaining(stream):
@@ -307,7 +307,7 @@ class TaggedFields(WireType):
 
     def write(self, value: tuple[tuple[int, bytes], ...], stream: BytesIO) -> None:
         if not value:  # nearly always
-            stream.write(_NO_TAGS)
+            stream.write(NO_TAGS)
             return
         _check_order(value)
         UVARINT.write(len(value), stream)

@@ -3,6 +3,7 @@ values and tagged fields.
 
 A straight reader is made from a construct. It gives up on bytes in which anything is wrong, and the
 caller reads them again with the construct. So only the construct decides what is an error.
+`straight_writer.py` has the same for writing.
 """
 
 import struct
@@ -30,7 +31,7 @@ from kafka_codecs.primitives import (
 
 
 class Unusual(Exception):
-    """A straight reader does not read such bytes."""
+    """A straight function does not handle such bytes or such a value."""
 
 
 GAVE_UP = (Unusual, IndexError, ValueError, *MALFORMED)
@@ -43,12 +44,22 @@ then. Raises GAVE_UP."""
 
 def straight_reader(codec: Structure[Any]) -> StraightReader:
     """Make the straight reader of a message."""
-    writer = _Writer()
-    message = writer.structure(codec, "    ")
-    lines = ["def read(data):", "    at = 0", *writer.lines, f"    return {message}, at"]
-    exec("\n".join(lines), writer.names)  # noqa: S102  # the lines come from declarations alone
-    read: StraightReader = writer.names["read"]
+    lines = _Reading()
+    message = lines.structure(codec, "    ")
+    read: StraightReader = lines.function("data", f"return {message}, at")
     return read
+
+
+def straight_skipper(codec: Structure[Any], up_to: str) -> Callable[[bytes], int]:
+    """Make a function that finds where a field of a message begins. Raises GAVE_UP as a reader."""
+    lines = _Reading()
+    for name, wire_type in codec.members:
+        if name == up_to:
+            break
+        lines.value(wire_type, "    ")
+    lines.add("    ", "if at > len(data): raise Unusual")
+    skip: Callable[[bytes], int] = lines.function("data", "return at")
+    return skip
 
 
 def _long_length(data: bytes, at: int) -> tuple[int, int]:
@@ -66,20 +77,41 @@ def _with_tags(codec: Structure[Any], value: Struct, data: bytes, at: int) -> tu
     return replace(value, **tags), stream.tell()
 
 
-class _Writer:
-    """Writes the lines that read values at `at` in `data`. Each method returns the name of the
-    variable with the value."""
+class Lines:
+    """The lines of a straight function, and what they refer to."""
+
+    def __init__(self, first: str, **names: Any) -> None:
+        self._lines = [f"    {first}"]
+        self._names: dict[str, Any] = {"Unusual": Unusual, **names}
+        self._variables = 0
+
+    def add(self, indent: str, *lines: str) -> None:
+        self._lines += [indent + line for line in lines]
+
+    def name(self, thing: Any) -> str:
+        """A name for something that the lines refer to."""
+        name = f"known_{len(self._names)}"
+        self._names[name] = thing
+        return name
+
+    def variable(self) -> str:
+        """The name of a new variable."""
+        self._variables += 1
+        return f"value_{self._variables}"
+
+    def function(self, parameter: str, last: str) -> Any:
+        """The function with these lines."""
+        lines = [f"def straight({parameter}):", *self._lines, f"    {last}"]
+        exec("\n".join(lines), self._names)  # noqa: S102  # the lines come from declarations alone
+        return self._names["straight"]
+
+
+class _Reading(Lines):
+    """Reads values at `at` in `data`. Each method returns the name of the variable with the
+    value."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {
-            "Unusual": Unusual,
-            "UUID": UUID,
-            "new": object.__new__,
-            "long_length": _long_length,
-        }
-        """What the lines refer to."""
-        self._variables = 0
+        super().__init__("at = 0", UUID=UUID, new=object.__new__, long_length=_long_length)
 
     def structure(self, codec: Structure[Any], indent: str) -> str:
         values: dict[str, str] = {}
@@ -90,45 +122,45 @@ class _Writer:
             else:
                 values |= self._numbers(numbers, indent)
                 numbers = {}
-                values[name] = self._value(wire_type, indent)
+                values[name] = self.value(wire_type, indent)
         values |= self._numbers(numbers, indent)
-        made = self._variable()
+        made = self.variable()
         kind = codec.struct_type
-        self._add(indent, f"{made} = new({self._name(kind)})")
-        values |= {name: self._name(default) for name, default in codec.defaults.items()}
+        self.add(indent, f"{made} = new({self.name(kind)})")
+        values |= {name: self.name(default) for name, default in codec.defaults.items()}
         for name, value in values.items():
-            self._add(indent, f"{self._name(getattr(kind, name).__set__)}({made}, {value})")
+            self.add(indent, f"{self.name(getattr(kind, name).__set__)}({made}, {value})")
         if codec.is_flexible:
-            with_tags = self._name(partial(_with_tags, codec))
-            self._add(indent, f"if data[at]: {made}, at = {with_tags}({made}, data, at)")
-            self._add(indent, "else: at += 1")
+            with_tags = self.name(partial(_with_tags, codec))
+            self.add(indent, f"if data[at]: {made}, at = {with_tags}({made}, data, at)")
+            self.add(indent, "else: at += 1")
         return made
 
-    def _value(self, wire_type: WireType, indent: str) -> str:
-        value = self._variable()
+    def value(self, wire_type: WireType, indent: str) -> str:
+        value = self.variable()
         inner = indent + "    "
         match wire_type:
             case Fixed():
-                self._add(indent, f"{value}, = {self._unpack(wire_type.layout)}(data, at)")
-                self._add(indent, f"at += {wire_type.min_size}")
+                self.add(indent, f"{value}, = {self._unpack(wire_type.layout)}(data, at)")
+                self.add(indent, f"at += {wire_type.min_size}")
             case String() | Bytes():
                 self._length(value, wire_type, indent)
                 if isinstance(wire_type, String):
-                    self._add(inner, f"if size > {STRING_SIZE_MAX}: raise Unusual")
+                    self.add(inner, f"if size > {STRING_SIZE_MAX}: raise Unusual")
                 text = ".decode()" if isinstance(wire_type, String) else ""
-                self._add(inner, f"{value} = data[at:at + size]{text}", "at += size")
+                self.add(inner, f"{value} = data[at:at + size]{text}", "at += size")
             case Array():
                 self._length(value, wire_type, indent)
                 self._elements(value, wire_type.element, inner)
             case NullableStruct(subject=Structure() as subject):
-                self._add(indent, "present = data[at]", "at += 1")
-                self._add(indent, f"if present == 255: {value} = None")
-                self._add(indent, "elif present != 1: raise Unusual", "else:")
-                self._add(inner, f"{value} = {self.structure(subject, inner)}")
+                self.add(indent, "present = data[at]", "at += 1")
+                self.add(indent, f"if present == 255: {value} = None")
+                self.add(indent, "elif present != 1: raise Unusual", "else:")
+                self.add(inner, f"{value} = {self.structure(subject, inner)}")
             case Structure():
                 return self.structure(wire_type, indent)
             case _ if wire_type is UUID16:
-                self._add(indent, f"{value} = UUID(bytes=data[at:at + 16])", "at += 16")
+                self.add(indent, f"{value} = UUID(bytes=data[at:at + 16])", "at += 16")
             case _:
                 raise TypeError(f"no straight reader for {wire_type}")
         return value
@@ -137,46 +169,34 @@ class _Writer:
         """Read numbers at once."""
         if not numbers:
             return {}
-        values = {name: self._variable() for name in numbers}
+        values = {name: self.variable() for name in numbers}
         layout = ">" + "".join(each.layout.removeprefix(">") for each in numbers.values())
         targets = "".join(f"{value}, " for value in values.values())
-        self._add(indent, f"{targets}= {self._unpack(layout)}(data, at)")
-        self._add(indent, f"at += {struct.calcsize(layout)}")
+        self.add(indent, f"{targets}= {self._unpack(layout)}(data, at)")
+        self.add(indent, f"at += {struct.calcsize(layout)}")
         return values
 
     def _length(self, value: str, wire_type: String | Bytes | Array, indent: str) -> None:
         """Read `size`, and begin the branch for a value that is not null."""
         if wire_type.length is COMPACT_LENGTH:
-            self._add(indent, "size = data[at] - 1", "if size < 127: at += 1")
-            self._add(indent, "else: size, at = long_length(data, at)")
+            self.add(indent, "size = data[at] - 1", "if size < 127: at += 1")
+            self.add(indent, "else: size, at = long_length(data, at)")
         else:
             assert isinstance(wire_type.length, Fixed)
-            self._add(indent, f"size, = {self._unpack(wire_type.length.layout)}(data, at)")
-            self._add(indent, f"at += {wire_type.length.min_size}")
+            self.add(indent, f"size, = {self._unpack(wire_type.length.layout)}(data, at)")
+            self.add(indent, f"at += {wire_type.length.min_size}")
         if wire_type.nullable:
-            self._add(indent, f"if size == -1: {value} = None", "elif size < 0: raise Unusual")
+            self.add(indent, f"if size == -1: {value} = None", "elif size < 0: raise Unusual")
         else:
-            self._add(indent, "if size < 0: raise Unusual")
-        self._add(indent, "else:")
+            self.add(indent, "if size < 0: raise Unusual")
+        self.add(indent, "else:")
 
     def _elements(self, value: str, element: WireType, indent: str) -> None:
-        self._add(indent, f"if size * {element.min_size} > len(data) - at: raise Unusual")
-        self._add(indent, f"{value} = []", "for _ in range(size):")
-        each = self._value(element, indent + "    ")
-        self._add(indent + "    ", f"{value}.append({each})")
-        self._add(indent, f"{value} = tuple({value})")
+        self.add(indent, f"if size * {element.min_size} > len(data) - at: raise Unusual")
+        self.add(indent, f"{value} = []", "for _ in range(size):")
+        each = self.value(element, indent + "    ")
+        self.add(indent + "    ", f"{value}.append({each})")
+        self.add(indent, f"{value} = tuple({value})")
 
     def _unpack(self, layout: str) -> str:
-        return self._name(struct.Struct(layout).unpack_from)
-
-    def _name(self, thing: Any) -> str:
-        name = f"known_{len(self.names)}"
-        self.names[name] = thing
-        return name
-
-    def _variable(self) -> str:
-        self._variables += 1
-        return f"value_{self._variables}"
-
-    def _add(self, indent: str, *lines: str) -> None:
-        self.lines += [indent + line for line in lines]
+        return self.name(struct.Struct(layout).unpack_from)
