@@ -33,7 +33,6 @@ from gateway.data_path.states import CLIENT_MOVES, ClientState
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import SIZE
-from gateway.error_groups import first_of
 from gateway.moves import moved
 from gateway.transport.sockets import Transport, close
 from kafka_codecs import WireError
@@ -84,40 +83,13 @@ class ClientConnection:
         try:
             async with trio.open_nursery() as self._tasks:
                 self._open()
-                with self._reading:
-                    try:
-                        await self._read_requests()
-                    finally:
-                        if self._state in _READING:
-                            self._move(ClientState.FINISHING)
-                if self._state is ClientState.FINISHING:
-                    with trio.move_on_after(self._shared.limits.linger_timeout_s):
-                        await self._upstream.finish()
+                try:
+                    await self._serve_requests()
+                except Exception as error:  # Trio would keep what leaves the block in a cycle
+                    self._tell_end(error)
                 self._tasks.cancel_scope.cancel()
-        except* RequestRefused as group:
-            self._tell_unknown(first_of(group))
-        except* NotAuthenticated as group:
-            reason = str(first_of(group))
-            self._shared.complaints.tell("request_refused", self._client_host, reason=reason)
-        except* TooManyConnections as group:
-            reason = str(first_of(group))
-            self._shared.complaints.tell("connection_refused", self._client_host, reason=reason)
-        except* (BadFrame, WireError) as group:
-            reason = str(first_of(group))
-            self._shared.complaints.tell("bad_frame_received", self._client_host, reason=reason)
-        except* ListenError as group:
-            log.error("broker_listener_failed", reason=str(first_of(group)))  # noqa: TRY400  # no bug
-        except* (
-            OSError,
-            StreamEnded,
-            ConnectionAbandoned,
-            UpstreamLost,
-            UpstreamChanged,
-            UpstreamError,
-        ) as group:
-            log.debug("connection_lost", reason=str(first_of(group)))
-        except* Exception:  # the boundary: a bug ends this connection only
-            log.exception("connection_failed")
+        except* Exception as group:
+            self._tell_end(group)
         finally:
             self._close()
 
@@ -154,6 +126,47 @@ class ClientConnection:
             self._groups,
             client_host=self._client_host,
         )
+
+    async def _serve_requests(self) -> None:
+        with self._reading:
+            try:
+                await self._read_requests()
+            finally:
+                if self._state in _READING:
+                    self._move(ClientState.FINISHING)
+        if self._state is ClientState.FINISHING:
+            with trio.move_on_after(self._shared.limits.linger_timeout_s):
+                await self._upstream.finish()
+
+    def _tell_end(self, error: Exception) -> None:
+        """Log why the connection ends."""
+        complaints, host = self._shared.complaints, self._client_host
+        match error:
+            case ExceptionGroup():
+                for each in error.exceptions:
+                    self._tell_end(each)
+            case RequestRefused():
+                refused = {"api_key": error.api_key, "api_version": error.api_version}
+                complaints.tell("unknown_request_received", host, **refused)
+            case NotAuthenticated():
+                complaints.tell("request_refused", host, reason=str(error))
+            case TooManyConnections():
+                complaints.tell("connection_refused", host, reason=str(error))
+            case BadFrame() | WireError():
+                complaints.tell("bad_frame_received", host, reason=str(error))
+            case ListenError():
+                log.error("broker_listener_failed", reason=str(error))
+            case (
+                OSError()
+                | StreamEnded()
+                | ConnectionAbandoned()
+                | UpstreamLost()
+                | UpstreamChanged()
+                | UpstreamError()
+            ):
+                log.debug("connection_lost", reason=str(error))
+            case _:  # the boundary: a bug ends this connection only
+                log.error("connection_failed", exc_info=error)
 
     @property
     def client(self) -> Client:
@@ -223,15 +236,6 @@ class ClientConnection:
 
     def _move(self, state: ClientState) -> None:
         self._state = moved(CLIENT_MOVES, self._state, state)
-
-    def _tell_unknown(self, refused: RequestRefused) -> None:
-        """In a frame of its own: in the error's traceback, `refused` would be a cycle."""
-        self._shared.complaints.tell(
-            "unknown_request_received",
-            self._client_host,
-            api_key=refused.api_key,
-            api_version=refused.api_version,
-        )
 
     def _close(self) -> None:
         self._upstream.close()

@@ -69,6 +69,11 @@ async def test_a_connection_that_has_ended_needs_no_garbage_collection() -> None
             async with connected(on.gateway.address) as wire:
                 await wire.send(request_frame(ApiKey.FETCH, 4, 1, b""))
                 await wire.frame()
+            async with connected(on.gateway.address) as wire:
+                await wire.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+                await wire.frame()
+                await wire.send(BAD_FRAMES["negative size"])
+                assert await wire.at_end()
             await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             await on.client.frame()
             with trio.fail_after(5):
