@@ -189,7 +189,8 @@ class GroupDriver:
             self._note_relay(call)
             changed.unpark_all()
 
-        call.on_change = on_change
+        if call.answer is None:  # which may have come since the beginning
+            call.on_change = on_change
         try:
             while call.answer is None:
                 match call.errand:

@@ -413,8 +413,10 @@ class CallStages:
                 if not isinstance(outcome, Failed) and outcome.why:
                     self._effects.append(refusal_line(self._group_id, item, outcome))
                 if isinstance(item, Commit):
+                    call = item.call
+                    assert call is not None
                     self._commits.decided(item, outcome)
-                    self._store_if_decided(item.call, now_ms)
+                    self._store_if_decided(call, now_ms)
                 else:
                     self._decided(item, outcome, now_ms)
 

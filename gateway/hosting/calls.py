@@ -174,6 +174,7 @@ class Call:
         self.errand, self.answer = None, answer
         if self.on_change is not None:
             self.on_change()
+            self.on_change = None  # it may lead back to the call
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -193,11 +194,14 @@ class Commit:
     """The anchor's ids under which it was sent."""
     sent_ms: int = 0
     outcome: Outcome = Outcome()
-    call: "Commits" = field(init=False, repr=False)
+    call: "Commits | None" = field(default=None, init=False, repr=False)
+    """None once it has ended: each would keep the other in memory."""
 
     def move(self, phase: CommitPhase) -> None:
         """Enter another phase."""
         self.phase = moved(COMMIT, self.phase, phase)
+        if phase is CommitPhase.ENDED:
+            self.call = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -81,8 +81,10 @@ class CommitsInFlight:
 
     def decided(self, commit: Commit, outcome: Reply | Refused | Failed) -> None:
         """The engine has checked a commit."""
+        call = commit.call
+        assert call is not None
         if isinstance(outcome, Refused | Failed):
-            commit.call.has_failed |= isinstance(outcome, Failed)
+            call.has_failed |= isinstance(outcome, Failed)
             commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
             commit.move(CommitPhase.ENDED)
             return
@@ -92,9 +94,9 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.move(CommitPhase.ACCEPTED)
-        if commit.has_member and commit.call.connection is not None:
-            self._note_connection(commit, commit.call.connection)
-        if commit.call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
+        if commit.has_member and call.connection is not None:
+            self._note_connection(commit, call.connection)
+        if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
             self._end(commit)
 
     def _note_connection(self, commit: Commit, number: int) -> None:

@@ -110,6 +110,7 @@ def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -
     """The line about a request that is refused, with the reason."""
     if isinstance(outcome, Refused):
         call = item.call if isinstance(item, Commit) else item
+        assert call is not None
         code = code_for(outcome.situation, call.api)
     else:
         code = outcome.error

@@ -76,7 +76,7 @@ class GroupAdoption:
         self._steps_under_way = 0
         """Steps that the driver has not answered. The next adoption must not take their answers
         for its own."""
-        self.recall = Recall(self.handle, owners_may_return=False)
+        self.recall = Recall(owners_may_return=False)
         self._indexed: Adoption | None = None
         self._by_id: Mapping[str, ClassicGroupMember] = {}
 
@@ -260,7 +260,10 @@ class GroupAdoption:
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a call that is not relayed; None while it has to wait."""
         if self.treatment is Treatment.RECALLED:
-            return self.recall.answer(call, self._members, now_ms)
+            answer = self.recall.answer(call, self._members)
+            for heard in self.recall.take_heard():
+                self.handle(heard, now_ms)
+            return answer
         machine, event = self._machine, call.event
         if machine is None or not machine.vouches or not isinstance(event, HeartbeatReceived):
             return None

@@ -83,7 +83,6 @@ class GroupRelease:
     ) -> None:
         """`effects` takes what the driver has to do."""
         self.recall = Recall(
-            self.handle,
             owners_may_return=True,
             heartbeat_interval_ms=rules.config.consumer_heartbeat_interval_ms,
         )
@@ -305,7 +304,10 @@ class GroupRelease:
 
     def answer(self, call: Call, now_ms: int) -> Answer | None:
         """The answer to a call that is not relayed; None while it has to wait."""
-        return self.recall.answer(call, self._members, now_ms)
+        answer = self.recall.answer(call, self._members)
+        for heard in self.recall.take_heard():
+            self.handle(heard, now_ms)
+        return answer
 
     def store(self, call: Commits, topics: Topics, now_ms: int) -> Answer | None:
         """Have the commits of a recalled member stored under the ids of the anchor. They wait while

@@ -8,7 +8,7 @@ so requests under it that are still on their way are void. Its commits travel un
 member that keeps the group meanwhile, the *guard*.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from coordinator.interface.events import (
@@ -54,23 +54,16 @@ Members = Mapping[str, ClassicGroupMember]
 class Recall:
     """One recall at a time."""
 
-    def __init__(
-        self,
-        tell: Callable[[Heard | GaveUp, int], None],
-        *,
-        owners_may_return: bool,
-        heartbeat_interval_ms: int = 0,
-    ) -> None:
-        """`tell` learns which members are alive, and which have given up. Whether clients may
-        return that still own partitions: franz-go keeps them on UNKNOWN_MEMBER_ID for its next
-        round. Otherwise they get an error on which it loses them. The interval is that of native
-        members."""
+    def __init__(self, *, owners_may_return: bool, heartbeat_interval_ms: int = 0) -> None:
+        """Whether clients may return that still own partitions: franz-go keeps them on
+        UNKNOWN_MEMBER_ID for its next round. Otherwise they get an error on which it loses them.
+        The interval is that of native members."""
         self.in_flight = 0
         """Commits under the ids of the guard that have no answer yet."""
         self.leads_rounds = False
         """Whether members that still own partitions get a round, in which they are assigned
         nothing. Their coordinator may be one that does not ask what they own."""
-        self._tell = tell
+        self._heard: list[Heard | GaveUp] = []
         self._owners_may_return = owners_may_return
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._told: set[str] = set()
@@ -81,6 +74,11 @@ class Recall:
         self._has_stray = False
         """Whether the answer to a commit under the ids of the guard was lost."""
 
+    def take_heard(self) -> Sequence[Heard | GaveUp]:
+        """Which members are alive, and which have given up, once: as `answer` has heard it."""
+        heard, self._heard = self._heard, []
+        return heard
+
     def end(self) -> None:
         """It is over. The next one begins with nothing."""
         self.in_flight = 0
@@ -90,12 +88,12 @@ class Recall:
 
     # -- requests of membership ------------------------------------------------------------------
 
-    def answer(self, call: Call, members: Members, now_ms: int) -> Answer | None:
+    def answer(self, call: Call, members: Members) -> Answer | None:
         """The answer to a call, None while it has to wait. `members` are those that were
         recalled."""
         match call.event:
             case HeartbeatReceived(member_id=member_id) if member_id in members:
-                self._tell(Heard(member_id), now_ms)
+                self._heard.append(Heard(member_id))
                 return RECALLED
             case SyncGroupReceived(member_id=member_id) if member_id in members:
                 return _NOTHING if member_id in self._told else RECALLED
@@ -104,28 +102,28 @@ class Recall:
             ):
                 left = []
                 for each in leavers:
-                    self._tell(GaveUp(each.member_id, comes_back=False), now_ms)
+                    self._heard.append(GaveUp(each.member_id, comes_back=False))
                     left.append(LeftMember(member_id=each.member_id, instance_id=each.instance_id))
                 return LeaveGroupReply(members=tuple(left))
             case JoinGroupReceived(member_id=member_id) as event if member_id in members:
-                return self._rejoin(call, event, now_ms)
+                return self._rejoin(call, event)
             case ConsumerHeartbeatReceived(member_id=member_id) as event if member_id in members:
-                return self._reconcile(event, members[member_id], now_ms)
+                return self._reconcile(event, members[member_id])
             case JoinGroupReceived(member_id="") as event if call.connection in self._on_their_way:
-                return self._return(call, still_owns=not _owns_nothing(event), now_ms=now_ms)
+                return self._return(call, still_owns=not _owns_nothing(event))
             case _:
                 return None
 
     def _reconcile(
-        self, event: ConsumerHeartbeatReceived, member: ClassicGroupMember, now_ms: int
+        self, event: ConsumerHeartbeatReceived, member: ClassicGroupMember
     ) -> Answer | None:
         """Its target is empty. Only its epoch 0 shows for certain that it has given up: a heartbeat
         that states no partitions may be one from before it got them."""
         if event.member_epoch <= JOIN_EPOCH:
             returns = event.member_epoch == JOIN_EPOCH
-            self._tell(GaveUp(event.member_id, comes_back=returns), now_ms)
+            self._heard.append(GaveUp(event.member_id, comes_back=returns))
             return None if returns else _heard(event)
-        self._tell(Heard(event.member_id), now_ms)
+        self._heard.append(Heard(event.member_id))
         has_acknowledged = event.member_id in self._told and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
             return FENCED
@@ -136,13 +134,13 @@ class Recall:
             assignment=frozenset(),
         )
 
-    def _rejoin(self, call: Call, event: JoinGroupReceived, now_ms: int) -> Answer:
+    def _rejoin(self, call: Call, event: JoinGroupReceived) -> Answer:
         """Whether it has given up everything, its JoinGroup says, or the next one on its
         connection does. Its id is void from then on."""
         if _owns_nothing(event):
-            self._tell(GaveUp(event.member_id), now_ms)
+            self._heard.append(GaveUp(event.member_id))
             return RECALLED
-        self._tell(Heard(event.member_id), now_ms)
+        self._heard.append(Heard(event.member_id))
         if self.leads_rounds:
             self._told.add(event.member_id)
             return JoinGroupReply(
@@ -156,13 +154,13 @@ class Recall:
             self._on_their_way[call.connection] = event.member_id
         return RECALLED
 
-    def _return(self, call: Call, *, still_owns: bool, now_ms: int) -> Answer | None:
+    def _return(self, call: Call, *, still_owns: bool) -> Answer | None:
         former_id = self._on_their_way[call.connection]
         if still_owns and not self._owners_may_return:
-            self._tell(Heard(former_id), now_ms)
+            self._heard.append(Heard(former_id))
             return STILL_OWNS
         del self._on_their_way[call.connection]
-        self._tell(GaveUp(former_id, still_owns=still_owns), now_ms)
+        self._heard.append(GaveUp(former_id, still_owns=still_owns))
         return None
 
     # -- commits ---------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The groups in memory, their limits, and answers for other groups."""
 
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -7,6 +8,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from coordinator.interface.events import OffsetCommitEnded
 from coordinator.interface.records import (
     Adoption,
     ClassicGroupValue,
@@ -16,17 +18,21 @@ from coordinator.interface.records import (
     GroupRelease,
     Release,
 )
+from coordinator.interface.replies import OffsetVerdict
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import groups as module
+from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import RESUME_RETRY_S, GroupRefused
 from gateway.hosting.adoption_steps import Treatment
+from gateway.hosting.calls import Call, Commit
+from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import SeenForeign
 from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
 from gateway.hosting.owner import Owner
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.hosted_groups import GROUP, ScriptedLog, hosted_groups
+from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, ScriptedLog, hosted_groups
 
 
 async def test_the_number_of_groups_is_limited(autojump_clock: MockClock) -> None:
@@ -41,6 +47,33 @@ async def test_the_number_of_groups_is_limited(autojump_clock: MockClock) -> Non
         await groups.native("n", -1, group="b")
         await trio.sleep(2)
         assert (await groups.native("n", group="c")).error is ErrorCode.NONE
+
+
+async def test_a_group_that_has_ended_needs_no_garbage_collection(
+    autojump_clock: MockClock,
+) -> None:
+    """Nor do the calls of its members: a client may begin and leave any number of groups."""
+    gc.collect()
+    gc.disable()
+    try:
+        async with hosted_groups() as groups:
+            token, _ = await _consume(groups)
+            groups.end_commit(OffsetCommitEnded(commit=token))
+            await groups.native("n", -1)
+            await trio.sleep(QUIET_S)
+            assert not groups.running
+            kept = (GroupDriver, HostedGroup, Call, Commit)
+            assert [each for each in gc.get_objects() if isinstance(each, kept)] == []
+    finally:
+        gc.enable()
+
+
+async def _consume(groups: HostedGroups) -> tuple[int, OffsetVerdict]:
+    """A member joins, sends a heartbeat, is refused once, and commits."""
+    joined = await groups.native("n")
+    await groups.native("n", joined.member_epoch)
+    await groups.native("n", 99)
+    return await groups.commit("n", joined.member_epoch, {"foo": [0]})
 
 
 async def test_one_address_leaves_room_for_others(autojump_clock: MockClock) -> None:

@@ -30,7 +30,6 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_values import Owned, subscription
 
-NOW_MS = 1_000
 NATIVE = replace(given_classic_group_member("n", {"foo": (1,)}), protocols=())
 IDLE = replace(NATIVE, member_id="i", assignment=b"")
 MEMBERS = {
@@ -47,15 +46,13 @@ class Script:
 
     def __init__(self, *, owners_may_return: bool = True) -> None:
         self.told: list[Any] = []
-        self.recall = Recall(
-            lambda event, _now_ms: self.told.append(event),
-            owners_may_return=owners_may_return,
-            heartbeat_interval_ms=5_000,
-        )
+        self.recall = Recall(owners_may_return=owners_may_return, heartbeat_interval_ms=5_000)
 
     def ask(self, event: Any, connection: int = CONNECTION) -> Any:
         call = Call(api=GroupApi.JOIN, make=None, event=event, connection=connection)
-        return self.recall.answer(call, MEMBERS, NOW_MS)
+        answer = self.recall.answer(call, MEMBERS)
+        self.told += self.recall.take_heard()
+        return answer
 
     def join(self, member_id: str, owned: Owned | None = None, **how: Any) -> Any:
         join = JoinGroupReceived(
