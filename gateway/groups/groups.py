@@ -618,6 +618,10 @@ class Groups:
                 driver.feed(Ending())
         return driver
 
+    def in_memory(self, group_id: str) -> GroupDriver | None:
+        """The driver of a group if anything of the group is in memory."""
+        return self._drivers.get(group_id)
+
     def _forget(self, group_id: str) -> None:
         if not self._is_ending:
             self._drivers.pop(group_id, None)

@@ -135,8 +135,9 @@ class CommitApis:
         version = version_for(request, _FIRST_OF_AN_INSTANCE[key])
         if not message.group_id or not _is_alike(version, request.header.api_version):
             return None
+        if (driver := self._groups.in_memory(message.group_id)) is None:
+            return None
         sending = self._sending((request,))
-        driver = self._groups.driver(message.group_id, request.owner)
         if not driver.begin_at_rest(sending.call):
             return None
         store = sending.call.errand

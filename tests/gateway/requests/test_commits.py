@@ -5,17 +5,25 @@ The upstream is a fake broker that stores when the test allows it.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 import trio
 import trio.testing
 
+from gateway.data_path.upstream import Upstream
 from gateway.hosting import call_stages
 from gateway.hosting.identity import INSTANCE_ID
+from gateway.hosting.remembered import NameQuota
+from gateway.observers.answers import AnswerCounts
+from gateway.requests.commits import CommitApis
+from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
@@ -34,6 +42,7 @@ from kafka_codecs.txn_offset_commit import (
 )
 from tests.support.commits import codes_of, commit_of, transactional_commit_of
 from tests.support.group_client import GroupClient, given_to
+from tests.support.hosted_groups import hosted_groups, lone_request
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import OffsetStage, offset_stage
 from tests.support.until import until_answered
@@ -68,6 +77,17 @@ async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
         stale = await stage.client.commit({1: 5}, member_id=joined.member_id, epoch=99, version=8)
         assert stale == {1: ErrorCode.ILLEGAL_GENERATION}
         assert stage.broker.commits == []
+
+
+async def test_a_commit_that_is_not_accepted_at_once_makes_no_group() -> None:
+    """Its client may have gone before it is answered, and nobody would forget the group."""
+    upstream = cast(Upstream, SimpleNamespace(versions={ApiKey.OFFSET_COMMIT: (2, 9)}, number=1))
+    async with hosted_groups() as groups:
+        coordinators = Coordinators(groups.cluster, NameQuota())
+        apis = CommitApis(groups.table, coordinators, groups.offsets, AnswerCounts())
+        request = replace(lone_request(commit_of({"foo": {0: 5}}), 8), upstream=upstream)
+        assert apis.begin(request, b"") is None
+        assert not groups.running
 
 
 async def test_a_commit_of_recreated_and_other_topics_stores_the_others() -> None:
