@@ -8,7 +8,7 @@ before. A consumer that switches again and again flaps.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gateway.board.lags import Lags
 from gateway.events.envelope import Envelope
@@ -32,11 +32,18 @@ LEFT_BEHIND_MIN = 100
 """A group that has fallen behind by fewer records has not become worse."""
 FLAPS_MIN, FLAPS_WITHIN_MS = 3, 600_000
 """So many switches of one client in so short a time are flapping."""
+FLAPS_UNTOLD_MAX = 1_000
+"""Clients whose flapping is told from one call of `judge` to the next, at most."""
 GROUPS_MAX = 5_000
 """Groups whose clients are remembered; of more, those without an event for the longest time are
 forgotten."""
 CLIENTS_MAX = 2_000
 """Clients remembered per group."""
+ENTRIES_MAX = 100_000
+"""Entries in the tables of all groups. Of more, the groups without an event for the longest time
+are forgotten."""
+LINE_CHARS_MAX = 2_000
+"""A member whose event is longer is not watched: clients choose the lengths of names."""
 OPEN_STEPS_MAX = 1_000
 """Steps that wait for their judgement. More are not judged."""
 
@@ -46,20 +53,29 @@ _Client = tuple[str, str]
 """Client id and host."""
 
 
+class _Latest(NamedTuple):
+    protocol: Protocol | None
+    switches: tuple[int, ...]
+    """The times of the last ones."""
+
+
 @dataclass(slots=True)
 class _Group:
     protocols: dict[_Client, Protocol] = field(default_factory=dict)
-    latest: dict[str, Protocol] = field(default_factory=dict)
+    latest: dict[str, _Latest] = field(default_factory=dict)
     """By client id, for clients whose host is new: a container that restarts has another."""
     clients: dict[str, _Client] = field(default_factory=dict)
     """By member id."""
-    switches: dict[str, deque[int]] = field(default_factory=dict)
-    """The times of the last switches, by client id."""
     samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
     """Time, and how much the group had consumed."""
     converted_ms: int | None = None
     lag_before: int | None = None
     """The lag when the group was converted."""
+
+    @property
+    def size(self) -> int:
+        """The entries of its tables."""
+        return len(self.protocols) + len(self.latest) + len(self.clients)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,23 +97,23 @@ class Steps:
         self._lags = lags
         self._share = share
         self._groups: dict[str, _Group] = {}
+        """The one with the latest event is the last."""
+        self._entries = 0
         self._open: deque[_Step] = deque()
-        self._flapped: list[tuple[str, ClientFlapped]] = []
+        self._flapped: deque[tuple[str, ClientFlapped]] = deque(maxlen=FLAPS_UNTOLD_MAX)
 
     def take(self, told: Envelope) -> None:
         """See an event."""
         if (group_id := told.group_id) is None:
             return
         match told.fields:
-            case MemberJoined() as joined:
+            case MemberJoined() as joined if len(told.line) <= LINE_CHARS_MAX:
                 client = (joined.client_id, joined.client_host)
-                group = self._touch(group_id)
-                _remember(group.clients, joined.member_id, client)
-                self._see(group_id, group, client, joined.protocol, told.at_ms)
+                self._see(group_id, joined.member_id, client, joined.protocol, told.at_ms)
             case MemberSwitched(member_id=member_id, protocol=protocol):
                 group = self._touch(group_id)
                 if (known := group.clients.get(member_id)) is not None:
-                    self._see(group_id, group, known, protocol, told.at_ms)
+                    self._see(group_id, member_id, known, protocol, told.at_ms)
             case GroupConverted(direction="classic->consumer"):
                 group = self._touch(group_id)
                 group.lag_before = self._lags.total(group_id, told.at_ms)
@@ -105,7 +121,7 @@ class Steps:
             case OffsetsCommitted():
                 self._sample(group_id, told.at_ms)
             case GroupDeleted():
-                self._groups.pop(group_id, None)
+                self._forget(group_id)
             case _:
                 pass
 
@@ -128,8 +144,8 @@ class Steps:
 
     def judge(self, now_ms: int) -> Iterator[tuple[str, GatewayEvent]]:
         """What has become worse since the last call."""
-        flapped, self._flapped = self._flapped, []
-        yield from flapped
+        while self._flapped:
+            yield self._flapped.popleft()
         while self._open and now_ms - self._open[0].at_ms >= JUDGED_AFTER_MS:
             step = self._open.popleft()
             if (worse := self._judged(step, now_ms)) is not None:
@@ -155,22 +171,25 @@ class Steps:
         )
 
     def _see(
-        self, group_id: str, group: _Group, client: _Client, protocol: Protocol, at_ms: int
+        self, group_id: str, member_id: str, client: _Client, protocol: Protocol, at_ms: int
     ) -> None:
-        client_id, _host = client
-        before = group.protocols.get(client) or group.latest.get(client_id)
+        group, client_id = self._touch(group_id), client[0]
+        size, latest = group.size, group.latest.get(client_id) or _Latest(None, ())
+        before, switches = group.protocols.get(client) or latest.protocol, latest.switches
+        is_step = before != protocol and (before is not None or at_ms == group.converted_ms)
+        if is_step:
+            switches = (*switches, at_ms)[-FLAPS_MIN:]
+            if len(switches) == FLAPS_MIN and at_ms - switches[0] <= FLAPS_WITHIN_MS:
+                flapped = ClientFlapped(client_id=client_id, switches=FLAPS_MIN, protocol=protocol)
+                self._flapped.append((group_id, flapped))
+                switches = ()
+            self._open_step(group_id, group, client, protocol, at_ms)
+        _remember(group.clients, member_id, client)
         _remember(group.protocols, client, protocol)
-        _remember(group.latest, client_id, protocol)
-        if before == protocol or (before is None and at_ms != group.converted_ms):
-            return
-        times = group.switches.setdefault(client_id, deque(maxlen=FLAPS_MIN))
-        _remember(group.switches, client_id, times)
-        times.append(at_ms)
-        if len(times) == FLAPS_MIN and at_ms - times[0] <= FLAPS_WITHIN_MS:
-            flapped = ClientFlapped(client_id=client_id, switches=FLAPS_MIN, protocol=protocol)
-            self._flapped.append((group_id, flapped))
-            times.clear()
-        self._open_step(group_id, group, client, protocol, at_ms)
+        _remember(group.latest, client_id, _Latest(protocol, switches))
+        self._entries += group.size - size
+        while self._entries > ENTRIES_MAX:
+            self._forget(next(iter(self._groups)))
 
     def _open_step(
         self, group_id: str, group: _Group, client: _Client, protocol: Protocol, at_ms: int
@@ -198,8 +217,12 @@ class Steps:
         group = self._groups.pop(group_id, None) or _Group()
         self._groups[group_id] = group
         if len(self._groups) > GROUPS_MAX:
-            del self._groups[next(iter(self._groups))]
+            self._forget(next(iter(self._groups)))
         return group
+
+    def _forget(self, group_id: str) -> None:
+        if (group := self._groups.pop(group_id, None)) is not None:
+            self._entries -= group.size
 
 
 def _remember(table: dict[_K, _V], key: _K, value: _V) -> None:

@@ -21,14 +21,19 @@ class Watched:
         self.now_ms = 1_000_000
         self.committed = self.end = 0
 
-    def told(self, event: GatewayEvent) -> None:
+    def told(self, event: GatewayEvent, group_id: str = "g") -> None:
         """Let an event happen."""
-        envelope = enveloped(event, group_id="g", at_ms=self.now_ms)
+        envelope = enveloped(event, group_id=group_id, at_ms=self.now_ms)
         self.lags.take(envelope)
         self.steps.take(envelope)
 
     def joined(
-        self, protocol: Protocol, client_id: str = "c", host: str = "/h", member_id: str = "m"
+        self,
+        protocol: Protocol,
+        client_id: str = "c",
+        host: str = "/h",
+        member_id: str = "m",
+        group_id: str = "g",
     ) -> None:
         """A member joins."""
         self.told(
@@ -38,7 +43,8 @@ class Watched:
                 client_host=host,
                 instance_id=None,
                 protocol=protocol,
-            )
+            ),
+            group_id,
         )
 
     def run(self, length_s: int, *, produced: int, consumed: int) -> list[GatewayEvent]:
@@ -166,5 +172,19 @@ def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch, watched: Watched) -
         watched.joined("classic", client_id=f"c{number}", member_id=f"m{number}")
         watched.joined("consumer", client_id=f"c{number}", member_id=f"n{number}")
     (group,) = watched.steps._groups.values()
-    assert (len(group.protocols), len(group.clients), len(group.switches)) == (3, 3, 3)
+    assert (len(group.protocols), len(group.clients), len(group.latest)) == (3, 3, 3)
     assert len(watched.steps._open) == 1
+
+
+def test_the_memory_of_all_groups_has_a_bound(
+    monkeypatch: pytest.MonkeyPatch, watched: Watched
+) -> None:
+    """The group without an event for the longest time is forgotten. A client with long names takes
+    nobody's place."""
+    monkeypatch.setattr(module, "ENTRIES_MAX", 8)
+    for group_id, member_id in (("h", "a"), ("g", "m"), ("i", "a")):
+        watched.joined("classic", client_id=member_id, member_id=member_id, group_id=group_id)
+    watched.joined("classic", client_id="x" * module.LINE_CHARS_MAX, group_id="j")
+    assert list(watched.steps._groups) == ["g", "i"]
+    watched.told(GroupDeleted())
+    assert watched.steps._entries == 3
