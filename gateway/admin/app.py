@@ -180,11 +180,11 @@ class _Api:
                 some = recent.after(position, events_max=EVENTS_TOGETHER_MAX)
                 if some:
                     position = some[-1].position
-                    text = "".join(
+                    text = b"".join(
                         _event(recent, each) for each in some if group_id in (None, each.group_id)
                     )
                     if text:
-                        yield text.encode()
+                        yield text
                 else:
                     with trio.move_on_after(KEEP_ALIVE_S) as limit:
                         await recent.wait_after(position)
@@ -233,8 +233,8 @@ def _start(recent: RecentEvents, given: str | None) -> int | None:
     return min(int(position), recent.last) if stream_id == recent.stream_id else 0
 
 
-def _event(recent: RecentEvents, each: Happened) -> str:
-    return f"id: {recent.stream_id}-{each.position}\ndata: {each.line}\n\n"
+def _event(recent: RecentEvents, each: Happened) -> bytes:
+    return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), each.position, each.line)
 
 
 def _named(recent: RecentEvents, name: str, position: int) -> bytes:

@@ -177,7 +177,9 @@ class Board:
         return Events(
             stream_id=self.events.stream_id,
             last=self.events.last,
-            events=tuple(EventLine(position=each.position, line=each.line) for each in found),
+            events=tuple(
+                EventLine(position=each.position, line=each.line.decode()) for each in found
+            ),
         )
 
     # -- the gateway -----------------------------------------------------------------------------

@@ -24,7 +24,7 @@ class Happened(NamedTuple):
 
     position: int
     group_id: str | None
-    line: str
+    line: bytes
     """Its JSON line, without a line end."""
 
 
@@ -42,8 +42,9 @@ class RecentEvents:
     def take(self, told: Envelope) -> None:
         """Keep an event."""
         self._last += 1
-        self._kept.append(Happened(self._last, told.group_id, told.line))
-        self._bytes += len(told.line)
+        line = told.line.encode()
+        self._kept.append(Happened(self._last, told.group_id, line))
+        self._bytes += len(line)
         while len(self._kept) > EVENTS_MAX or (self._bytes > BYTES_MAX and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft().line)
         self._waiting.unpark_all()

@@ -172,7 +172,7 @@ async def test_a_stream_goes_on_where_it_was() -> None:
     """The id of its last event is enough."""
     async with admin_stage() as stage:
         await stage.groups.native("n")
-        everything = [each.line for each in stage.board.events.after(0, events_max=99)]
+        everything = [each.line.decode() for each in stage.board.events.after(0, events_max=99)]
         reader = await follow(stage, f"?after={stage.board.events.stream_id}-1")
         assert (await reader.next())["event"] == "hello"
         told = [(await reader.next())["data"] for _ in everything[1:]]

@@ -40,7 +40,7 @@ def test_a_watcher_goes_on_after_the_last_event_it_has_seen() -> None:
     assert [each.position for each in events.after(1, events_max=9)] == [2, 3]
     assert [each.position for each in events.after(0, events_max=2)] == [1, 2]
     assert events.after(3, events_max=9) == []
-    assert events.after(1, events_max=1)[0].line == told(2, "b").line
+    assert events.after(1, events_max=1)[0].line == told(2, "b").line.encode()
     assert [each.position for each in events.latest("a", events_max=9)] == [1, 3]
     assert [each.position for each in events.latest(None, events_max=2)] == [2, 3]
 
@@ -54,6 +54,15 @@ def test_the_oldest_events_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(recent_events, "BYTES_MAX", 10)
     events.take(told(4, "d", "x" * 1_000))
     assert [each.position for each in events.after(0, events_max=9)] == [4]
+
+
+def test_the_memory_counts_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients choose names, and a character of theirs may take four bytes."""
+    monkeypatch.setattr(recent_events, "BYTES_MAX", 10_000)
+    events = recent()
+    for position in range(1, 4):
+        events.take(told(position, reason="\U0001f980" * 1_000))
+    assert [each.position for each in events.after(0, events_max=9)] == [2, 3]
 
 
 async def test_a_watcher_waits_for_the_next_event(autojump_clock: MockClock) -> None:
