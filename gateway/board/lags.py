@@ -177,6 +177,8 @@ class Lags:
                 group.looked(now_ms)
 
     def _commit(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
+        if not offsets:  # a start without a committed offset
+            return
         group = self._groups.pop(group_id, None) or GroupLag()
         self._groups[group_id] = group
         self._turns.setdefault(group_id)
@@ -196,6 +198,8 @@ class Lags:
             if each in group.committed:
                 group.drop(each)
         self._partitions += len(group.committed) - before
+        if not group.committed:
+            self._forget(group_id)
 
     def _forget(self, group_id: str) -> None:
         group = self._groups.pop(group_id, None)

@@ -78,11 +78,21 @@ def test_a_start_counts_as_a_commit() -> None:
     "event", [TopicsGone(topics=("t",)), OffsetsDeleted(partitions={"t": (0,)}), GroupDeleted()]
 )
 def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
-    """Nor is it asked for."""
+    """Nor is it asked for, nor remembered."""
     lags = Lags()
     told(lags, committed(p0=1))
     told(lags, event)
-    assert not any(lags.take_turns(10).values())
+    assert not lags.take_turns(10)
+    assert lags.of("g") is None
+
+
+def test_a_group_that_starts_without_offsets_is_not_remembered() -> None:
+    """A client may begin any number of groups, and commit nothing."""
+    lags = Lags()
+    starts = (FetchedOffset(partition=0, offset=-1),)
+    told(lags, OffsetsFetched(member_id="m", starts={"t": starts}))
+    assert lags.of("g") is None
+    assert not lags.take_turns(10)
 
 
 def test_a_look_has_a_bound_and_groups_have_turns() -> None:
