@@ -6,7 +6,8 @@ Nobody misses it while the group has no members, or once the group is at rest wi
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from gateway.events.envelope import Envelope
@@ -34,6 +35,11 @@ CLIENTS_MAX = 2_000
 """Clients remembered per group. Of more, the first one seen is forgotten."""
 CLIENTS_IN_ALL_MAX = 50_000
 """Clients remembered of all groups. Of more, the one seen first is forgotten."""
+LINE_CHARS_MAX = 2_000
+"""A client whose event is longer is not remembered: it chooses the lengths of its names."""
+PARTITIONS_MAX = 500_000
+"""Partitions of all groups. Of more, the groups without an event for the longest time are
+forgotten: a classic leader may assign partitions that do not exist."""
 
 _AT_REST = frozenset({"Stable"})
 _EMPTY = frozenset({"Empty", "Dead"})
@@ -59,9 +65,15 @@ class Tally:
     clients: dict[str, ClientSeen] = field(default_factory=dict)
     """What each member's client said of itself, by member id."""
     _owners: dict[str, dict[int, str]] = field(default_factory=dict)
+    _owned: int = 0
     _held: Counter[str] = field(default_factory=Counter)
     """The number of partitions of each member."""
     _unowned: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def partitions(self) -> int:
+        """Those with an owner, and those that had one."""
+        return self._owned + len(self._unowned)
 
     @property
     def unowned(self) -> int:
@@ -99,6 +111,7 @@ class Tally:
                 self._see(event)
             case GroupForwarded():  # no event tells what the cluster's coordinator grants
                 self._owners.clear()
+                self._owned = 0
                 self._held.clear()
                 self._unowned.clear()
             case _:
@@ -111,7 +124,9 @@ class Tally:
                 before = owners.get(number)
                 if before == member_id:
                     continue
-                if before is not None:
+                if before is None:
+                    self._owned += 1
+                else:
                     self.owned_twice += 1
                     self._held[before] -= 1
                 owners[number] = member_id
@@ -125,8 +140,11 @@ class Tally:
                 # The grant was perhaps before this process; then the partition is unowned as well.
                 if owners.get(number, member_id) == member_id:
                     if owners.pop(number, None) is not None:
+                        self._owned -= 1
                         self._held[member_id] -= 1
                     self._unowned.add((topic, number))
+            if not owners:
+                self._owners.pop(topic, None)
         if self._held[member_id] <= 0:
             del self._held[member_id]
 
@@ -142,6 +160,7 @@ class Tally:
     def _forget(self, topics: tuple[str, ...]) -> None:
         for topic in topics:
             for owner in self._owners.pop(topic, {}).values():
+                self._owned -= 1
                 self._held[owner] -= 1
         self._unowned = {each for each in self._unowned if each[0] not in topics}
 
@@ -162,6 +181,7 @@ class Tallies:
         self.events: Counter[str] = Counter()
         """The number of events by name."""
         self._forgotten = Tally(since_ms=0, last_ms=0)
+        self._partitions = 0
         self._seen: dict[tuple[str, str], None] = {}
         """Groups and member ids of clients, the one seen last at the end."""
 
@@ -173,20 +193,24 @@ class Tallies:
             return
         tally = self._tallies.pop(group_id, None) or Tally(told.at_ms, told.at_ms)
         self._tallies[group_id] = tally  # the latest one is the last
-        tally.advance(told.at_ms, self._state_of(group_id))
-        tally.add(told.fields)
-        if isinstance(told.fields, ClientSeen):
-            self._see(group_id, told.fields.member_id)
+        with self._counting(tally):
+            tally.advance(told.at_ms, self._state_of(group_id))
+            if not isinstance(told.fields, ClientSeen):
+                tally.add(told.fields)
+            elif len(told.line) <= LINE_CHARS_MAX:
+                tally.add(told.fields)
+                self._see(group_id, told.fields.member_id)
         if isinstance(told.fields, GroupDeleted):
             self._drop(group_id)
-        elif len(self._tallies) > GROUPS_MAX:
+        while len(self._tallies) > GROUPS_MAX or self._partitions > PARTITIONS_MAX:
             self._drop(next(iter(self._tallies)))
 
     def of(self, group_id: str, now_ms: int) -> Tally | None:
         """The sums of a group up to now; None if it had no event yet."""
         tally = self._tallies.get(group_id)
         if tally is not None:
-            tally.advance(now_ms, self._state_of(group_id))
+            with self._counting(tally):
+                tally.advance(now_ms, self._state_of(group_id))
         return tally
 
     def total(self, now_ms: int) -> Tally:
@@ -195,6 +219,13 @@ class Tallies:
         for group_id in self._tallies:
             _add(total, self.of(group_id, now_ms))
         return total
+
+    @contextmanager
+    def _counting(self, tally: Tally) -> Iterator[None]:
+        """Around each change of a tally."""
+        self._partitions -= tally.partitions
+        yield
+        self._partitions += tally.partitions
 
     def _see(self, group_id: str, member_id: str) -> None:
         """Bound the clients of all groups. A refused client never leaves its group."""
@@ -207,7 +238,9 @@ class Tallies:
                 tally.clients.pop(oldest[1], None)
 
     def _drop(self, group_id: str) -> None:
-        _add(self._forgotten, self._tallies.pop(group_id))
+        tally = self._tallies.pop(group_id)
+        self._partitions -= tally.partitions
+        _add(self._forgotten, tally)
 
 
 def _add(total: Tally, tally: Tally | None) -> None:

@@ -165,6 +165,33 @@ def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     assert not other.clients
 
 
+def test_a_client_with_long_names_is_not_remembered() -> None:
+    """It chooses them."""
+    history = History()
+    history.tell(seen("x" * tallies.LINE_CHARS_MAX))
+    assert not history.tally().clients
+
+
+def test_the_partitions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader may assign partitions that do not exist, and leave them behind in an empty group.
+    The group without an event for the longest time begins anew."""
+    monkeypatch.setattr(tallies, "PARTITIONS_MAX", 4)
+    history = History()
+    history.assign("a", 0, 1)
+    history.release("a", 0)
+    history.tell(PartitionsAssigned(**of("b", (0, 1))), group_id="h")
+    assert history.tallies.of("g", 0) is not None
+    history.tell(PartitionsAssigned(**of("b", (2,))), group_id="h")
+    assert history.tallies.of("g", 0) is None
+    history.tell(PartitionsReleased(**of("b", (0, 1, 2))), group_id="h")
+    history.state = "Stable"
+    other = history.tallies.of("h", 0)
+    assert other is not None
+    assert other.partitions == 0
+    history.tell(PartitionsAssigned(**of("c", (0, 1, 2, 3))), group_id="i")
+    assert history.tallies.of("h", 0) is not None
+
+
 def test_a_group_that_is_gone_stays_in_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counters of a process never go back."""
     monkeypatch.setattr(tallies, "GROUPS_MAX", 1)
