@@ -47,7 +47,8 @@ class Traffic:
         self.open: Collection[Flow] = ()
         """The open connections."""
         self._from_clients = self._from_brokers = 0
-        self._ended: dict[Client, _Ended] = {}
+        # By hash: a fixed size, because clients choose the lengths of names.
+        self._ended: dict[int, _Ended] = {}
 
     def note_end(self, flow: Flow) -> None:
         """A connection has ended."""
@@ -55,11 +56,11 @@ class Traffic:
         self._from_clients += came
         self._from_brokers += went
         lasted_s = now_s - flow.accepted_s
-        before = self._ended.pop(flow.client, None)
+        before = self._ended.pop(hash(flow.client), None)
         if before is not None and now_s - before.ended_s <= TOGETHER_S:
             went += before.bytes_to_client
             lasted_s = max(lasted_s, before.lasted_s)
-        self._ended[flow.client] = _Ended(now_s, went, lasted_s)
+        self._ended[hash(flow.client)] = _Ended(now_s, went, lasted_s)
         if len(self._ended) > CLIENTS_MAX:
             del self._ended[next(iter(self._ended))]
 
@@ -75,7 +76,7 @@ class Traffic:
     def rates_of(self, client: Client) -> tuple[float | None, float | None]:
         """Bytes per second to a client: over the life of the connections that it has ended last,
         and over that of those that it has now. None without any."""
-        before, now_s = self._ended.get(client), trio.current_time()
+        before, now_s = self._ended.get(hash(client)), trio.current_time()
         mine = [flow for flow in tuple(self.open) if flow.client == client]
         after = None
         if mine:

@@ -16,6 +16,8 @@ ASK_AGAIN_S = 10.0
 """The shortest time between two questions for one group while the cluster does not answer."""
 GROUPS_MAX = 10_000
 """Groups that are remembered. For others the cluster is asked again."""
+TOPICS_MAX = 200_000
+"""Topics of all these groups, for which the same holds."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class RegexPermissions:
         """The cluster is asked again `permission_lifetime_s` after it has answered."""
         self._limits = limits
         self._groups: dict[str, _Group] = {}
+        self._topics = 0
 
     async def described(self, group_id: str, names: Collection[str]) -> frozenset[str]:
         """Those of the topics that the group may match. Waits for a heartbeat of the group if the
@@ -64,23 +67,37 @@ class RegexPermissions:
 
     def unknown(self, group_id: str, names: Collection[str]) -> frozenset[str]:
         """Those of the topics that the cluster has not been asked about lately."""
-        since_s = trio.current_time() - self._limits.permission_lifetime_s
-        told = self._group(group_id).told
+        told, since_s = self._group(group_id).told, self._since_s
         return frozenset(name for name in names if name not in told or told[name][0] <= since_s)
 
     def note(self, group_id: str, asked: Collection[str], refused: Collection[str]) -> None:
         """The cluster has answered: a member may describe all but the refused topics."""
-        group, now_s = self._group(group_id), trio.current_time()
+        group, now_s, since_s = self._group(group_id), trio.current_time(), self._since_s
+        self._topics -= len(group.told)
+        group.told = {name: told for name, told in group.told.items() if told[0] > since_s}
         group.told |= {name: (now_s, name not in refused) for name in asked}
+        self._topics += len(group.told)
         group.asked_s = -math.inf
         group.changed.set()
+        self._bound(group_id)
+
+    @property
+    def _since_s(self) -> float:
+        """What was told before is too old."""
+        return trio.current_time() - self._limits.permission_lifetime_s
 
     def _group(self, group_id: str) -> _Group:
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = _Group()
-            if len(self._groups) > GROUPS_MAX:
-                oldest = next((each for each, of in self._groups.items() if not of.wanted), None)
-                if oldest not in (None, group_id):
-                    del self._groups[oldest]
+            self._bound(group_id)
         return group
+
+    def _bound(self, group_id: str) -> None:
+        """Forget the oldest groups but this one, unless a resolution waits for them."""
+        while len(self._groups) > GROUPS_MAX or self._topics > TOPICS_MAX:
+            others = (each for each, of in self._groups.items() if not of.wanted)
+            oldest = next((each for each in others if each != group_id), None)
+            if oldest is None:
+                return
+            self._topics -= len(self._groups.pop(oldest).told)

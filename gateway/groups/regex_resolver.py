@@ -34,7 +34,7 @@ class RegexResolver:
         """`described`: those of the topics that members of a group may describe."""
         self._cluster = cluster
         self._described = described
-        self._reported: dict[tuple[str, str], None] = {}
+        self._reported: dict[int, None] = {}
         self._under_way: dict[str, trio.Event] = {}
         self._limiter = trio.CapacityLimiter(RESOLUTIONS_AT_ONCE_MAX)
         self._limiter_of_questions = trio.CapacityLimiter(1)
@@ -88,7 +88,8 @@ class RegexResolver:
 
     def _report_too_broad(self, group_id: str, regex: str, topics: int) -> None:
         """Log an expression once, however often it is matched."""
-        if (group_id, regex) not in self._reported:
+        key = hash((group_id, regex))  # a fixed size, because clients choose the lengths of names
+        if key not in self._reported:
             log.error(
                 "regex_too_broad",
                 group_id=group_id,
@@ -96,8 +97,8 @@ class RegexResolver:
                 topics=topics,
                 topics_max=MATCHED_TOPICS_MAX,
             )
-        self._reported.pop((group_id, regex), None)
-        self._reported[group_id, regex] = None
+        self._reported.pop(key, None)
+        self._reported[key] = None
         if len(self._reported) > REPORTED_MAX:
             del self._reported[next(iter(self._reported))]
 

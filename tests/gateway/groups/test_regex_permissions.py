@@ -1,9 +1,11 @@
 """What the resolution of regular expressions waits for."""
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.data_path.config import Limits
+from gateway.groups import regex_permissions as module
 from gateway.groups.regex_permissions import ASK_AGAIN_S, RegexPermissions
 
 LIFETIME_S = 60.0
@@ -41,6 +43,29 @@ async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> N
     assert await permissions.described(G, {"foo", "bar"}) == {"foo"}
     await trio.sleep(LIFETIME_S)
     assert permissions.unknown(G, {"foo", "bar"}) == {"foo", "bar"}
+
+
+async def test_the_topics_of_all_groups_have_a_bound(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """The oldest group is forgotten unless a resolution waits for it, and topics that nobody has
+    asked about lately do not count."""
+    monkeypatch.setattr(module, "TOPICS_MAX", 4)
+    permissions = RegexPermissions(LIMITS)
+    permissions.note("waiting", {"foo"}, ())
+    nursery.start_soon(permissions.described, "waiting", {"bar"})
+    await wait_all_tasks_blocked()
+    permissions.note("old", {"foo"}, ())
+    permissions.note(G, {"foo", "bar"}, ())
+    assert not permissions.unknown("old", {"foo"})
+    permissions.note(G, {"baz"}, ())
+    assert permissions.unknown("old", {"foo"})
+    assert not permissions.unknown("waiting", {"foo"})
+    await trio.sleep(LIFETIME_S)
+    permissions.note(G, {"foo"}, ())
+    permissions.note("new", {"foo", "bar"}, ())
+    assert not permissions.unknown(G, {"foo"})
+    nursery.cancel_scope.cancel()
 
 
 async def test_one_heartbeat_at_a_time_asks(
