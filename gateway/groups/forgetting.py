@@ -29,6 +29,10 @@ log = structlog.get_logger()
 LOOK_INTERVAL_S = 24 * 60 * 60.0
 """How often to ask the cluster which groups it has forgotten. It keeps offsets for days (Kafka's
 `offsets.retention.minutes`)."""
+NEW_GROUPS_MAX, COUNT_INTERVAL_S = 10_000, 10 * 60.0
+"""So many more empty groups than the last look has left lead to another look, and how often they
+are counted: a client may begin groups all day. The cluster looks for groups without members and
+offsets as often (Kafka's `offsets.retention.check.interval.ms`)."""
 FIRST_LOOK_S = (5 * 60.0, 15 * 60.0)
 """The first look happens at random within this range. It is early enough for a gateway that is
 restarted every day, and spread so that gateways started together do not ask together."""
@@ -38,11 +42,13 @@ the group or its configs: an operator may set them before the first member joins
 
 
 class Forgetting:
-    """Looks soon after the start, and once a day from then on."""
+    """Looks soon after the start, and then once a day or after many new groups."""
 
     def __init__(self, groups: Groups, look: ClusterLook) -> None:
         self._groups = groups
         self._look = look
+        self._left = 0
+        """Empty groups after the last look."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -52,7 +58,16 @@ class Forgetting:
                 await self.look()
             except (StateLogError, GroupRefused, GroupFailed) as error:
                 log.warning("forgetting_postponed", reason=str(error))
-            await trio.sleep(LOOK_INTERVAL_S)
+            with trio.move_on_after(LOOK_INTERVAL_S):
+                await trio.sleep(COUNT_INTERVAL_S)
+                while not await self._is_crowded():
+                    await trio.sleep(COUNT_INTERVAL_S)
+
+    async def _is_crowded(self) -> bool:
+        try:
+            return len(await self._groups.idle_group_ids()) >= self._left + NEW_GROUPS_MAX
+        except StateLogError:
+            return False
 
     async def look(self) -> None:
         """Delete what is unused now. Raises StateLogError, GroupRefused, GroupFailed."""
@@ -66,6 +81,7 @@ class Forgetting:
                     groups += await self._ask(group_id, _deletion)
                 elif self._groups.quiet_ms(group_id) >= CONFIGS_ALONE_MS_MAX:
                     await self._ask(group_id, _reset)
+        self._left = len(idle) - groups
         if groups:
             log.info("groups_forgotten", groups=groups)
 

@@ -164,6 +164,27 @@ async def test_the_check_repeats(
         assert await groups.log.group_ids() == ()
 
 
+async def test_many_new_groups_are_forgotten_on_the_same_day(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may begin and leave groups all day. Those with offsets do not count again."""
+    monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
+    monkeypatch.setattr(module, "NEW_GROUPS_MAX", 3)
+    async with hosted_groups() as groups:
+        await groups.native("n", group="has-offsets")
+        await groups.native("n", -1, group="has-offsets")
+        cluster_knows(groups, **{"has-offsets": "Empty"})
+        groups.nursery.start_soon(forgetting(groups).run)
+        await trio.sleep(61)
+        for group in "abc":
+            assert len(await groups.table.group_ids()) == 1 + "abc".index(group)
+            await trio.sleep(2 * module.COUNT_INTERVAL_S)
+            await groups.native("n", group=group)
+            await groups.native("n", -1, group=group)
+        await trio.sleep(module.COUNT_INTERVAL_S)
+        assert await groups.table.group_ids() == ("has-offsets",)
+
+
 async def test_configs_without_a_group_are_forgotten_after_a_while(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
