@@ -14,9 +14,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = 0
     try:
         with loading():
-            from gateway import commands  # slow to load
+            from gateway.commands import dispatch  # slow to load
 
-        status = commands.run(argv)
+        status = dispatch.run(argv)
     except* KeyboardInterrupt:  # in a group if it came before trio had a signal handler
         status = 128 + signal.SIGINT
     return status

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import trio
 
-from gateway.arguments import WRONG_CALL, parser
+from gateway.commands.arguments import WRONG_CALL, parser
 from gateway.settings import Settings
 from tests.support.admin import HOST, admin_stage
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from gateway.doc_pages.fields import field_table
 from gateway.events.catalog import EVENTS, SUBJECTS
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
-from gateway.field_docs import field_table
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "events.md"

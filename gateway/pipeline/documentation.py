@@ -8,7 +8,7 @@ updates the page. A test fails while the page differs from the models.
 import inspect
 from pathlib import Path
 
-from gateway.field_docs import field_table
+from gateway.doc_pages.fields import field_table
 from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.tables.row import json_schema
 

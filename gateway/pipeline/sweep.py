@@ -1,6 +1,6 @@
 """`groupferry simulate` on Spark: plays many seeds, stores one row for each, and sums them up.
 
-Unlike the local sweep (`gateway/simulate.py`), it plays every seed, whatever breaks.
+Unlike the local sweep (`gateway/commands/simulate.py`), it plays every seed, whatever breaks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,10 +9,10 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from gateway.commands.simulate import replay_command
 from gateway.pipeline.own_code import send_own_code
 from gateway.pipeline.seed_rows import SCHEMA, SeedRow, row_of
 from gateway.pipeline.session import open_session
-from gateway.simulate import replay_command
 from gateway.simulation.run import Outcome, simulate
 
 SEEDS_PER_TASK_MAX = 500

@@ -71,7 +71,7 @@ def test_garbage_is_collected_after_loading_only() -> None:
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
 def test_ctrl_c_ends_the_command_during_any_import(place: str) -> None:
     """It is neither swallowed nor an error with a traceback."""
-    done = interrupted(place, "gateway.commands", "--version")
+    done = interrupted(place, "gateway.commands.dispatch", "--version")
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
@@ -88,5 +88,5 @@ def test_ctrl_c_ends_it_while_spark_loads(
 
 def test_a_process_that_ignores_ctrl_c_continues() -> None:
     """A shell starts background jobs this way."""
-    done = interrupted("set_name", "gateway.commands", "--version", handler="SIG_IGN")
+    done = interrupted("set_name", "gateway.commands.dispatch", "--version", handler="SIG_IGN")
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway import commands
+from gateway.commands import dispatch
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.report.model import Report
 from gateway.pipeline.report.numbers.digest import Digest, report
@@ -46,9 +46,9 @@ def test_a_report_has_the_verdict_of_groupferry_verdict(
     events, output = tmp_path / "events", tmp_path / "report"
     plant(events)
     check = ["report", f"{events}", "--output", f"{output}", "--check"]
-    assert commands.run(["verdict", f"{events}"]) == 1
+    assert dispatch.run(["verdict", f"{events}"]) == 1
     quickly = capsys.readouterr().out
-    assert commands.run(check) == 1
+    assert dispatch.run(check) == 1
     assert capsys.readouterr().out == f"{quickly}{output}/report.html\n"
     numbers = json.loads((output / "report.json").read_text())
     assert numbers["totals"]["rejected_lines"] > 0
@@ -56,7 +56,7 @@ def test_a_report_has_the_verdict_of_groupferry_verdict(
 
     (events / "planted").unlink()
     (events / "garbage").unlink()
-    assert commands.run(check) == 0, capsys.readouterr().out
+    assert dispatch.run(check) == 0, capsys.readouterr().out
     assert "faulty" not in (output / "report.html").read_text()
     assert sorted(each.name for each in output.iterdir() if each.suffix != ".crc") == [
         *("lock", "report.html", "report.json", "tables")
@@ -102,7 +102,7 @@ def test_events_without_a_group_are_not_called_safe(
     events.mkdir()
     (events / "empty").touch()
     (events / "garbage").write_bytes(bytes(range(256)) * 20)
-    assert commands.run(["report", f"{events}", f"--output={output}", "--check"]) == 1
+    assert dispatch.run(["report", f"{events}", f"--output={output}", "--check"]) == 1
     first, second, _page = capsys.readouterr().out.splitlines()
     assert first == "nothing to judge: the events mention no group"
     assert re.fullmatch(r"\d+ lines could not be read", second)
@@ -120,7 +120,7 @@ def test_an_impossible_run_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
 ) -> None:
     """The line is on stderr, with the exit status of a failed run."""
-    assert commands.run(["report", *(each.format(tmp_path) for each in arguments)]) == 1
+    assert dispatch.run(["report", *(each.format(tmp_path) for each in arguments)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("groupferry: ")
     assert why in line

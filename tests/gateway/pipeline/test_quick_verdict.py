@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import commands
+from gateway.commands import dispatch
 from gateway.pipeline import quick_verdict
 from tests.support.planted_faults import plant
 
@@ -12,7 +12,7 @@ from tests.support.planted_faults import plant
 def test_planted_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Lines that are no events are counted; they do not stop the run."""
     plant(tmp_path / "events")
-    assert commands.run(["verdict", f"{tmp_path / 'events'}"]) == 1
+    assert dispatch.run(["verdict", f"{tmp_path / 'events'}"]) == 1
     said = capsys.readouterr().out
     for words in (
         "1 partitions owned twice",
@@ -31,7 +31,7 @@ def test_sound_events_are_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str
     """Beside files without a group."""
     plant(tmp_path / "events")
     (tmp_path / "events" / "planted").unlink()
-    assert commands.run(["verdict", f"{tmp_path / 'events'}"]) == 0, capsys.readouterr().out
+    assert dispatch.run(["verdict", f"{tmp_path / 'events'}"]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_an_impossible_input_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, why: str
 ) -> None:
     (tmp_path / "events.gz").touch()
-    assert commands.run(["verdict", f"{tmp_path / name}"]) == 1
+    assert dispatch.run(["verdict", f"{tmp_path / name}"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert why in line
 
@@ -54,7 +54,7 @@ def test_too_much_for_memory_is_left_to_the_report(
     monkeypatch.setattr(quick_verdict, "BYTES_MAX", 2 << 20)
     with (tmp_path / "events").open("wb") as file:
         file.truncate(3 << 20)
-    assert commands.run(["verdict", f"{tmp_path}"]) == 1
+    assert dispatch.run(["verdict", f"{tmp_path}"]) == 1
     assert capsys.readouterr().err.endswith(
         "3 MiB of events are more than 2 MiB: use groupferry report\n"
     )

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway import arguments, cli
+from gateway import cli
+from gateway.commands import arguments
+from gateway.commands.simulate import replay_command
 from gateway.pipeline import installed
 from gateway.pipeline.seed_rows import SeedRow, row_of
-from gateway.simulate import replay_command
 from gateway.simulation.run import Outcome
 
 if TYPE_CHECKING:

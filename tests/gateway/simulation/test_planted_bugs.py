@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.simulate import failure
+from gateway.commands.simulate import failure
 from gateway.simulation.invariants import Invariant
 from gateway.simulation.run import simulate
 from tests.gateway.simulation.planted_bugs.bug import Bug

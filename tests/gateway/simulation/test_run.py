@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.simulate import failure
+from gateway.commands.simulate import failure
 from gateway.simulation.run import Outcome, simulate
 from tests.gateway.simulation.fresh_seeds import FIRST_SEED_VARIABLE, first_fresh_seed
 

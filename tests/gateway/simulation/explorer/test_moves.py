@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gateway.arguments import BUDGETS as ON_THE_COMMAND_LINE
+from gateway.commands.arguments import BUDGETS as ON_THE_COMMAND_LINE
 from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.moves import BUDGETS, free_moves, make, moves_of, price
 from gateway.simulation.explorer.worlds import WORLDS

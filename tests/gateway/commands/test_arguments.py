@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.arguments import SEED_MAX, WRONG_CALL, parser
+from gateway.commands.arguments import SEED_MAX, WRONG_CALL, parser
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from gateway import commands
+from gateway.commands import dispatch
 from gateway.control.messages import Answer, Command, Refusal, Remove, Removed
 from gateway.control.server import serve_commands
 
@@ -81,7 +81,7 @@ async def test_a_removal_prints_its_outcome(
     async with trio.open_nursery() as nursery:
         await nursery.start(partial(serve_commands, tmp_path, carry_out, stop=stop))
         words = ["remove", *arguments, f"--state-dir={tmp_path}"]
-        assert await trio.to_thread.run_sync(commands.run, words) == status
+        assert await trio.to_thread.run_sync(dispatch.run, words) == status
         stop.set()
     printed = capsys.readouterr()
     assert (printed.out.splitlines(), printed.err.splitlines()) == (out, err)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from gateway.field_docs import field_table
+from gateway.doc_pages.fields import field_table
 
 
 class Kind(Enum):

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from coordinator.interface.records import DurableRecord, GroupRelease, Release
-from gateway import commands
+from gateway.commands import dispatch
 from gateway.state_folder import locked
 from gateway.state_log.sqlite import open_sqlite_log
 from tests.support.durable_records import RECORDS
@@ -41,7 +41,7 @@ async def release(
 ) -> Told:
     """Run the command as a user does, with its settings from flags."""
     flags = ["--offline", f"--state-dir={folder}", f"--upstream={upstream}"]
-    run = partial(commands.run, ["release", *arguments, *flags])
+    run = partial(dispatch.run, ["release", *arguments, *flags])
     status = await trio.to_thread.run_sync(run)
     told = capsys.readouterr()
     return Told(status, told.out, told.err)
@@ -126,5 +126,5 @@ async def test_settings_are_only_for_a_release_without_a_gateway(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["release", "orders", f"--upstream={NOWHERE}", f"--state-dir={tmp_path}"]
-    assert commands.run(command) == 2
+    assert dispatch.run(command) == 2
     assert capsys.readouterr().err == "groupferry: --config and --upstream go with --offline\n"

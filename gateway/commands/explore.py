@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gateway.simulate import OBJECTS_PER_COLLECTION
+from gateway.commands.simulate import OBJECTS_PER_COLLECTION
 from gateway.simulation.explorer import script
 from gateway.simulation.explorer.promises import BrokenPromiseError
 from gateway.simulation.explorer.search import Bounds, Report, explore

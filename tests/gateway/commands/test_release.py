@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from gateway import commands
+from gateway.commands import dispatch
 from gateway.control.messages import Answer, Command, ListGroups, Refusal, Release, Released, Shown
 from gateway.control.server import serve_commands
 
@@ -91,7 +91,7 @@ async def test_a_release_prints_its_outcome(
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(serve_commands, tmp_path, gateway.carry_out, stop=stop))
-            run = partial(commands.run, ["release", *arguments, f"--state-dir={tmp_path}"])
+            run = partial(dispatch.run, ["release", *arguments, f"--state-dir={tmp_path}"])
             assert await trio.to_thread.run_sync(run) == status
             stop.set()
     told = capsys.readouterr()
@@ -100,6 +100,6 @@ async def test_a_release_prints_its_outcome(
 
 
 def test_without_a_gateway_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert commands.run(["release", "--all", f"--state-dir={tmp_path}"]) == 1
+    assert dispatch.run(["release", "--all", f"--state-dir={tmp_path}"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("groupferry: no group is released: no gateway is running in")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import trio
 
+from gateway.commands.show_board import all_groups
 from gateway.control.client import give
 from gateway.control.messages import CommandRefused, Release, Released
 from gateway.readable import escaped
-from gateway.show_board import all_groups
 
 _HERE = ("hosted", "adopting", "releasing")
 AT_ONCE_MAX = 8

@@ -1,6 +1,6 @@
 """Writes the documentation of the settings, and a config file that has them all.
 
-    python -m gateway.setting_docs
+    python -m gateway.doc_pages.settings
 
 writes both. A test fails while they differ from the settings.
 """
@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 from gateway.reloading import RELOADED
 from gateway.settings import Settings, default_text, file_key
 
-PAGE = Path(__file__).parent / "docs" / "settings.md"
-MARK = "<!-- From here on generated: python -m gateway.setting_docs -->\n"
-CONFIG_FILE = Path(__file__).parent / "deploy" / "groupferry.toml"
+PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
+MARK = "<!-- From here on generated: python -m gateway.doc_pages.settings -->\n"
+CONFIG_FILE = Path(__file__).parent.parent / "deploy" / "groupferry.toml"
 _WIDTH = 100
 
 

@@ -1,11 +1,11 @@
 """The documented answers are those of the code."""
 
-from gateway.answer_docs import MARK, PAGE, page
+from gateway.doc_pages.answers import MARK, PAGE, page
 from gateway.hosting.answers import ANSWERS, Situation
 
 
 def test_the_page_has_the_table() -> None:
-    """Else run: python -m gateway.answer_docs"""
+    """Else run: python -m gateway.doc_pages.answers"""
     assert PAGE.read_text() == page()
 
 

@@ -1,6 +1,6 @@
 """Draws the states of groups, members, anchors and connections from their tables of legal moves.
 
-    python -m gateway.state_diagrams
+    python -m gateway.doc_pages.state_diagrams
 
 writes the page. A test fails while the page differs from the tables.
 """
@@ -21,8 +21,8 @@ from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
 from gateway.data_path import states as data_path_states
 from gateway.hosting import states as hosting_states
 
-PAGE = Path(__file__).parent / "docs" / "states.md"
-MARK = "<!-- From here on generated: python -m gateway.state_diagrams -->\n"
+PAGE = Path(__file__).parent.parent / "docs" / "states.md"
+MARK = "<!-- From here on generated: python -m gateway.doc_pages.state_diagrams -->\n"
 
 Table = Mapping[Any, frozenset[Any] | Mapping[Any, Any]]
 """The next states of each state, as a set or by the event that leads there. None stands for what

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway import explore
-from gateway.arguments import CONSUMER_KINDS
-from gateway.commands import run
+from gateway.commands import explore
+from gateway.commands.arguments import CONSUMER_KINDS
+from gateway.commands.dispatch import run
 from gateway.hosting.anchor import Anchor
 from gateway.simulation.explorer.small_consumers import Kind
 from gateway.simulation.explorer.worlds import WORLDS

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway import logs, settings
-from gateway.arguments import SEED_MAX, WRONG_CALL, parser
+from gateway.commands.arguments import SEED_MAX, WRONG_CALL, parser
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import Adopt, Allow, CommandRefused, Drain, Hold, OfPolicy, Pause
@@ -100,11 +100,11 @@ def _release(options: argparse.Namespace) -> int:
         _print_error("--config and --upstream go with --offline")
         return WRONG_CALL
     with loading():
-        from gateway.control import release_command
+        from gateway.commands import release
 
     try:
         folder = settings.state_folder(options.state_dir)
-        return trio.run(release_command.run, folder, options.group, options.dry_run)
+        return trio.run(release.run, folder, options.group, options.dry_run)
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"{options.group or 'no group'} is released: {error}")
         return _FAILED
@@ -112,7 +112,7 @@ def _release(options: argparse.Namespace) -> int:
 
 def _release_offline(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import offline_release
+        from gateway.commands import offline_release
 
     names = ("config", "upstream", "state_dir")
     given = {name: getattr(options, name) for name in names if getattr(options, name)}
@@ -155,11 +155,11 @@ def _drain(options: argparse.Namespace) -> int:
 
 def _remove(options: argparse.Namespace) -> int:
     with loading():
-        from gateway.control import remove_command
+        from gateway.commands import remove
 
     try:
         folder = settings.state_folder(options.state_dir)
-        return trio.run(remove_command.run, folder, options.dry_run)
+        return trio.run(remove.run, folder, options.dry_run)
     except (ValueError, NoControlSocket, CommandRefused) as error:
         _print_error(f"the gateway is not removed: {error}")
         return _FAILED
@@ -167,14 +167,14 @@ def _remove(options: argparse.Namespace) -> int:
 
 def _groups(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import show_board
+        from gateway.commands import show_board
 
     return _ask_gateway(options, partial(show_board.groups, as_json=options.json))
 
 
 def _describe(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import show_board
+        from gateway.commands import show_board
 
     ask = partial(show_board.describe, group_id=options.group, as_json=options.json)
     return _ask_gateway(options, ask)
@@ -182,7 +182,7 @@ def _describe(options: argparse.Namespace) -> int:
 
 def _readiness(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import show_board
+        from gateway.commands import show_board
 
     ask = partial(show_board.readiness, group_id=options.group, as_json=options.json)
     return _ask_gateway(options, ask)
@@ -190,7 +190,7 @@ def _readiness(options: argparse.Namespace) -> int:
 
 def _watch(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import show_board
+        from gateway.commands import show_board
 
     ask = partial(show_board.watch, group_id=options.group, as_json=options.json)
     return _ask_gateway(options, ask)
@@ -320,7 +320,7 @@ def _security_for(upstream: Sequence[Address]) -> Security:
 
 def _state(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import show_state
+        from gateway.commands import show_state
         from gateway.state_log.log import StateLogError, StateLogUnusable
 
     try:
@@ -341,7 +341,7 @@ def _state(options: argparse.Namespace) -> int:
 
 def _events(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import show_events
+        from gateway.commands import show_events
 
     try:
         folder = settings.state_folder(options.state_dir) / FOLDER_NAME
@@ -419,7 +419,7 @@ def _simulate(options: argparse.Namespace) -> int:
         return WRONG_CALL
     if not (output or options.master or options.conf):
         with loading():
-            from gateway import simulate
+            from gateway.commands import simulate
 
         is_fine, report = simulate.run(first_seed, seeds)
     else:
@@ -438,7 +438,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
 def _explore(options: argparse.Namespace) -> int:
     with loading():
-        from gateway import explore
+        from gateway.commands import explore
         from gateway.simulation.explorer.search import Bounds
         from gateway.simulation.explorer.worlds import WORLDS
 

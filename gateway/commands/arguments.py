@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn, TypeAlias, get_args
 
-from gateway import examples, logs, settings
+from gateway import logs, settings
+from gateway.commands import examples
 from gateway.control.messages import GROUP_ID_BYTES_MAX
 from gateway.demo.outcome import Options
 

@@ -4,7 +4,7 @@ from enum import Enum, auto
 
 import pytest
 
-from gateway.state_diagrams import MACHINES, PAGE, Machine, diagram, meanings, page
+from gateway.doc_pages.state_diagrams import MACHINES, PAGE, Machine, diagram, meanings, page
 
 
 class Light(Enum):
@@ -24,7 +24,7 @@ class Cause(Enum):
 
 
 def test_the_page_matches_the_tables() -> None:
-    """To regenerate it, run `python -m gateway.state_diagrams`."""
+    """To regenerate it, run `python -m gateway.doc_pages.state_diagrams`."""
     assert PAGE.read_text() == page()
 
 

@@ -3,17 +3,17 @@
 import tomllib
 from pathlib import Path
 
-from gateway.setting_docs import CONFIG_FILE, PAGE, config_file, page
+from gateway.doc_pages.settings import CONFIG_FILE, PAGE, config_file, page
 from gateway.settings import SECRETS, Settings, file_key, load
 
 
 def test_the_page_has_the_settings() -> None:
-    """Else run: python -m gateway.setting_docs"""
+    """Else run: python -m gateway.doc_pages.settings"""
     assert PAGE.read_text() == page()
 
 
 def test_the_config_file_has_the_settings() -> None:
-    """Else run: python -m gateway.setting_docs"""
+    """Else run: python -m gateway.doc_pages.settings"""
     assert CONFIG_FILE.read_text() == config_file()
 
 

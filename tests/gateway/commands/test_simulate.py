@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway import cli
-from gateway.simulate import failure, replay_command, run, sweep
+from gateway.commands.simulate import failure, replay_command, run, sweep
 from gateway.simulation.run import Outcome, Run, simulate
 
 
@@ -64,7 +64,9 @@ def test_a_failing_sweep_ends_with_status_1(
 ) -> None:
     """It stops at the first failing seed."""
     outcomes = [Outcome(seed=1), Outcome(seed=2, invariant="1: nothing"), Outcome(seed=3)]
-    monkeypatch.setattr("gateway.simulate.sweep", lambda *_args: (each for each in outcomes))
+    monkeypatch.setattr(
+        "gateway.commands.simulate.sweep", lambda *_args: (each for each in outcomes)
+    )
     assert cli.main(["simulate"]) == 1
     assert replay_command(2) in capsys.readouterr().out
 
@@ -87,7 +89,7 @@ def test_a_run_that_does_not_end_fails_its_seed(
     monkeypatch: pytest.MonkeyPatch, play: Callable[[Run], None], error: str
 ) -> None:
     """It takes neither the machine's processors nor its memory. The report shows the loop."""
-    monkeypatch.setattr("gateway.simulate.SEED_CPU_S_MAX", 1)
+    monkeypatch.setattr("gateway.commands.simulate.SEED_CPU_S_MAX", 1)
     monkeypatch.setattr("gateway.simulation.run.Run.play", play)
     is_fine, report = run(7, 1)
     assert not is_fine
@@ -104,7 +106,7 @@ def test_a_run_without_memory_for_a_traceback_fails_its_seed(
     def starved(_seed: int) -> Outcome:
         raise MemoryError
 
-    monkeypatch.setattr("gateway.simulate.simulate", starved)
+    monkeypatch.setattr("gateway.commands.simulate.simulate", starved)
     is_fine, report = run(7, 1)
     assert not is_fine
     assert "2,048 MiB of memory" in report
@@ -113,7 +115,7 @@ def test_a_run_without_memory_for_a_traceback_fails_its_seed(
 
 def test_a_killed_worker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel may kill it when the machine's memory is full."""
-    monkeypatch.setattr("gateway.simulate.simulate", lambda _seed: os._exit(9))
+    monkeypatch.setattr("gateway.commands.simulate.simulate", lambda _seed: os._exit(9))
     assert run(7, 1) == (False, "A worker process was killed at seed 7 or soon after it.")
 
 
@@ -121,7 +123,7 @@ def test_a_long_sweep_prints_its_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It goes to stderr, apart from the report."""
-    monkeypatch.setattr("gateway.simulate.PROGRESS_INTERVAL_S", 0)
+    monkeypatch.setattr("gateway.commands.simulate.PROGRESS_INTERVAL_S", 0)
     assert cli.main(["simulate", "--seeds", "2"]) == 0
     assert capsys.readouterr().err.splitlines() == ["1 of 2 seeds", "2 of 2 seeds"]
 

@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
-from gateway.arguments import parser
-from gateway.commands import _COMMANDS
-from gateway.examples import EXAMPLES, Example
+from gateway.commands.arguments import parser
+from gateway.commands.dispatch import _COMMANDS
+from gateway.commands.examples import EXAMPLES, Example
 
 ALL = [each for examples in EXAMPLES.values() for each in examples]
 

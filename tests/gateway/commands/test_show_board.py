@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from gateway import commands, show_board
 from gateway.board.views import Events, GroupLine, GroupPage, Groups, View
+from gateway.commands import dispatch, show_board
 from gateway.control.messages import (
     Answer,
     Command,
@@ -64,7 +64,7 @@ async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> 
         async with trio.open_nursery() as nursery:
             get_answer = (gateway or Gateway()).answer
             await nursery.start(partial(serve_commands, folder, get_answer, stop=stop))
-            command = partial(commands.run, [*arguments, f"--state-dir={folder}"])
+            command = partial(dispatch.run, [*arguments, f"--state-dir={folder}"])
             status = await trio.to_thread.run_sync(command)
             stop.set()
     return status
@@ -105,7 +105,7 @@ def test_a_gateway_that_does_not_run_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     """It names the folder."""
-    assert commands.run([command, f"--state-dir={tmp_path}"]) == FAILED
+    assert dispatch.run([command, f"--state-dir={tmp_path}"]) == FAILED
     assert f"no gateway is running in {tmp_path}" in capsys.readouterr().err
 
 

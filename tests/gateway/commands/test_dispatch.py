@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from gateway import commands
-from gateway.arguments import SEED_MAX
+from gateway.commands import dispatch
+from gateway.commands.arguments import SEED_MAX
 from gateway.control.messages import (
     Adopt,
     Adoption,
@@ -28,7 +28,7 @@ FAILED, WRONG_CALL = 1, 2
 
 def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> str:
     """The error line of a failed command."""
-    assert commands.run(arguments) == status
+    assert dispatch.run(arguments) == status
     out, err = capsys.readouterr()
     assert out == ""
     (line,) = err.splitlines()
@@ -96,7 +96,7 @@ def test_a_simulation_without_violations_succeeds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Its report is on stdout."""
-    assert commands.run(["simulate", "--seeds=1", "--first-seed=1"]) == 0
+    assert dispatch.run(["simulate", "--seeds=1", "--first-seed=1"]) == 0
     out, err = capsys.readouterr()
     assert "1" in out
     assert err == ""
@@ -193,7 +193,7 @@ async def test_a_command_about_the_roll_prints_its_outcome(
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(serve_commands, tmp_path, steer, stop=stop))
-            run = partial(commands.run, [*arguments, f"--state-dir={tmp_path}"])
+            run = partial(dispatch.run, [*arguments, f"--state-dir={tmp_path}"])
             assert await trio.to_thread.run_sync(run) == status
             stop.set()
     shown = capsys.readouterr()
@@ -228,7 +228,7 @@ async def test_an_adoption_prints_its_outcome(
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(serve_commands, tmp_path, adopt, stop=stop))
-            run = partial(commands.run, ["adopt", *arguments, f"--state-dir={tmp_path}"])
+            run = partial(dispatch.run, ["adopt", *arguments, f"--state-dir={tmp_path}"])
             assert await trio.to_thread.run_sync(run) == status
             stop.set()
     told = capsys.readouterr()

@@ -1,6 +1,6 @@
 """Writes the table of answers into the documentation.
 
-    python -m gateway.answer_docs
+    python -m gateway.doc_pages.answers
 
 writes the page. A test fails while the page differs from the table.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation
 from kafka_codecs.error_codes import ErrorCode
 
-PAGE = Path(__file__).parent / "docs" / "moving-clusters.md"
-MARK = "<!-- From here on generated: python -m gateway.answer_docs -->\n"
+PAGE = Path(__file__).parent.parent / "docs" / "moving-clusters.md"
+MARK = "<!-- From here on generated: python -m gateway.doc_pages.answers -->\n"
 
 
 def page() -> str:

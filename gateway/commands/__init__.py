@@ -1,0 +1,1 @@
+"""The commands of `groupferry`: their flags, and what each prints."""
