@@ -288,14 +288,15 @@ class Assignment:
         """The partitions that no other member may be granted."""
         return {**self.assigned, **self.pending_revocation}
 
-    def covers(self, epoch: int, partitions: Iterable[Partition]) -> bool:
-        """Whether the member may commit these partitions with this epoch (rule 3.15).
+    def covers(self, epoch: int, partitions: Iterable[Partition] | None) -> bool:
+        """Whether the member may commit or fetch these partitions with this epoch (rule 3.15);
+        None: all that there are.
 
         An older epoch suffices for partitions that the member has held since then (KIP-1251).
         """
         if epoch == self.member_epoch:
             return True
-        if epoch > self.member_epoch:
+        if epoch > self.member_epoch or partitions is None:
             return False
         held_since = self.held
         return all(p in held_since and epoch >= held_since[p] for p in partitions)

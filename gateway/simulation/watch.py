@@ -1,6 +1,6 @@
 """Checks every invariant at every step of a run (rule 12.1)."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import Any
 
 from coordinator.engine import GroupEngine, Step
@@ -18,9 +18,11 @@ from coordinator.interface.events import (
     Happening,
     HeartbeatReceived,
     OffsetCommitReceived,
+    OffsetFetchReceived,
     SyncGroupReceived,
 )
 from coordinator.interface.records import (
+    Assignment,
     CurrentAssignment,
     DurableRecord,
     TargetAssignmentMetadata,
@@ -321,12 +323,27 @@ class Watch:
 
     def _check_verdict(self, event: Event, step: Step) -> None:
         """Invariant 10: an accepted commit comes from an owner, with a valid epoch."""
+        if isinstance(event, OffsetFetchReceived):
+            self._check_old_fetch(event, dict(step.replies)[event.token])
         if not isinstance(event, OffsetCommitReceived) or dict(step.replies)[event.token].error:
             return
         self.owners.vetted(self._network.name_of(event.token), event)
         group = self._state.group
         if group is not None and event.member_id in group.members:
             require(_may_commit(group, event), Invariant.STALE_COMMIT, event)
+
+    def _check_old_fetch(self, fetch: OffsetFetchReceived, reply: Reply) -> None:
+        """A fetch with an older epoch of its member is answered if, and only if, it is safe."""
+        group, partitions = self._state.group, fetch.partitions
+        if not isinstance(group, ConsumerGroup) or not partitions or fetch.epoch <= JOIN_EPOCH:
+            return
+        current = group.assignments.get(fetch.member_id or "")
+        if current is None or fetch.epoch >= current.member_epoch:
+            return
+        is_safe = _has_held_since(current, fetch.epoch, partitions)
+        self._world.counts["old fetches" if is_safe else "stale fetches"] += 1
+        is_refused = reply.error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
+        require(is_refused is not is_safe, Invariant.OLD_FETCH, fetch, "gets", reply)
 
     def _check_commits(self, process: Process) -> None:
         """Invariant 10: the group knows every commit that the cluster may still store, even after
@@ -439,8 +456,12 @@ def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceive
         current = laggards[commit.member_id]
     return commit.epoch == current.member_epoch or (
         commit.epoch < current.member_epoch
-        and all(current.held.get(p, INT32_MAX) <= commit.epoch for p in commit.partitions)
+        and _has_held_since(current, commit.epoch, commit.partitions)
     )
+
+
+def _has_held_since(current: Assignment, epoch: int, partitions: Set[Partition]) -> bool:
+    return all(current.held.get(p, INT32_MAX) <= epoch for p in partitions)
 
 
 def _check_epochs_of_answers(event: Event, step: Step) -> None:

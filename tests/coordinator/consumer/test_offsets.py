@@ -8,6 +8,7 @@ from coordinator.interface.records import Assignment
 from coordinator.interface.replies import OffsetVerdict
 from coordinator.interface.topics import Topic, Topics
 from kafka_codecs.error_codes import ErrorCode
+from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import GivenMember, given_classic, given_native
 from tests.support.group_script import GroupScript, Owned, partitions
 from tests.support.group_values import make_topics, topic_id
@@ -112,6 +113,54 @@ def test_a_fetch_without_a_member_or_with_a_valid_epoch_is_accepted(group: Group
     assert group.fetch("c1", 10).error == ErrorCode.NONE
     assert group.fetch("n9", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.fetch("n1", 11).error == ErrorCode.STALE_MEMBER_EPOCH
+
+
+BOTH = {"foo": (0,), "bar": (0,)}
+
+
+def test_a_fetch_with_an_older_epoch_needs_partitions_held_since_then(
+    make_group: MakeGroup,
+) -> None:
+    """DEV D80: like a commit. All partitions at once need the member's own epoch."""
+    group = make_group(topics=make_topics(foo=1, bar=1))
+    group.given_consumer_group(given_native("n1", assigned=FOO_0))
+    group.native("n1", 10, topics=BOTH)
+    assert group.current("n1").member_epoch == 11
+    wanted: list[tuple[int, Owned | None]]
+    wanted = [(10, FOO_0), (11, BOTH), (11, None), (10, BOTH), (10, None), (9, FOO_0), (12, FOO_0)]
+    errors = [group.fetch("n1", epoch, of).error for epoch, of in wanted]
+    assert errors == [ErrorCode.NONE] * 3 + [ErrorCode.STALE_MEMBER_EPOCH] * 4
+
+
+def test_a_classic_member_may_fetch_with_an_older_generation(make_group: MakeGroup) -> None:
+    """DEV D80: what it has held since then, as a native member may."""
+    group = make_group(topics=make_topics(foo=1, bar=1))
+    group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1", topics=()))
+    group.join("c1", topics=BOTH, owned=FOO_0, generation=10)
+    assert group.current("c1").member_epoch == 11
+    errors = [group.fetch("c1", 10, of).error for of in (FOO_0, BOTH)]
+    assert errors == [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION]
+
+
+def test_a_partition_that_another_member_had_is_not_fetched_with_the_epoch_before(
+    make_group: MakeGroup,
+) -> None:
+    """DEV D80: the other member may have committed it."""
+    group = make_group(topics=make_topics(foo=2))
+    group.given_consumer_group(given_native("n1", assigned={"foo": (0, 1)}))
+    group.native("n2")
+    group.native("n1", 10)
+    (lent,) = group.current("n1").pending_revocation
+    kept = {"foo": (1 - lent.number,)}
+    group.native("n1", 10, owned=kept)
+    group.native("n2", 11)
+    assert group.consumer.holders[lent] == "n2"
+    group.native("n2", -1)
+    group.wait(1_000)
+    group.native("n1", 11)
+    assert group.consumer.holders[lent] == "n1"
+    errors = [group.fetch("n1", 10, of).error for of in (kept, {"foo": (lent.number,)})]
+    assert errors == [ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH]
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,11 @@ async def commits_of_an_older_epoch(both: BothSides) -> None:
     await both.commit("N", {"foo": {0: 1}, "six": {3: 2}})
     await both.commit("N", {"nowhere": {0: 1}}, epoch=3)
     await both.commit("N", {}, epoch=3)
+    stale = Unlike(deviation=Deviation.OLD_FETCH, kafka={"groups": ANY}, gateway={"groups": ANY})
+    await both.fetch("M", {"six": [0]}, member_id="M", epoch=2, unlike=stale)
+    await both.fetch("M", {"six": [0, 5]}, member_id="M", epoch=2)
+    await both.fetch("M", member_id="M", epoch=2)
+    await both.fetch("N", {"foo": [0], "six": [3]}, member_id="N", epoch=3)
     await both.fetch()
 
 

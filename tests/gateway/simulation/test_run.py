@@ -78,6 +78,8 @@ def test_runs_exercise_the_group() -> None:
         "anchors without an answer",
         "commits without an answer",
         "commits refused by the cluster",
+        "old fetches",
+        "stale fetches",
     ):
         assert sum(outcome.counts.get(name, 0) for outcome in outcomes) > 0, name
 

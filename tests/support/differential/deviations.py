@@ -37,6 +37,7 @@ class Deviation(StrEnum):
     NOTHING_CREATED = "deviation D55"
     RESUBSCRIBED = "deviation D59"
     ASSIGNOR_OR_RACK = "deviation D66"
+    OLD_FETCH = "deviation D80"
     HELD = "deviation D37"
     SHORT_SUBSCRIPTION = "deviation D24"
     MALFORMED_BYTES = "deviation D38: malformed bytes"
@@ -103,6 +104,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
         }
     ),
     Deviation.CHANGED_INSTANCE: frozenset({"a_member_takes_over_another_instance"}),
+    Deviation.OLD_FETCH: frozenset({"commits_of_an_older_epoch"}),
     Deviation.HELD: frozenset(
         {
             "deleting_offsets",

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from coordinator.consumer.offsets import check_fetch
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.conversion import downgrade, upgrade
 from coordinator.conversion.fence import fence
@@ -16,7 +17,7 @@ from coordinator.group.state import GroupState, Record
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers import offsets
 from coordinator.interface.config import GroupConfig, MigrationPolicy
-from coordinator.interface.events import OffsetCommitReceived
+from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived
 from coordinator.interface.records import (
     Assignment,
     ClassicGroupMember,
@@ -204,6 +205,30 @@ def a_commit_in_flight_holds_nothing(patch: Patch) -> None:
         return CommitInFlight(member_id=member_id, partitions=frozenset(), held=frozenset())
 
     patch.setattr("coordinator.handlers.offsets.CommitInFlight", in_flight)
+
+
+@noticed_by(Invariant.OLD_FETCH)
+def every_older_epoch_may_fetch(patch: Patch) -> None:
+    """A member may fetch with an older epoch what it got later, or has never held."""
+    real = check_fetch
+
+    def check(step: StepBuilder, event: OffsetFetchReceived) -> None:
+        current = step.consumer.assignments.get(event.member_id or "")
+        if current is not None and 0 < event.epoch < current.member_epoch:
+            event = replace(event, epoch=current.member_epoch)
+        real(step, event)
+
+    patch.setattr("coordinator.handlers.offsets.check_consumer_fetch", check)
+
+
+@noticed_by(Invariant.OLD_FETCH)
+def no_older_epoch_may_fetch(patch: Patch) -> None:
+    """A member that has not heard its epoch cannot fetch what it has held all along."""
+    real = check_fetch
+    patch.setattr(
+        "coordinator.handlers.offsets.check_consumer_fetch",
+        lambda step, event: real(step, replace(event, partitions=None)),
+    )
 
 
 @noticed_by(Invariant.OFFSETS, Invariant.IN_FLIGHT)
