@@ -297,7 +297,7 @@ class Settings(BaseSettings):
     )
     groups_hold: _Patterns = Field(
         (),
-        description="patterns (* and ?) of hosted groups whose migration is on hold: none of their"
+        description="patterns (* and ?) of groups whose migration is on hold: none of their"
         " consumers switches to the new protocol before `groupferry allow`",
     )
     groups_adopt: Annotated[Adoption, BeforeValidator(_lower)] = Field(

@@ -39,11 +39,16 @@ def check_not_held(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         if holder is not None and not holder.is_classic:
             return
     if native >= most:
-        raise GroupError(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"an operator holds the migration of this group at {native} members with the new"
-            " protocol: use group.protocol=classic, or end the hold (groupferry allow)",
-        )
+        raise held_at(native)
+
+
+def held_at(native: int) -> GroupError:
+    """The refusal of one more native member than the hold allows."""
+    return GroupError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"an operator holds the migration of this group at {native} members with the new"
+        " protocol: use group.protocol=classic, or end the hold (groupferry allow)",
+    )
 
 
 def _has_classic_members(state: GroupState) -> bool:

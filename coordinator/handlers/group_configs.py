@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers import roll_policy
 from coordinator.interface.config import INT32_MAX, GroupConfig
@@ -113,7 +114,9 @@ def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> Non
     _check_bounds(after, config)
     if event.policy is not None:
         after = {name: value for name, value in after.items() if name not in roll_policy.NAMES}
-        after |= roll_policy.overrides_for(event.policy, step.state, config)
+        group = step.state.group
+        native = group.native_count if isinstance(group, ConsumerGroup) else event.native_members
+        after |= roll_policy.overrides_for(event.policy, native, config)
     if after != before and not event.validate_only:
         step.emit(GroupConfigs(overrides=after))
         step.config = in_force(config, after)

@@ -4,8 +4,6 @@ where no client sees or changes it."""
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig, RollPolicy
 
 NATIVE_MEMBERS_MAX = "groupferry.native.members.max"
@@ -27,12 +25,8 @@ def in_force(config: GroupConfig, overrides: Mapping[str, int]) -> GroupConfig:
     )
 
 
-def overrides_for(
-    policy: RollPolicy, state: GroupState, configured: GroupConfig
-) -> Mapping[str, int]:
-    """The overrides that set a policy from now on."""
-    group = state.group
-    native = group.native_count if isinstance(group, ConsumerGroup) else 0
+def overrides_for(policy: RollPolicy, native: int, configured: GroupConfig) -> Mapping[str, int]:
+    """The overrides that set a policy from now on, in a group with this many native members."""
     match policy:
         case RollPolicy.HOLD:
             return {NATIVE_MEMBERS_MAX: native}

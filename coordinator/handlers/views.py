@@ -9,7 +9,6 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import write_assignment
 from coordinator.group.state import GroupState
-from coordinator.handlers import roll_policy
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import Assignment, ClassicGroupMember, Member
 from coordinator.interface.replies import GroupView, MemberView
@@ -24,10 +23,9 @@ EMBEDDED_VERSION_OF_NATIVE_MEMBERS = 0
 
 def summarize(state: GroupState, *, config: GroupConfig) -> GroupView:
     """The group without its members: the cost does not follow their number."""
-    policy = roll_policy.in_force(config, state.config_overrides).policy
     match state.group:
         case None:
-            return GroupView(group_id=state.group_id, group_type=None, state="Dead", policy=policy)
+            return GroupView(group_id=state.group_id, group_type=None, state="Dead")
         case ClassicGroup(core=core) as group:
             return GroupView(
                 group_id=state.group_id,
@@ -37,7 +35,6 @@ def summarize(state: GroupState, *, config: GroupConfig) -> GroupView:
                 protocol=_shown_protocol(group) or "",
                 group_epoch=core.generation,
                 assignment_epoch=core.generation,
-                policy=policy,
             )
         case ConsumerGroup() as group:
             return GroupView(
@@ -48,7 +45,6 @@ def summarize(state: GroupState, *, config: GroupConfig) -> GroupView:
                 group_epoch=group.epoch,
                 assignment_epoch=group.assignment_epoch,
                 assignor=preferred_assignor(group, config),
-                policy=policy,
             )
 
 

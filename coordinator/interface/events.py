@@ -252,6 +252,8 @@ class ConfigsReceived:
     token: Token
     changes: tuple[ConfigChange, ...] = ()
     policy: RollPolicy | None = None
+    native_members: int = 0
+    """With a policy: the native members that the group has in the cluster."""
     validate_only: bool = False
 
     def refused(self, error: GroupError) -> ConfigsReply:

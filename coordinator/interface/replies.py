@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from coordinator.interface.config import RollPolicy
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 
@@ -179,7 +178,6 @@ class GroupView:
     group_epoch: int = 0
     assignment_epoch: int = 0
     assignor: str = ""
-    policy: RollPolicy = RollPolicy.ALLOW
     members: tuple[MemberView, ...] = ()
 
 

@@ -115,8 +115,7 @@ def _fields_of_line(
 ) -> dict[str, Any]:
     members, native = _counts(glance)
     mode = _mode(glance, has_state=summary is not None and summary.group_type is not None)
-    policy = RollPolicy.ALLOW if summary is None else summary.policy
-    blocker = _blocker(glance, mode, policy)
+    blocker = _blocker(glance, mode)
     watched = glance.watched if mode == "forwarded" else None
     kind = None if summary is None else summary.group_type
     if watched is not None:
@@ -130,8 +129,8 @@ def _fields_of_line(
         "assignment_epoch": 0 if summary is None else summary.assignment_epoch,
         "members": members,
         "native_members": native,
-        "policy": policy.value,
-        "stands": _stands(glance, mode, members, native) + _POLICIES[policy],
+        "policy": glance.policy.value,
+        "stands": _stands(glance, mode, members, native) + _POLICIES[glance.policy],
         "blocker": blocker,
         "unowned_partitions": 0 if tally is None else tally.unowned,
         "unowned_partition_s": 0.0 if tally is None else tally.unowned_partition_ms / 1000,
@@ -202,7 +201,7 @@ def _counted(members: int) -> str:
 # -- what a group waits for ----------------------------------------------------------------------
 
 
-def _blocker(glance: Glance, mode: _Mode, policy: RollPolicy) -> str | None:
+def _blocker(glance: Glance, mode: _Mode) -> str | None:
     if mode == "adopting":
         return f"being adopted ({glance.adoption or 'about to begin'})"
     if mode == "releasing":
@@ -215,7 +214,7 @@ def _blocker(glance: Glance, mode: _Mode, policy: RollPolicy) -> str | None:
         case ClassicGroup() as group:
             return _classic_blocker(group)
         case ConsumerGroup() as group:
-            return _consumer_blocker(group, policy)
+            return _consumer_blocker(group, glance.policy)
         case None:
             return short(glance.verdict.why) if mode == "forwarded" else None
 

@@ -185,9 +185,9 @@ def _add_hold(commands: _Commands) -> None:
         commands,
         "hold",
         "let no further consumer of a group switch to the new protocol",
-        "Hold the migration of a hosted group. It gets no more native members than it has: the next"
-        " consumer that joins by the new protocol is refused and told why. Consumers may go back to"
-        " the classic protocol, and restart.",
+        "Hold the migration of a group, hosted or forwarded. It gets no more native members than it"
+        " has: the next consumer that joins by the new protocol is refused and told why. Consumers"
+        " may go back to the classic protocol, and restart.",
     )
 
 
@@ -207,7 +207,7 @@ def _add_allow(commands: _Commands) -> None:
         commands,
         "allow",
         "end the hold or the pause of a group",
-        "Let the consumers of a hosted group switch to the new protocol.",
+        "Let the consumers of a group switch to the new protocol.",
     )
 
 

@@ -15,6 +15,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    MemberType,
 )
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.describe_groups import (
@@ -150,7 +151,14 @@ class ClusterLook:
                 found[group.group_id] = _failed("ConsumerGroupDescribe", group.error_code)
             elif group.members:
                 client_ids = tuple(member.client_id for member in group.members)
-                found[group.group_id] = Occupants(CONSUMER_PROTOCOL_TYPE, client_ids)
+                native_ids = tuple(
+                    frozenset({member.member_id, member.instance_id or member.member_id})
+                    for member in group.members
+                    if member.member_type != MemberType.CLASSIC
+                )
+                found[group.group_id] = Occupants(
+                    CONSUMER_PROTOCOL_TYPE, client_ids, native_ids=native_ids
+                )
         return found
 
     async def _other_kinds(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from coordinator.group.state import GroupState
+from coordinator.interface.config import RollPolicy
 from coordinator.interface.topics import Topics
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.standing import Verdict
@@ -18,6 +19,8 @@ class Glance:
     """Who answers for the group, as far as known."""
     state: GroupState | None
     """The engine's state; None if the group is not in memory."""
+    policy: RollPolicy
+    """What an operator lets the group's migration do; ALLOW while the state log does not tell."""
     topics: Topics
     anchor: AnchorPhase
     anchor_why: str

@@ -27,6 +27,7 @@ from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.hosting import adoption_steps
+from gateway.hosting.answers import GroupApi
 from gateway.hosting.adoption_steps import (
     AdoptionOutcome,
     Answered,
@@ -171,6 +172,8 @@ class GroupDriver:
         """Ask the group. None if the answer takes time; then `finish` must follow at once."""
         call.knows_topics = self.topics.covers(call.topic_names)
         if not self._begin_at_rest(call):
+            if call.api is GroupApi.CONSUMER_JOIN:
+                call.overrides = self._services.state_log.config_overrides(self.group.group_id)
             call.on_change = partial(self._note_relay, call)
             self._handle(Asked(call))
         return call.answer
@@ -437,7 +440,7 @@ class GroupDriver:
         self._resolving.cancel()
         group_id, services = self.group.group_id, self._services
         try:
-            engine = GroupEngine(group_id, self.group.rules.config)
+            engine = GroupEngine(group_id, self.group.rules.config_of(group_id))
             records = await services.state_log.read(group_id)
             engine.load(records, now_ms=services.clock.now_ms())
             services.journal.take_up(group_id)

@@ -17,6 +17,8 @@ from coordinator.group.load import (
     overrides_in,
     release_in,
 )
+from coordinator.group.state import GroupState
+from coordinator.handlers import roll_policy
 from coordinator.handlers.group_configs import describe as describe_configs
 from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import ConfigsReceived, LeaveGroupReceived, Leaver
@@ -26,6 +28,7 @@ from gateway.batches import batches
 from gateway.groups.glance import Glance
 from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
 from gateway.groups.new_protocol import new_protocol_of
+from gateway.hosting import hold
 from gateway.hosting.adoptable import why_not_found
 from gateway.hosting.adoption_steps import AdoptionOutcome, Wish
 from gateway.hosting.answers import GroupApi, Situation
@@ -45,7 +48,7 @@ from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.hosting.remembered import Remembered
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Standing, Verdict
+from gateway.hosting.standing import HERE, MOVING, Found, Nobody, Occupants, Standing, Verdict
 from gateway.hosting.states import AnchorPhase, Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
 from kafka_codecs.describe_groups import DescribedGroup
@@ -416,18 +419,25 @@ class Groups:
     # -- policy ----------------------------------------------------------------------------------
 
     async def set_policy(self, group_id: str, policy: RollPolicy, *, dry_run: bool) -> str:
-        """Let operators decide how the migration of a hosted group goes on. Returns why not; empty
-        if it is so, or would be. Raises StateLogError."""
+        """Let operators decide how the migration of a group goes on. Returns why not; empty if it
+        is so, or would be. Raises StateLogError."""
         if not group_id:
             return "the group id is empty"
-        if self.belongs_to_cluster(group_id):
-            return "the cluster serves it: see groupferry groups"
-        if not (self.is_live(group_id) or await self.knows(group_id)):
-            return "the gateway does not host a group of this name: see groupferry groups"
+        native = 0
+        is_here = self.is_live(group_id) or await self.knows(group_id)
+        if self.belongs_to_cluster(group_id) or not is_here:
+            if self.is_moving(group_id):
+                return "it changes its coordinator: try again"
+            found = await self._services.look.look(group_id)
+            if why := hold.why_not_set(found, policy):
+                return why
+            native = found.native if isinstance(found, Occupants) else 0
         try:
             reply = await self.ask(
                 group_id,
-                lambda token, _: ConfigsReceived(token=token, policy=policy, validate_only=dry_run),
+                lambda token, _: ConfigsReceived(
+                    token=token, policy=policy, native_members=native, validate_only=dry_run
+                ),
             )
         except GroupRefused as refused:
             return refused.why
@@ -474,10 +484,12 @@ class Groups:
         anchor = AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase
         is_held = not needs_anchor or anchor in (AnchorPhase.STABLE, AnchorPhase.RENEWING)
         release = None if driver is None else driver.group.release.stage
+        state = driver.group.engine.core.state if driver is not None and is_loaded else None
         return Glance(
             group_id=group_id,
             verdict=verdict,
-            state=driver.group.engine.core.state if driver is not None and is_loaded else None,
+            state=state,
+            policy=self._policy(group_id, state),
             topics=driver.group.engine.topics if driver is not None else Topics(),
             anchor=anchor,
             anchor_why="" if driver is None or is_held else driver.group.anchor.why,
@@ -486,6 +498,13 @@ class Groups:
             release=release,
             watched=self._rules.watched.group(group_id),
         )
+
+    def _policy(self, group_id: str, state: GroupState | None) -> RollPolicy:
+        if state is not None:
+            overrides = state.config_overrides
+        else:
+            overrides = self._state_log.config_overrides(group_id) or {}
+        return roll_policy.in_force(self._rules.config_of(group_id), overrides).policy
 
     def state_of(self, group_id: str) -> str:
         """The state of a group in memory, in Kafka's words; "Empty" for any other."""

@@ -8,6 +8,7 @@ certainly ended.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
@@ -15,6 +16,7 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
+from gateway.hosting import hold
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.answer_times import AnswerTimes
@@ -45,7 +47,7 @@ from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.looking import Looking
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Standing, Verdict
+from gateway.hosting.standing import Found, Standing, Verdict
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
 from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
 
@@ -104,10 +106,12 @@ class CallStages:
         """Advance the waiting calls, though neither the anchor nor the adoption has moved."""
         self._seen = None
 
-    def looked(self) -> None:
+    def looked(self, found: Found) -> None:
         """A look has ended that saw the group as the calls have to know it."""
+        config = self._config
         for call in self.unanswered.values():
             call.has_look = True
+            call.held = hold.refusal(call, config, found)
 
     def overtake(self) -> None:
         """Another member has the group in the cluster, or had it."""
@@ -278,7 +282,10 @@ class CallStages:
         if treatment is None or call.is_placed or self._engine.is_live:
             return False
         if treatment is Treatment.FORWARDED and self._release_of_group.admits(call):
-            self._finish(call, Forwarded(move.why))
+            if move is self._adoption and hold.may_be_held(call, self._config):
+                self._refuse(call, Situation.MOVING)  # the look is the adoption's
+            else:
+                self._finish(call, Forwarded(move.why))
             return True
         if treatment is Treatment.RECALLED and isinstance(call, Commits):
             answer = move.store(call, self._engine.topics, now_ms)
@@ -297,10 +304,24 @@ class CallStages:
         if verdict.mode is Mode.HOSTED:
             return True
         if verdict.situation is None or ANSWERS[verdict.situation, call.api] is None:
-            self._finish(call, Forwarded(verdict.why))
+            self._forward(call, verdict)
         else:
             self._refuse(call, verdict.situation, verdict.why)
         return False
+
+    @property
+    def _config(self) -> GroupConfig:
+        return self._rules.config_of(self._group_id)
+
+    def _forward(self, call: Call, verdict: Verdict) -> None:
+        """Have the cluster answer, unless an operator holds the group."""
+        if not call.has_look and hold.may_be_held(call, self._config):
+            self._wait_for_look(call)
+        elif call.held is not None:
+            self._effects.append(refusal_line(self._group_id, call, call.held))
+            self._finish(call, call.held)
+        else:
+            self._finish(call, Forwarded(verdict.why))
 
     @property
     def _is_held(self) -> bool:

@@ -143,6 +143,11 @@ class Call:
     """Whether the engine would accept the call."""
     has_look: bool = False
     """Whether a look at the cluster has ended since the call arrived."""
+    overrides: Mapping[str, int] | None = field(default_factory=dict)
+    """The group's own configs, as far as the cluster may have to answer a native join; None if the
+    state log does not tell."""
+    held: "Reply | Refused | None" = None
+    """The refusal of a native join to the cluster, by the last look."""
     has_dropped: bool = False
     """Whether the anchor leaves because of the call."""
     was_held: bool = False

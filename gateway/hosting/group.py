@@ -272,7 +272,7 @@ class HostedGroup:
         self.calls.look_again()
         if self.adoption.is_under_way:
             return  # the group may be held by its leader's member, or by an anchor that is not ours
-        self.calls.looked()
+        self.calls.looked(found)
         is_held = self.engine.is_live or self.anchor.is_here
         verdict = self.standing.take(found, now_ms, is_held=is_held)
         self._effects += self.standing.take_outbox()

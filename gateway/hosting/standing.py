@@ -45,6 +45,13 @@ class Occupants:
     """The cluster's description of the group if its members are anchors; it says whose."""
     described: DescribedGroup | None = field(default=None, compare=False, repr=False)
     """The cluster's description of a classic group."""
+    native_ids: tuple[frozenset[str], ...] = field(default=(), compare=False, repr=False)
+    """The member id and the instance id of each native member."""
+
+    @property
+    def native(self) -> int:
+        """The number of native members."""
+        return len(self.native_ids)
 
     @classmethod
     def of(cls, group: DescribedGroup) -> Self:

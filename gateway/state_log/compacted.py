@@ -5,7 +5,7 @@ It shares its values with the engines. What was found in storage stays in bytes 
 asked for, because a gateway serves before it has decoded thousands of groups.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from coordinator.interface.records import (
     DurableRecord,
@@ -22,6 +22,7 @@ from kafka_codecs.state_records import RecordType, key_start
 
 _LAST_EVENTS = key_start(RecordType.LAST_EVENTS)
 _CONFIGS = key_start(RecordType.GROUP_CONFIGS)
+_CONFIGS_KEY = GroupConfigs(overrides={}).key
 _OF_MOVES = (key_start(RecordType.GROUP_ADOPTION), key_start(RecordType.GROUP_RELEASE))
 
 
@@ -51,6 +52,12 @@ class CompactedLog:
         if group_id in self.unreadable:
             raise StateLogUnreadable(self.unreadable[group_id])
         return tuple(self._groups.get(group_id, {}).values())
+
+    def config_overrides(self, group_id: str) -> Mapping[str, int]:
+        """The group's own configs, as far as they can be read."""
+        self._decode(group_id)
+        record = self._groups.get(group_id, {}).get(_CONFIGS_KEY)
+        return record.overrides if isinstance(record, GroupConfigs) else {}
 
     def group_ids(self) -> Collection[str]:
         """The groups that have records, without unreadable ones."""

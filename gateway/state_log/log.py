@@ -76,6 +76,10 @@ class StateLog(Protocol):
         """Whether the group may be about to change its coordinator, as far as the log tells now."""
         ...
 
+    def config_overrides(self, group_id: str) -> Mapping[str, int] | None:
+        """The group's own configs; None if the log does not tell now."""
+        ...
+
     async def unreadable_groups(self) -> Mapping[str, str]:
         """The groups with an unreadable record, and the reason, as far as they have been asked for.
         Raises StateLogError."""

@@ -34,6 +34,9 @@ class MemoryLog:
     def may_be_moving(self, group_id: str) -> bool:
         return group_id in self.records.moving
 
+    def config_overrides(self, group_id: str) -> Mapping[str, int]:
+        return self.records.config_overrides(group_id)
+
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self.records.unreadable
 

@@ -75,6 +75,9 @@ class SqliteLog:
     def may_be_moving(self, group_id: str) -> bool:
         return group_id in self._records.moving
 
+    def config_overrides(self, group_id: str) -> Mapping[str, int]:
+        return self._records.config_overrides(group_id)
+
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self._records.unreadable
 

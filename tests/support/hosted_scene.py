@@ -126,6 +126,7 @@ def hosting_rules(
     per_address_max: int = 8,
     forward: tuple[str, ...] = (),
     adoption: Adoption = "manual",
+    hold: tuple[str, ...] = (),
     now_ms: int = 1_000_000,
 ) -> HostingRules:
     """The rules of a gateway, for one scene or for several that share them."""
@@ -144,6 +145,7 @@ def hosting_rules(
         anchored=Room("anchored", groups_max=anchors_max, groups_per_address_max=per_address_max),
         log_health=LogHealth(),
         pauses=Pauses(now_ms, grace_ms_max=0),
+        hold_patterns=hold,
     )
 
 
@@ -340,7 +342,7 @@ class HostedScene:
     def _load(self) -> Input:
         if self.load_failure is not None:
             return LoadFailed(self.load_failure)
-        engine = GroupEngine(self.group.group_id, self.rules.config)
+        engine = GroupEngine(self.group.group_id, self.rules.config_of(self.group.group_id))
         engine.load(self.records, now_ms=self.now_ms)
         return Loaded(engine, self.topics)
 

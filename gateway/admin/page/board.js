@@ -190,7 +190,7 @@ function drawNumbers() {
 }
 
 const OFFERED = {
-  forwarded: () => ["adopt"],
+  forwarded: (policy) => ["adopt", policy === "allow" ? "hold" : "allow"],
   hosted: (policy) => [...["hold", "pause", "allow"].filter((each) => each !== policy), "release"],
 };
 

@@ -138,6 +138,10 @@ class KafkaLog:
     def may_be_moving(self, group_id: str) -> bool:
         return self._content is None or group_id in self._content.groups.moving
 
+    def config_overrides(self, group_id: str) -> Mapping[str, int] | None:
+        content = self._content
+        return None if content is None else content.groups.config_overrides(group_id)
+
     async def unreadable_groups(self) -> Mapping[str, str]:
         return self._groups.unreadable
 

@@ -231,4 +231,4 @@ async def test_operators_hold_and_allow_a_group() -> None:
             policies.append((await stage.ask(f"/api/group?group_id={GROUP}")).json["policy"])
         unknown = await stage.command("hold", group_id="typo")
     assert policies == [[], "hold", "pause", "allow"]
-    assert "does not host a group of this name" in unknown.json["reasons"][0]
+    assert "has consumers in a group of this name" in unknown.json["reasons"][0]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.group.state import GroupState
-from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
 from coordinator.interface.topics import Topics
 from gateway.board import group_readiness
 from gateway.board.group_readiness import assess
@@ -45,6 +45,7 @@ def assessed(
         group_id="g",
         verdict=verdict,
         state=GroupState("g") if verdict is HERE else None,
+        policy=RollPolicy.ALLOW,
         topics=Topics(),
         anchor=AnchorPhase.ABSENT,
         anchor_why="",

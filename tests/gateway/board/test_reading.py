@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.group.state import GroupState
+from coordinator.interface.config import RollPolicy
 from coordinator.interface.topics import Topics
 from gateway.board.reading import CHARS_MAX, compact, group_line, group_page, short
 from gateway.groups.glance import Glance
@@ -19,12 +20,14 @@ def glance(
     anchor_why: str = "",
     adoption: AdoptionStage | None = None,
     watched: WatchedGroup | None = None,
+    policy: RollPolicy = RollPolicy.ALLOW,
 ) -> Glance:
     """A group without a state of its own."""
     return Glance(
         group_id="g",
         verdict=verdict,
         state=GroupState("g"),
+        policy=policy,
         topics=Topics(),
         anchor=AnchorPhase.ABSENT,
         anchor_why=anchor_why,
@@ -49,6 +52,13 @@ def test_a_group_that_is_held_back_says_why(seen: Glance, mode: str, blocker: st
     """Whoever answers for it."""
     line = group_line(seen, None, None)
     assert (line.mode, line.blocker) == (mode, blocker)
+
+
+def test_a_hold_in_the_cluster_is_shown() -> None:
+    """As that of a hosted group."""
+    line = group_line(glance(FORWARDED, policy=RollPolicy.HOLD), None, None)
+    assert line.policy == "hold"
+    assert line.stands.endswith("; on hold")
 
 
 def test_a_forwarded_group_is_shown_as_its_requests_show_it() -> None:

@@ -14,6 +14,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    MemberType,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
@@ -100,6 +101,22 @@ def cluster_that_says(
         cluster.spoken[ApiKey.CONSUMER_GROUP_DESCRIBE] = (0, 1)
         cluster.answers[ConsumerGroupDescribeRequest] = describe_native
     return cluster
+
+
+async def test_a_look_tells_native_members_from_classic_ones() -> None:
+    """By their own ids and those of their instances. Those of a broker that does not tell count as
+    native."""
+    kinds = (MemberType.CLASSIC, MemberType.CONSUMER, MemberType.UNKNOWN)
+    (told,) = native("c", "n", "u").groups
+    members = tuple(
+        replace(each, member_type=kind, instance_id="i" if kind is MemberType.CONSUMER else None)
+        for each, kind in zip(told.members, kinds, strict=True)
+    )
+    answer = ConsumerGroupDescribeResponse(groups=(replace(told, members=members),))
+    gone = classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    found = await ClusterLook(cluster_that_says(gone, answer)).look("g")
+    assert isinstance(found, Occupants)
+    assert found.native_ids == (frozenset({"n-1", "i"}), frozenset({"u-1"}))
 
 
 @pytest.mark.parametrize(

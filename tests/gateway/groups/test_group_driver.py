@@ -1,5 +1,7 @@
 """The task of one group: its order, its start and its end."""
 
+from dataclasses import replace
+
 import pytest
 import structlog
 import trio
@@ -158,6 +160,18 @@ async def test_a_group_is_restored_from_its_log(autojump_clock: MockClock) -> No
         assert groups.running == ()
         again = await groups.native("n")
         assert again.member_epoch > joined.member_epoch
+
+
+async def test_a_group_that_is_held_by_its_name_is_held_once_it_is_loaded(
+    autojump_clock: MockClock,
+) -> None:
+    """Each first request of a group loads it."""
+    async with hosted_groups() as groups:
+        groups.table._rules = replace(groups.table._rules, hold_patterns=(GROUP,))
+        await groups.lone_classic_member()
+        refused = await groups.native("n")
+    assert refused.error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert "groupferry allow" in refused.why
 
 
 async def test_the_task_has_no_log_context_of_its_first_connection(

@@ -8,6 +8,8 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from coordinator.handlers.roll_policy import NATIVE_MEMBERS_MAX
+from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import OffsetCommitEnded
 from coordinator.interface.records import (
     Adoption,
@@ -31,8 +33,28 @@ from gateway.hosting.logged_engine import STALLED_AFTER_MS, LoggedEngine
 from gateway.hosting.owner import Owner
 from gateway.hosting.states import Mode
 from gateway.state_log.log import StateLogError, StateLogUnreadable
+from kafka_codecs import describe_groups
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    MemberType,
+)
+from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, ScriptedLog, hosted_groups
+
+KAFKA_2_3: dict[int, tuple[int, int]] = dict.fromkeys(
+    (
+        *(ApiKey.DESCRIBE_GROUPS, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT),
+        *(ApiKey.LEAVE_GROUP, ApiKey.OFFSET_COMMIT),
+    ),
+    (0, 7),
+)
+"""A broker that can hold anchors."""
 
 
 async def test_the_number_of_groups_is_limited(autojump_clock: MockClock) -> None:
@@ -400,3 +422,48 @@ async def test_hosted_groups_are_known_until_their_anchors_have_left(
         await groups.native("n", -1, group="a")
         await trio.sleep(2)
         assert groups.table.hosted_ids() == set()
+
+
+def there(*types: MemberType) -> ConsumerGroupDescribeResponse:
+    """A group of the cluster, with members of these types."""
+    none = Assignment(topic_partitions=())
+    members = tuple(
+        Member(
+            member_id=str(number),
+            client_id="c",
+            client_host="/",
+            member_epoch=1,
+            subscribed_topic_names=(),
+            assignment=none,
+            target_assignment=none,
+            member_type=kind,
+        )
+        for number, kind in enumerate(types)
+    )
+    return ConsumerGroupDescribeResponse(groups=(DescribedGroup(group_id=GROUP, members=members),))
+
+
+async def test_a_group_of_the_cluster_is_held_at_the_native_members_that_it_has(
+    autojump_clock: MockClock,
+) -> None:
+    """The hold outlives the process, and no engine stays in memory for it. A dry run changes
+    nothing; a pause is impossible."""
+    log = ScriptedLog()
+    async with hosted_groups(log=log) as groups:
+        told = there(MemberType.CLASSIC, MemberType.CONSUMER)
+        gone = describe_groups.DescribedGroup(group_id=GROUP, error_code=69)
+        groups.cluster.spoken = {**KAFKA_2_3, ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1)}
+        groups.cluster.answers = {
+            DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=(gone,)),
+            ConsumerGroupDescribeRequest: lambda _: told,
+        }
+        table = groups.table
+        assert await table.set_policy(GROUP, RollPolicy.HOLD, dry_run=True) == ""
+        assert table.glance(GROUP).policy is RollPolicy.ALLOW
+        assert await table.set_policy(GROUP, RollPolicy.HOLD, dry_run=False) == ""
+        assert log.config_overrides(GROUP) == {NATIVE_MEMBERS_MAX: 1}
+        assert "only be held" in await table.set_policy(GROUP, RollPolicy.PAUSE, dry_run=False)
+        await trio.sleep(QUIET_S)
+        assert groups.running == ()
+    async with hosted_groups(log=log) as groups:
+        assert groups.table.glance(GROUP).policy is RollPolicy.HOLD

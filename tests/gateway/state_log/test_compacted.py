@@ -235,3 +235,12 @@ def test_configs_without_a_group_are_counted() -> None:
     log.put("g", [GroupConfigs(overrides={})])
     assert log.configs_alone == set()
     assert log.group_ids() == ()
+
+
+def test_the_configs_of_a_group_are_known_without_its_other_records() -> None:
+    """From storage, too; a group without any has none."""
+    log = in_storage("g", VALUES[0], GroupConfigs(overrides={"a": 1}))
+    assert log.config_overrides("g") == {"a": 1}
+    assert log.config_overrides("h") == {}
+    log.put("g", [GroupConfigs(overrides={})])
+    assert log.config_overrides("g") == {}

@@ -1,0 +1,65 @@
+"""The hold of a group that the cluster serves (DEV D74): no more native members than an operator
+allows."""
+
+from coordinator.conversion.hold import held_at
+from coordinator.handlers import roll_policy
+from coordinator.interface.config import GroupConfig, RollPolicy
+from coordinator.interface.events import ConsumerHeartbeatReceived
+from coordinator.interface.replies import Reply
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import Call, Refused
+from gateway.hosting.standing import Found, NoAnswer, Occupants
+from kafka_codecs.describe_groups import DescribedGroup
+
+
+def may_be_held(call: Call, config: GroupConfig) -> bool:
+    """Whether the call may be one native member too many, so that the cluster must say who is in
+    the group."""
+    if call.api is not GroupApi.CONSUMER_JOIN:
+        return False
+    return call.overrides is None or _native_members_max(call, config) is not None
+
+
+def refusal(call: Call, config: GroupConfig, found: Found) -> Reply | Refused | None:
+    """Why the cluster must not get the call; None if it may."""
+    if not may_be_held(call, config):
+        return None
+    most = _native_members_max(call, config)
+    if call.overrides is None or most is None:
+        why = "the state log does not tell whether an operator holds the group"
+        return Refused(Situation.LOG_NOT_OURS, why)
+    match found, call.event:
+        case NoAnswer(why), _:
+            why = f"an operator holds the group, and the cluster does not say who is in it: {why}"
+            return Refused(Situation.HOLDER_UNKNOWN, why)
+        case Occupants() as there, ConsumerHeartbeatReceived() as event:
+            has_classic = len(there.client_ids) > there.native
+            if has_classic and there.native >= most and not _is_in(there, event):
+                return event.refused(held_at(there.native))
+            return None
+        case _:
+            return None
+
+
+def why_not_set(found: Found, policy: RollPolicy) -> str:
+    """Why a group that the cluster serves cannot get this policy; empty if it can."""
+    match found:
+        case Occupants(anchored=DescribedGroup()):
+            return "a gateway holds it in the cluster"
+        case Occupants() if policy is RollPolicy.PAUSE:
+            return "the cluster assigns its partitions, so it can only be held"
+        case Occupants():
+            return ""
+        case NoAnswer(why):
+            return f"the cluster does not say who is in the group: {why}"
+        case _:
+            return "neither the gateway nor the cluster has consumers in a group of this name"
+
+
+def _native_members_max(call: Call, config: GroupConfig) -> int | None:
+    return roll_policy.in_force(config, call.overrides or {}).native_members_max
+
+
+def _is_in(there: Occupants, event: ConsumerHeartbeatReceived) -> bool:
+    """Whether the joiner takes its own place, or that of its instance."""
+    return any(not ids.isdisjoint((event.member_id, event.instance_id)) for ids in there.native_ids)

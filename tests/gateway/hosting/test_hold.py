@@ -1,0 +1,122 @@
+"""An operator holds a group that the cluster serves (DEV D74)."""
+
+import pytest
+
+from coordinator.handlers.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT
+from coordinator.interface.config import RollPolicy
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Call, Forwarded
+from gateway.hosting.effects import Look
+from gateway.hosting.hold import why_not_set
+from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.hosted_scene import (
+    DIRECT,
+    GROUP,
+    HostedScene,
+    anchored,
+    error_of,
+    hosting_rules,
+    situation_of,
+)
+
+HELD = {NATIVE_MEMBERS_MAX: 1}
+MIXED = Occupants("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
+NATIVE = Occupants("consumer", ("n",), native_ids=(frozenset({"n"}),))
+
+
+def forwarded(found: Found, *, forward: tuple[str, ...] = ()) -> HostedScene:
+    """A group of the cluster."""
+    on = HostedScene(hosting_rules(forward=forward))
+    on.found = found
+    return on
+
+
+@pytest.mark.parametrize("forward", [(), (GROUP,)], ids=["occupied", "configured"])
+def test_no_further_consumer_switches_in_the_cluster(forward: tuple[str, ...]) -> None:
+    """It learns why, and the cluster does not see its join. The log has a line."""
+    on = forwarded(MIXED, forward=forward)
+    refused = on.native("m", overrides=HELD)
+    assert error_of(refused) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert "holds the migration of this group at 1 members" in getattr(refused.answer, "why", "")
+    assert "request_refused" in on.logged()
+
+
+@pytest.mark.parametrize("member_id", ["n", "i"])
+def test_a_native_member_of_the_cluster_may_restart(member_id: str) -> None:
+    """By its member id, or as its instance."""
+    assert isinstance(forwarded(MIXED).native(member_id, overrides=HELD).answer, Forwarded)
+
+
+@pytest.mark.parametrize("found", [NATIVE, Nobody()])
+def test_a_group_without_classic_members_is_free(found: Found) -> None:
+    """Its migration is over, or has not begun."""
+    on = forwarded(found, forward=(GROUP,))
+    assert isinstance(on.native("m", overrides=HELD).answer, Forwarded)
+
+
+def test_classic_consumers_come_and_go_while_the_cluster_is_held() -> None:
+    """Nobody looks at the cluster for the hold."""
+    on = forwarded(DIRECT, forward=(GROUP,))
+    assert isinstance(on.join("c", overrides=HELD).answer, Forwarded)
+    assert isinstance(on.beat("c", 3, overrides=HELD).answer, Forwarded)
+    assert on.count(Look) == 0
+
+
+def test_a_group_may_hold_by_its_name_until_it_is_allowed() -> None:
+    """As a hosted one (`groups_hold`)."""
+    rules = hosting_rules(forward=(GROUP,), hold=(GROUP,))
+    on = HostedScene(rules)
+    on.found = DIRECT
+    assert error_of(on.native("m")) is ErrorCode.GROUP_ID_NOT_FOUND
+    allowed = on.native("m", overrides={NATIVE_MEMBERS_MAX: NO_LIMIT})
+    assert isinstance(allowed.answer, Forwarded)
+
+
+def test_without_a_hold_the_cluster_is_not_asked() -> None:
+    """A group that is forwarded by its name costs no look."""
+    on = forwarded(DIRECT, forward=(GROUP,))
+    assert isinstance(on.native("m").answer, Forwarded)
+    assert on.count(Look) == 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "found", "situation"),
+    [
+        (None, MIXED, Situation.LOG_NOT_OURS),
+        (HELD, NoAnswer("nobody listens"), Situation.HOLDER_UNKNOWN),
+    ],
+)
+def test_a_join_waits_while_nobody_can_tell(
+    overrides: dict[str, int] | None, found: Found, situation: Situation
+) -> None:
+    """The client tries again: whether a hold is in force, or who is in the group, is unknown."""
+    on = forwarded(found, forward=(GROUP,))
+    assert situation_of(on.native("m", overrides=overrides)) is situation
+
+
+def test_a_hosted_group_asks_its_own_engine() -> None:
+    """What a look has found of the cluster does not count."""
+    on = HostedScene()
+    on.native_member()
+    joined: Call = on.native("m", overrides=HELD)
+    assert error_of(joined) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("found", "policy", "why"),
+    [
+        (DIRECT, RollPolicy.HOLD, ""),
+        (MIXED, RollPolicy.ALLOW, ""),
+        (MIXED, RollPolicy.PAUSE, "only be held"),
+        (anchored("log-2", 1), RollPolicy.HOLD, "a gateway holds it"),
+        (NoAnswer("nobody listens"), RollPolicy.HOLD, "nobody listens"),
+        (Nobody(), RollPolicy.HOLD, "has consumers in a group of this name"),
+        (OtherKind("share"), RollPolicy.HOLD, "has consumers in a group of this name"),
+    ],
+)
+def test_an_operator_learns_what_cannot_be_held(found: Found, policy: RollPolicy, why: str) -> None:
+    """The cluster assigns partitions by itself, so nothing there can be paused."""
+    told = why_not_set(found, policy)
+    assert why in told
+    assert bool(why) is bool(told)
