@@ -96,6 +96,7 @@ class Backstage:
     services: Services
     coordinators: Coordinators
     regexes: RegexQuestions
+    complaints: Complaints
 
 
 @asynccontextmanager
@@ -123,7 +124,8 @@ async def backstage(
             groups = replace(groups, lost_commit_hold_ms=None)
         coordinators = Coordinators(cluster, names)
         connections = CoordinatorConnections(cluster)
-        rules = _hosting_rules(config, groups, state_log, clock, can_hold=can_hold)
+        complaints = Complaints()
+        rules = _hosting_rules(config, groups, state_log, clock, complaints, can_hold=can_hold)
         regexes = RegexPermissions(config.data_path.limits)
         resolver = RegexResolver(cluster, regexes.described)
         services = Services(
@@ -146,6 +148,7 @@ async def backstage(
             services=services,
             coordinators=coordinators,
             regexes=RegexQuestions(regexes, resolver),
+            complaints=complaints,
         )
         connections.close()
         nursery.cancel_scope.cancel()
@@ -176,7 +179,8 @@ async def run_gateway(
                 cluster=cluster,
                 clock=services.clock,
                 journal=services.journal,
-                log_writes=services.log_writes,
+                counts=services.counts,
+                complaints=behind.complaints,
                 limits=config.data_path.limits,
                 places=places,
                 removal=removal,
@@ -192,6 +196,7 @@ async def run_gateway(
                 refuses_defective=config.refuses_defective,
                 tell=tell,
                 names=config.data_path.names,
+                complaints=behind.complaints,
             )
             await operators.serve_admin(service.answers, nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
@@ -218,6 +223,7 @@ async def run_gateway(
                         removal=removal,
                         private_names=private_names,
                         tell=tell,
+                        complaints=behind.complaints,
                     )
                 )
                 await operators.serve_commands(address, serving)
@@ -241,10 +247,19 @@ async def run_gateway(
 
 
 def _hosting_rules(
-    config: GatewayConfig, groups: GroupConfig, state_log: StateLog, clock: Clock, *, can_hold: bool
+    config: GatewayConfig,
+    groups: GroupConfig,
+    state_log: StateLog,
+    clock: Clock,
+    complaints: Complaints,
+    *,
+    can_hold: bool,
 ) -> HostingRules:
     """What all groups share. `can_hold`: whether the cluster can hold anchors."""
-    complain = _complainer()
+
+    def complain(owner: Owner, why: str, limit: int) -> None:
+        complaints.tell("groups_refused", owner.name, reason=why, limit=limit)
+
     per_address = config.max_groups_per_address or config.max_groups
     per_principal = config.max_groups_per_principal or per_address
     rules = HostingRules(
@@ -294,16 +309,6 @@ async def _check_client_access(cluster: Cluster, access: Access) -> None:
             "the cluster wants a certificate of every client, which the gateway cannot relay: use a"
             " listener of the cluster with SASL instead, or one that does not require certificates"
         ) from None
-
-
-def _complainer() -> Callable[[Owner, str, int], None]:
-    """Logs which address or user has reached a limit on groups, now and then."""
-    complaints = Complaints()
-
-    def complain(owner: Owner, why: str, limit: int) -> None:
-        complaints.tell("groups_refused", owner.name, reason=why, limit=limit)
-
-    return complain
 
 
 def _tell_pause(length_ms: int, grace_ms: int) -> None:

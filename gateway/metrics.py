@@ -24,10 +24,13 @@ from gateway.board.board import Board
 from gateway.board.reading import short
 from gateway.board.tallies import Tally
 from gateway.board.views import GatewayLine, GroupLine
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
 from gateway.hosting.rules import HostingRules
+from gateway.hosting.states import AnchorPhase
 from gateway.observers.answers import AnswerCounts
-from gateway.observers.durations import BOUNDS_S, Durations
+from gateway.observers.durations import Durations
+from gateway.observers.group_counts import GroupCounts
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import name_of
 
@@ -44,7 +47,8 @@ class Sources:
     rules: HostingRules
     answers: AnswerCounts
     traffic: Traffic
-    log_writes: Durations
+    counts: GroupCounts
+    complaints: Complaints
     now_ms: Callable[[], int]
     groups_max: int
     """Groups with series of their own."""
@@ -58,6 +62,7 @@ class _Reading:
     total: Tally
     groups: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     members: Counter[tuple[str, str]] = field(default_factory=Counter)
+    anchors: Counter[tuple[str]] = field(default_factory=Counter)
     lines: list[GroupLine] = field(default_factory=list)
     lines_left_out: int = 0
 
@@ -93,9 +98,11 @@ class Metrics:
         board, groups_max = self._sources.board, self._sources.groups_max
         total = board.tallies.total(self._sources.now_ms())
         reading = _Reading(gateway=board.gateway(), total=total)
-        async for line, members in board.in_memory():
+        async for line, members, anchor in board.in_memory():
             reading.groups[line.mode, line.type or "", line.state] += 1
             reading.members.update(members)
+            if anchor is not AnchorPhase.ABSENT:
+                reading.anchors[(anchor,)] += 1
             if len(reading.lines) < groups_max:
                 reading.lines.append(line)
             else:
@@ -120,7 +127,14 @@ class Metrics:
         yield _one("connections_max", "Most client connections.", gateway.max_connections)
         yield _one("groups_in_memory", "Hosted groups in memory.", rules.hosted.count)
         yield _one("groups_in_memory_max", "Most of them.", rules.hosted.groups_max)
-        yield _one("anchors", "Groups that an anchor holds or is about to.", rules.anchored.count)
+        yield _gauge(
+            "anchors", "Anchors; Stable ones hold their group.", reading.anchors.items(), "phase"
+        )
+        yield _counter(
+            "anchors_lost",
+            "Anchors that the cluster no longer had.",
+            [((), self._sources.counts.anchors_lost)],
+        )
         yield _one(
             "event_loop_lag_seconds",
             "The longest delay of a task since the last scrape.",
@@ -156,6 +170,11 @@ class Metrics:
             ("conversions", "Conversions of groups.", total.conversions),
         ):
             yield _counter(name, about, [((), value)])
+        yield _histogram(
+            "rebalance_seconds",
+            "Rebalances, until their groups were at rest.",
+            [((), self._sources.board.tallies.rebalances)],
+        )
         yield _counter(
             "events",
             "Events by name.",
@@ -182,15 +201,28 @@ class Metrics:
             [(("client",), came), (("broker",), went)],
             "side",
         )
-        writes = self._sources.log_writes
+        yield _counter(
+            "backpressure_seconds",
+            "Time that relayed bytes waited for a receiver, by receiver.",
+            [
+                ((side,), waited)
+                for side, waited in self._sources.traffic.pressure.totals_s().items()
+            ],
+            "side",
+        )
+        refusals = {each.name.lower(): n for each, n in self._sources.counts.refusals.items()}
+        yield _counter(
+            "refusals",
+            "Requests and connections that the gateway itself refused.",
+            [((why,), n) for why, n in (refusals | self._sources.complaints.counts).items()],
+            "reason",
+        )
+        writes = self._sources.counts.log_writes
         yield _counter(
             "state_log_failures", "Writes of the state log that failed.", [((), writes.failures)]
         )
-        yield HistogramMetricFamily(
-            _PREFIX + "state_log_write_seconds",
-            "How long a write of the state log takes.",
-            buckets=_buckets(writes.counts),
-            sum_value=writes.total_s,
+        yield _histogram(
+            "state_log_write_seconds", "How long a write of the state log takes.", [((), writes)]
         )
 
     def _of_waits(self, answered: Mapping[tuple[str, ...], float]) -> Metric:
@@ -199,27 +231,19 @@ class Metrics:
         for (api, _code), count in answered.items():
             totals[api] += round(count)
         waits = {_api(each): waits for each, waits in tuple(self._sources.answers.waits.items())}
-        family = HistogramMetricFamily(
-            _PREFIX + "request_seconds",
-            "How long an answer about groups takes.",
-            labels=("api",),
-        )
+        samples = []
         for api, total in totals.items():
-            found = waits.get(api, Durations())
-            first, *longer = found.counts
-            at_once = max(0, total - sum(found.counts))
-            counts = [first + at_once, *longer]
-            family.add_metric((api,), buckets=_buckets(counts), sum_value=found.total_s)
-        return family
+            found, whole = waits.get(api, Durations()), Durations()
+            whole.total_s = found.total_s
+            whole.counts = [max(0, total - sum(found.counts)) + found.counts[0], *found.counts[1:]]
+            samples.append(((api,), whole))
+        return _histogram(
+            "request_seconds", "How long an answer about groups takes.", samples, "api"
+        )
 
 
 def _api(answer: type[Struct]) -> str:
     return answer.__name__.removesuffix("Response")
-
-
-def _buckets(counts: Iterable[int]) -> list[tuple[str, float]]:
-    bounds = (*map(str, BOUNDS_S), "+Inf")
-    return list(zip(bounds, accumulate(map(float, counts)), strict=True))
 
 
 def _of_each_group(reading: _Reading) -> Iterator[Metric]:
@@ -283,6 +307,17 @@ def _counter(name: str, about: str, samples: _Samples, *labels: str) -> Metric:
     made = CounterMetricFamily(_PREFIX + name, about, labels=labels)
     for values, value in _merged(samples):
         made.add_metric(values, value)
+    return made
+
+
+def _histogram(
+    name: str, about: str, samples: Iterable[tuple[tuple[str, ...], Durations]], *labels: str
+) -> Metric:
+    made = HistogramMetricFamily(_PREFIX + name, about, labels=labels)
+    for values, found in samples:
+        bounds = (*map(str, found.bounds_s), "+Inf")
+        buckets = list(zip(bounds, accumulate(map(float, found.counts)), strict=True))
+        made.add_metric(values, buckets=buckets, sum_value=found.total_s)
     return made
 
 

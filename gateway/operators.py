@@ -18,6 +18,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.control.handlers import Handlers
 from gateway.control.messages import Hold
 from gateway.control.server import serve_commands
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
 from gateway.data_path.removal import Removal
@@ -26,7 +27,7 @@ from gateway.groups.clock import Clock
 from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
 from gateway.observers.answers import AnswerCounts
-from gateway.observers.durations import Durations
+from gateway.observers.group_counts import GroupCounts
 from gateway.state_log.log import StateLogError
 
 log = structlog.get_logger()
@@ -64,7 +65,8 @@ class Operators:
         cluster: Cluster,
         clock: Clock,
         journal: Journal,
-        log_writes: Durations,
+        counts: GroupCounts,
+        complaints: Complaints,
         limits: Limits,
         places: Places,
         removal: Removal,
@@ -87,7 +89,7 @@ class Operators:
         self._traffic = places.traffic
         self._rules = rules
         self._clock = clock
-        self._log_writes = log_writes
+        self._counts, self._complaints = counts, complaints
         self._handlers = Handlers(groups, self._board, journal.tell, removal, stop)
         if config != NO_OPERATORS:
             journal.listen(self._board.take)
@@ -126,7 +128,8 @@ class Operators:
                 rules=self._rules,
                 answers=answers,
                 traffic=self._traffic,
-                log_writes=self._log_writes,
+                counts=self._counts,
+                complaints=self._complaints,
                 now_ms=self._clock.now_ms,
                 groups_max=self._config.admin.metrics_groups_max,
             )

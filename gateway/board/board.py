@@ -33,7 +33,7 @@ from gateway.events.envelope import Envelope
 from gateway.groups.clock import Clock
 from gateway.groups.glance import Glance
 from gateway.groups.groups import Groups as HostedGroups
-from gateway.hosting.states import Mode
+from gateway.hosting.states import AnchorPhase, Mode
 
 GROUPS_MAX = 500
 """Groups in one answer."""
@@ -137,9 +137,11 @@ class Board:
             }
         )
 
-    async def in_memory(self) -> AsyncIterator[tuple[GroupLine, Counter[tuple[str, str]]]]:
-        """The groups that are in memory or forwarded, each with its members by protocol and phase.
-        The log is not read."""
+    async def in_memory(
+        self,
+    ) -> AsyncIterator[tuple[GroupLine, Counter[tuple[str, str]], AnchorPhase]]:
+        """The groups that are in memory or forwarded, each with its members by protocol and phase,
+        and its anchor. The log is not read."""
         for group_id in self._groups.ids_here():
             await trio.lowlevel.checkpoint()
             glance = self._groups.glance(group_id)
@@ -148,7 +150,7 @@ class Board:
                 summary = summarize(glance.state, config=self._config_of(glance.group_id))
             tally = self.tallies.of(group_id, self._clock.now_ms())
             lag = self.lags.total(group_id, self._clock.now_ms())
-            yield group_line(glance, summary, tally, lag), members_by_phase(glance)
+            yield group_line(glance, summary, tally, lag), members_by_phase(glance), glance.anchor
 
     async def group_readiness(self, group_id: str) -> GroupReadiness:
         """Whether a group is ready to be adopted and converted. Asks the cluster, and changes

@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     ConversionRefused,
     GroupConverted,
     GroupDeleted,
+    GroupEpochBumped,
     GroupForwarded,
+    GroupStateMoved,
     TopicsGone,
 )
 from gateway.events.member_events import (
@@ -28,6 +31,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
+from gateway.observers.durations import Durations
 
 GROUPS_MAX = 20_000
 """Of more groups, those without an event for the longest time are forgotten."""
@@ -40,6 +44,8 @@ LINE_CHARS_MAX = 2_000
 PARTITIONS_MAX = 500_000
 """Partitions of all groups. Of more, the groups without an event for the longest time are
 forgotten: a classic leader may assign partitions that do not exist."""
+
+REBALANCE_BOUNDS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 _AT_REST = frozenset({"Stable"})
 _EMPTY = frozenset({"Empty", "Dead"})
@@ -69,6 +75,10 @@ class Tally:
     _held: Counter[str] = field(default_factory=Counter)
     """The number of partitions of each member."""
     _unowned: set[tuple[str, int]] = field(default_factory=set)
+    _changed_ms: int = 0
+    """The time of the latest event."""
+    _rebalances_since_ms: int | None = None
+    """When the present rebalance began."""
 
     @property
     def partitions(self) -> int:
@@ -88,9 +98,23 @@ class Tally:
             self.unowned_partition_ms += self.unowned * max(0, now_ms - self.last_ms)
         self.last_ms = max(now_ms, self.last_ms)
 
-    def add(self, event: GatewayEvent) -> None:
+    def end_rebalance(self, now_ms: int, state: str) -> float | None:
+        """The length in seconds of a rebalance that has ended by now. Events are told just before
+        the group moves, so its state counts from the next moment on."""
+        is_over = state in _AT_REST or state in _EMPTY
+        since_ms = self._rebalances_since_ms
+        if since_ms is None or not is_over or now_ms <= self._changed_ms:
+            return None
+        self._rebalances_since_ms = None
+        return max(0, self._changed_ms - since_ms) / 1000
+
+    def add(self, event: GatewayEvent, at_ms: int) -> None:
         """Count an event."""
+        self._changed_ms = at_ms
         match event:
+            case GroupEpochBumped() | GroupStateMoved(to_state=ClassicPhase.PREPARING_REBALANCE):
+                if self._rebalances_since_ms is None:
+                    self._rebalances_since_ms = at_ms
             case PartitionsAssigned(member_id=member_id, partitions=partitions):
                 self._assign(member_id, partitions)
             case PartitionsReleased(member_id=member_id, partitions=partitions):
@@ -114,6 +138,7 @@ class Tally:
                 self._owned = 0
                 self._held.clear()
                 self._unowned.clear()
+                self._rebalances_since_ms = None
             case _:
                 pass
 
@@ -180,6 +205,8 @@ class Tallies:
         self._tallies: dict[str, Tally] = {}
         self.events: Counter[str] = Counter()
         """The number of events by name."""
+        self.rebalances = Durations(REBALANCE_BOUNDS_S)
+        """From the event that began each to the last one before the group was at rest, or empty."""
         self._forgotten = Tally(since_ms=0, last_ms=0)
         self._partitions = 0
         self._seen: dict[tuple[str, str], None] = {}
@@ -194,11 +221,11 @@ class Tallies:
         tally = self._tallies.pop(group_id, None) or Tally(told.at_ms, told.at_ms)
         self._tallies[group_id] = tally  # the latest one is the last
         with self._counting(tally):
-            tally.advance(told.at_ms, self._state_of(group_id))
+            self._advance(tally, group_id, told.at_ms)
             if not isinstance(told.fields, ClientSeen):
-                tally.add(told.fields)
+                tally.add(told.fields, told.at_ms)
             elif len(told.line) <= LINE_CHARS_MAX:
-                tally.add(told.fields)
+                tally.add(told.fields, told.at_ms)
                 self._see(group_id, told.fields.member_id)
         if isinstance(told.fields, GroupDeleted):
             self._drop(group_id)
@@ -210,7 +237,7 @@ class Tallies:
         tally = self._tallies.get(group_id)
         if tally is not None:
             with self._counting(tally):
-                tally.advance(now_ms, self._state_of(group_id))
+                self._advance(tally, group_id, now_ms)
         return tally
 
     def total(self, now_ms: int) -> Tally:
@@ -226,6 +253,12 @@ class Tallies:
         self._partitions -= tally.partitions
         yield
         self._partitions += tally.partitions
+
+    def _advance(self, tally: Tally, group_id: str, now_ms: int) -> None:
+        state = self._state_of(group_id)
+        tally.advance(now_ms, state)
+        if (length_s := tally.end_rebalance(now_ms, state)) is not None:
+            self.rebalances.note(length_s)
 
     def _see(self, group_id: str, member_id: str) -> None:
         """Bound the clients of all groups. A refused client never leaves its group."""

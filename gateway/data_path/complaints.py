@@ -4,6 +4,7 @@ Occurrences are counted per kind and address, for a limited number of them. A cl
 garbage can therefore fill neither the log nor the memory.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,10 +32,13 @@ class Complaints:
     """Call `tell` at each occurrence, and `sum_up` regularly."""
 
     def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """All occurrences by kind."""
         self._said: dict[tuple[str, str], _Occurrences] = {}
 
     def tell(self, event: str, client_host: str, **fields: object) -> None:
         """Log the occurrence, or count it if the last line is too recent."""
+        self.counts[event] += 1
         if (event, client_host) not in self._said and len(self._said) >= KINDS_MAX:
             client_host = OTHER_CLIENTS
         said = self._said.get((event, client_host))

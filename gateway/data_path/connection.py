@@ -66,7 +66,7 @@ class ClientConnection:
         self._route = route
         self._place = place
         self._shared = context
-        self._source = FrameSource(sock, context.facilities)
+        self._source = FrameSource(sock, context.facilities, "broker")
         self._upstream: Upstream
         self._authentication: Authentication | None = None
         self._relayed: RelayedRequests

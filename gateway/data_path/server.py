@@ -12,6 +12,7 @@ import trio
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.brokers import BrokerRoute, Brokers
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
@@ -52,16 +53,18 @@ async def serve(
     removal: Removal | None = None,
     private_names: PrivateNames = NOTHING_PRIVATE,
     tell: Tell = write_to_log,
+    complaints: Complaints | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve clients until `stop`, then finish requests in flight and return.
 
     Reports the bootstrap address once every known broker has its listener. The cluster must be
     running already. Raises ListenError if a port is not available at the start. Cancellation closes
-    all connections at once. `places` counts the connections for others to see;
-    `removal` sends the clients away when it is told to.
+    all connections at once. `places` counts the connections for others to see, `complaints` what
+    clients do wrong; `removal` sends the clients away when it is told to.
     """
-    facilities = Facilities()
+    places = places or Places(config.limits)
+    facilities = Facilities(pressure=places.traffic.pressure)
     context = ConnectionContext(
         limits=config.limits,
         group_apis=group_apis,
@@ -73,10 +76,11 @@ async def serve(
         anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX, config.names),
         facilities=facilities,
         removal=removal or Removal(),
+        complaints=complaints or Complaints(),
     )
     failure: ListenError | None = None
     async with looking_after(facilities), trio.open_nursery() as connections:
-        clients = _Clients(context, config.tls, connections, places or Places(config.limits))
+        clients = _Clients(context, config.tls, connections, places)
         async with accepting_quietly() as accepting:
             try:
                 listeners = Listeners(

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import trio
@@ -92,9 +93,10 @@ async def splice_exactly(
     pipe: Pipe,
     *,
     wait: Callable[[], Awaitable[None]],
+    held_up: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Move `count` bytes, calling `wait` while the source has none. Raises StreamEnded, or OSError
-    if a peer is gone.
+    """Move `count` bytes, calling `wait` while the source has none, and within `held_up` while the
+    sink takes none. Raises StreamEnded, or OSError if a peer is gone.
 
     Each turn empties the pipe before it waits for the source: EAGAIN while filling may mean that
     the pipe is full, not that the source is empty.
@@ -116,7 +118,8 @@ async def splice_exactly(
             try:
                 filled -= os.splice(pipe.read_fd, sink.fileno(), filled, flags=os.SPLICE_F_NONBLOCK)
             except BlockingIOError:
-                await trio.lowlevel.wait_writable(sink)
+                with held_up():
+                    await trio.lowlevel.wait_writable(sink)
         turns += 1
         if turns % TURNS_BEFORE_YIELD == 0:
             await trio.lowlevel.checkpoint()

@@ -12,12 +12,14 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 import trio
 
 from gateway.data_path.patience import Patience
 from gateway.data_path.poller import HANG_UP, Poller
+from gateway.data_path.pressure import Pressure, Receiver
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
 from gateway.transport.sockets import Sink, Transport, send_all
 
@@ -65,6 +67,7 @@ class Facilities:
     buffers: BufferPool = field(default_factory=BufferPool)
     pipes: PipePool = field(default_factory=PipePool)
     patience: Patience = field(default_factory=Patience)
+    pressure: Pressure = field(default_factory=Pressure)
 
     def close(self) -> None:
         """Close, after all sources."""
@@ -103,6 +106,7 @@ class FrameSource:
         "_facilities",
         "_hung_up",
         "_kept",
+        "_receiver",
         "_receives",
         "_run",
         "_sock",
@@ -115,8 +119,10 @@ class FrameSource:
         "waits_since_s",
     )
 
-    def __init__(self, sock: Transport, facilities: Facilities) -> None:
+    def __init__(self, sock: Transport, facilities: Facilities, receiver: Receiver) -> None:
+        """`receiver`: who gets what is relayed."""
         self._sock = sock
+        self._receiver: Receiver = receiver
         self._facilities = facilities
         self._view = _NOTHING  # a buffer, or empty while none is held
         self._kept = b""  # unread bytes while no buffer is held
@@ -247,8 +253,10 @@ class FrameSource:
         if self._run == self._start:
             return
         assert sink is not None
-        await send_all(sink, self._view[self._run : self._start])
-        self._run = self._start
+        if not self.send_run(sink):
+            with self._facilities.pressure.waits(self._receiver):
+                await send_all(sink, self._view[self._run : self._start])
+            self._run = self._start
 
     async def catch_up(self, sink: Sink) -> None:
         """Send the run, and the rest of the frame if that is long, without holding it whole.
@@ -267,7 +275,14 @@ class FrameSource:
             self._drained = False
             try:
                 with self._facilities.pipes.lend(pipe):
-                    await splice_exactly(self._sock, sink, self.rest, pipe, wait=self._wait)
+                    await splice_exactly(
+                        self._sock,
+                        sink,
+                        self.rest,
+                        pipe,
+                        wait=self._wait,
+                        held_up=partial(self._facilities.pressure.waits, self._receiver),
+                    )
             except OSError:
                 raise StreamEnded from None  # the pipe may hold bytes of the frame
             self.received += self.rest

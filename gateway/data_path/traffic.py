@@ -7,6 +7,7 @@ from typing import Protocol
 
 import trio
 
+from gateway.data_path.pressure import Pressure
 from gateway.data_path.removal import Client
 
 CLIENTS_MAX = 10_000
@@ -46,6 +47,7 @@ class Traffic:
     def __init__(self) -> None:
         self.open: Collection[Flow] = ()
         """The open connections."""
+        self.pressure = Pressure()
         self._from_clients = self._from_brokers = 0
         # By hash: a fixed size, because clients choose the lengths of names.
         self._ended: dict[int, _Ended] = {}

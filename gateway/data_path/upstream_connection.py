@@ -129,7 +129,7 @@ class UpstreamConnection:
         self.sock = sock
         self.state = UpstreamState.OPEN
         self._limits = limits
-        self._source = FrameSource(self.sock, facilities)
+        self._source = FrameSource(self.sock, facilities, "client")
         # Few, and an empty deque is 600 bytes.
         self._expected: list[_Expected | Asked | Inspected] = []
         self._unsent = 0  # answers dispatched, but not yet flushed to the client

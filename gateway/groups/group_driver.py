@@ -27,7 +27,6 @@ from gateway.groups.cluster_look import ClusterLook
 from gateway.groups.regex_resolver import RegexResolver
 from gateway.groups.topics_image import TopicsImage
 from gateway.hosting import adoption_steps
-from gateway.hosting.answers import GroupApi
 from gateway.hosting.adoption_steps import (
     AdoptionOutcome,
     Answered,
@@ -39,6 +38,7 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
     Wish,
 )
+from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Answer, Call, Commits, Errand, Forwarded, Learn, Locate
 from gateway.hosting.effects import (
     AskCoordinator,
@@ -81,7 +81,7 @@ from gateway.hosting.inputs import (
 )
 from gateway.hosting.owner import Owner
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
-from gateway.observers.durations import Durations
+from gateway.observers.group_counts import GroupCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused, StateLogUnsure
@@ -120,8 +120,7 @@ class Services:
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
     """A coordinator's answer to an anchor's request. Raises UpstreamError."""
     nursery: trio.Nursery
-    log_writes: Durations = field(default_factory=Durations)
-    """Learns how long each write of the state log took."""
+    counts: GroupCounts = field(default_factory=GroupCounts)
 
 
 class GroupDriver:
@@ -174,7 +173,7 @@ class GroupDriver:
         if not self._begin_at_rest(call):
             if call.api is GroupApi.CONSUMER_JOIN:
                 call.overrides = self._services.state_log.config_overrides(self.group.group_id)
-            call.on_change = partial(self._note_relay, call)
+            call.on_change = partial(self._note_answer, call)
             self._handle(Asked(call))
         return call.answer
 
@@ -189,7 +188,7 @@ class GroupDriver:
         changed = trio.lowlevel.ParkingLot()
 
         def on_change() -> None:
-            self._note_relay(call)
+            self._note_answer(call)
             changed.unpark_all()
 
         if call.answer is None:  # which may have come since the beginning
@@ -213,10 +212,13 @@ class GroupDriver:
             raise
         return call.answer
 
-    def _note_relay(self, call: Call) -> None:
-        """Count the call from the moment when it is decided that the cluster answers it."""
+    def _note_answer(self, call: Call) -> None:
+        """Count the call from the moment when it is decided that the cluster answers it, and its
+        refusals."""
         if isinstance(call.answer, Forwarded):
             self._relaying.add(call)
+        else:
+            self._services.counts.note_answer(call.answer)
 
     @contextlib.contextmanager
     def relaying(self, call: Call) -> Iterator[None]:
@@ -292,6 +294,7 @@ class GroupDriver:
         for effect in effects:
             match effect:
                 case Log() | TellNow():
+                    self._services.counts.note_line(effect)
                     carry_out_now(effect, self.group.group_id, self._services.journal)
                 case Tell(told):
                     self._make_way(told)
@@ -471,7 +474,7 @@ class GroupDriver:
                 case _:
                     return WriteFailed(Damage.NONE)
         finally:
-            services.log_writes.note(trio.current_time() - began_s, failed=has_failed)
+            services.counts.log_writes.note(trio.current_time() - began_s, failed=has_failed)
         try:
             for envelopes in stamped:
                 services.journal.pass_on(envelopes)

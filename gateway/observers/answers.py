@@ -24,4 +24,4 @@ class AnswerCounts:
     def note_wait(self, answer: type[Struct], length_s: float) -> None:
         """The answer took so long. One that was given at once is not measured: a look at the clock
         would cost a part of it."""
-        self.waits[answer].note(length_s, failed=False)
+        self.waits[answer].note(length_s)

@@ -75,6 +75,7 @@ class GroupService:
         refuses_defective: bool = False,
         tell: Tell = write_to_log,
         names: NameQuota,
+        complaints: Complaints,
     ) -> None:
         """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
         lists the members of consumer groups; `refuses_defective`: whether client versions that are
@@ -84,7 +85,7 @@ class GroupService:
         self._coordinators = coordinators
         self._topic_names = topic_names
         self._regexes = regexes
-        self._complaints = Complaints()
+        self._complaints = complaints
         self._members = MemberApis(groups, coordinators)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups, names)

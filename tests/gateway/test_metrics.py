@@ -5,14 +5,18 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 from trio.testing import MockClock
 
 import gateway
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
+from gateway.groups.groups import GroupRefused
 from gateway.metrics import LAG_LOOK_S, Metrics, Sources
 from gateway.observers.answers import AnswerCounts
+from gateway.observers.group_counts import GroupCounts
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.support.admin import admin_stage
@@ -52,6 +56,8 @@ async def test_a_mixed_group_is_measured() -> None:
     assert series["groupferry_events_total"][("group_converted",)] == 1
     assert series["groupferry_ready"] == {(): 1}
     assert series["groupferry_state_log_write_seconds_count"][()] >= 2
+    assert series["groupferry_backpressure_seconds_total"] == {("broker",): 0, ("client",): 0}
+    assert series["groupferry_anchors_lost_total"] == {(): 0}
 
 
 async def test_groups_with_series_of_their_own_are_limited() -> None:
@@ -87,19 +93,33 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
 
 def measured(rules: object, board: object, answers: AnswerCounts) -> Metrics:
     """Metrics of these sources."""
-    from gateway.observers.durations import Durations
-
     return Metrics(
         Sources(
             board=board,  # type: ignore[arg-type]
             rules=rules,  # type: ignore[arg-type]
             answers=answers,
             traffic=Traffic(),
-            log_writes=Durations(),
+            counts=GroupCounts(),
+            complaints=Complaints(),
             now_ms=lambda: 0,
             groups_max=1,
         )
     )
+
+
+async def test_refusals_are_counted_by_reason() -> None:
+    """Of requests and of connections: what a client meets first."""
+    async with admin_stage(max_groups=1) as stage:
+        await stage.groups.native("n")
+        with pytest.raises(GroupRefused):
+            await stage.groups.native("n", group="late")
+        stage.complaints.tell("connection_refused", "10.0.0.1")
+        stage.complaints.tell("connection_refused", "10.0.0.1")
+        series = parsed((await stage.ask("/metrics")).body)
+    assert series["groupferry_refusals_total"] == {
+        ("too_many_groups",): 1,
+        ("connection_refused",): 2,
+    }
 
 
 async def test_a_late_task_shows_as_lag(autojump_clock: MockClock) -> None:

@@ -16,6 +16,7 @@ from gateway.admin.server import serve_http
 from gateway.board.board import Board
 from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
+from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
 from gateway.data_path.removal import Removal
@@ -44,7 +45,15 @@ class Response(NamedTuple):
 class AdminStage:
     """Groups, their board, and the API."""
 
-    def __init__(self, groups: HostedGroups, board: Board, port: int, stop: trio.Event) -> None:
+    def __init__(
+        self,
+        groups: HostedGroups,
+        board: Board,
+        port: int,
+        stop: trio.Event,
+        complaints: Complaints,
+    ) -> None:
+        self.complaints = complaints
         self.groups = groups
         self.board = board
         self.port = port
@@ -101,13 +110,15 @@ async def admin_stage(
     token: Secret | None = None,
     tls: TlsContext | None = None,
     metrics_groups_max: int = 500,
+    max_groups: int = 8,
+    limit_s: float = 30.0,
 ) -> AsyncIterator[AdminStage]:
     """The API for the length of the block."""
-    with trio.fail_after(30):
-        async with hosted_groups() as groups:
+    with trio.fail_after(limit_s):
+        async with hosted_groups(max_groups=max_groups) as groups:
             await groups.nursery.start(groups.table.resume)
             stop = trio.Event()
-            places = Places(Limits())
+            places, complaints = Places(Limits()), Complaints()
             board = Board(
                 groups.table,
                 cluster=groups.cluster,
@@ -124,7 +135,8 @@ async def admin_stage(
                     rules=groups.table._rules,
                     answers=AnswerCounts(),
                     traffic=places.traffic,
-                    log_writes=groups.table._services.log_writes,
+                    counts=groups.table._services.counts,
+                    complaints=complaints,
                     now_ms=Clock().now_ms,
                     groups_max=metrics_groups_max,
                 )
@@ -134,5 +146,5 @@ async def admin_stage(
             config = AdminConfig(listen=(HOST, 0), token=token, tls=tls)
             async with trio.open_nursery() as nursery:
                 _, port = await nursery.start(partial(serve_http, app, config))
-                yield AdminStage(groups, board, port, stop)
+                yield AdminStage(groups, board, port, stop, complaints)
                 nursery.cancel_scope.cancel()

@@ -4,12 +4,20 @@ from typing import Any
 
 import pytest
 
-from coordinator.interface.records import RemovalCause
+from coordinator.interface.records import EpochCause, RemovalCause
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.board import tallies
 from gateway.board.tallies import Tallies, Tally
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupConverted, GroupDeleted, GroupForwarded, TopicsGone
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupDeleted,
+    GroupEpochBumped,
+    GroupForwarded,
+    GroupStateMoved,
+    TopicsGone,
+)
 from gateway.events.member_events import (
     ClientSeen,
     MemberLeft,
@@ -205,3 +213,42 @@ def test_a_group_that_is_gone_stays_in_the_total(monkeypatch: pytest.MonkeyPatch
     assert history.tallies.of("h", 0) is None
     assert history.tallies.total(0).conversions == 3
     assert history.tallies.events == {"group_converted": 3, "group_deleted": 1}
+
+
+def bump(epoch: int) -> GroupEpochBumped:
+    """The group needs a new target."""
+    return GroupEpochBumped(group_epoch=epoch, cause=EpochCause.MEMBER_JOINED)
+
+
+def test_a_rebalance_lasts_until_the_last_event_before_the_group_is_at_rest() -> None:
+    """An event is told just before the group moves: the state at that moment is still the old one.
+    An epoch within a rebalance does not begin another."""
+    history = History()
+    history.state = "Stable"
+    history.tell(bump(2), after_ms=1_000)
+    history.assign("m", 0)
+    history.state = MOVING
+    history.tell(bump(3), after_ms=2_000)
+    history.assign("n", 1, after_ms=1_000)
+    history.state = "Stable"
+    history.tally(after_ms=60_000)
+    assert (history.tallies.rebalances.total_s, sum(history.tallies.rebalances.counts)) == (3.0, 1)
+    history.tell(bump(4))
+    history.tally(after_ms=1_000)
+    assert sum(history.tallies.rebalances.counts) == 2
+
+
+def test_a_classic_rebalance_begins_when_the_group_prepares_it() -> None:
+    """One that is still going on does not count, nor one of a group that goes to the cluster."""
+    history = History()
+    move = GroupStateMoved(
+        from_state=ClassicPhase.STABLE, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1
+    )
+    history.state = "PreparingRebalance"
+    history.tell(move)
+    history.tally(after_ms=5_000)
+    assert sum(history.tallies.rebalances.counts) == 0
+    history.tell(GroupForwarded(reason="released"))
+    history.state = "Empty"
+    history.tally(after_ms=5_000)
+    assert sum(history.tallies.rebalances.counts) == 0

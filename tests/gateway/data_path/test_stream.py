@@ -14,6 +14,7 @@ import pytest
 import trio
 import trio.testing
 
+from gateway.data_path.pressure import Pressure
 from gateway.data_path.server import looking_after
 from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.stream import (
@@ -41,6 +42,7 @@ class Ends:
     sink: socket.socket
     receiver: trio.SocketStream
     buffers: BufferPool
+    pressure: Pressure
 
     def consume(self) -> bool:
         """Relay what is here."""
@@ -76,10 +78,10 @@ async def connected_ends(pipes: PipePool) -> AsyncIterator[Ends]:
     sender, incoming = await _pair()
     receiver, sink = await _pair()
     facilities = Facilities(pipes=pipes)
-    source = FrameSource(incoming, facilities)
+    source = FrameSource(incoming, facilities, "client")
     with incoming, sink:
         async with sender, receiver, looking_after(facilities):
-            yield Ends(sender, source, sink, receiver, facilities.buffers)
+            yield Ends(sender, source, sink, receiver, facilities.buffers, facilities.pressure)
     facilities.poller.close()
 
 
@@ -142,7 +144,7 @@ async def test_memory_does_not_grow_with_a_frame(pipes: PipePool) -> None:
 
 @PIPES
 async def test_a_stopped_receiver_stops_the_sender(pipes: PipePool) -> None:
-    """Only the sockets buffer data, however long the sender continues."""
+    """Only the sockets buffer data, however long the sender continues. The wait is counted."""
     async with connected_ends(pipes) as ends, trio.open_nursery() as nursery:
         nursery.start_soon(ends.relay)
         frame = framed(bytes(200_000))
@@ -160,6 +162,7 @@ async def test_a_stopped_receiver_stops_the_sender(pipes: PipePool) -> None:
             before = sent
             await trio.testing.wait_all_tasks_blocked(0.1)
         assert 0 < sent < 50_000_000
+        assert ends.pressure.totals_s()["client"] > 0
         nursery.cancel_scope.cancel()
 
 
@@ -353,7 +356,7 @@ async def test_a_source_that_never_runs_dry_lets_others_run() -> None:
     with ours, theirs:
         sock.fd = ours.fileno()
         ours.setblocking(False)
-        source = FrameSource(cast("socket.socket", sock), facilities)
+        source = FrameSource(cast("socket.socket", sock), facilities, "client")
 
         def discard() -> bool:
             source.relay_bytes(len(source.head()))
@@ -406,8 +409,8 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
         tls_pair(authority, authority.trusting()) as (client, server),
         trio.open_nursery() as nursery,
     ):
-        source = FrameSource(server, facilities)
-        ends = Ends(receiver, source, sink, receiver, facilities.buffers)
+        source = FrameSource(server, facilities, "client")
+        ends = Ends(receiver, source, sink, receiver, facilities.buffers, facilities.pressure)
         ended = trio.Event()
 
         async def relay() -> None:
