@@ -200,7 +200,7 @@ class Commit:
     sent_ms: int = 0
     outcome: Outcome = Outcome()
     call: "Commits | None" = field(default=None, init=False, repr=False)
-    """None once it has ended: each would keep the other in memory."""
+    """While it is in flight: each keeps the other in memory."""
 
     def move(self, phase: CommitPhase) -> None:
         """Enter another phase."""
@@ -223,7 +223,6 @@ class Commits(Call):
 
     def __post_init__(self) -> None:
         for commit in self.commits.values():
-            commit.call = self
             self.topic_names |= commit.topic_names
             self.order_keys |= commit.order_keys
 

@@ -16,7 +16,7 @@ from gateway.hosting.calls import Commit, Commits, Failed, Outcome, Refused, Sto
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import LOST
 from gateway.hosting.logged_engine import LoggedEngine
-from gateway.hosting.states import CommitPhase
+from gateway.hosting.states import CommitPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 
 STORED = frozenset({int(ErrorCode.NONE)})
@@ -46,6 +46,8 @@ class CommitsInFlight:
         gateway notices that the old one is gone. Stored last, the older commit would take the
         offset back.
         """
+        for commit in call.commits.values():
+            commit.call = call
         for key in call.order_keys:
             self._queues.setdefault(key, {})[call.token] = call
 
@@ -70,7 +72,11 @@ class CommitsInFlight:
         return any(len(self._queues[key]) > 1 for key in call.order_keys)
 
     def answered(self, call: Commits) -> None:
-        """The call has its answer, and its commits have ended or are strays."""
+        """The call has its answer. Its commits have ended, or are strays, or the engine never had
+        them; those that it has, it decides all the same."""
+        if call.stage is not Stage.DECIDING:
+            for commit in call.in_phase(CommitPhase.RECEIVED):
+                commit.call = None
         for key in call.order_keys:
             queue = self._queues[key]
             del queue[call.token]

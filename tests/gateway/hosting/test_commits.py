@@ -21,7 +21,7 @@ from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Commits, Failed, Learn, Outcome, Probe, Refused, Store
 from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
-from gateway.hosting.inputs import AWAY, LOST, Happened, SeenForeign, Stored, Written
+from gateway.hosting.inputs import AWAY, LOST, Gone, Happened, SeenForeign, Stored, Written
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from gateway.simulation.coordinator import FakeGroup
@@ -87,6 +87,16 @@ def test_a_commit_that_the_engine_refuses_costs_nothing() -> None:
     assert getattr(outcomes(call)[0].verdict, "error", None)
     assert on.asked(JoinGroupRequest) == 0
     assert on.sent == []
+
+
+@pytest.mark.parametrize("member_id", ["n", "stranger"])
+def test_a_call_that_is_over_keeps_no_commit_in_a_cycle(on: HostedScene, member_id: str) -> None:
+    """Stored, refused by the engine, or answered before the engine had it."""
+    waiting = on.commits((member_id, 2, None), is_at_coordinator=None)
+    on.feed(Gone(waiting))
+    for call in (waiting, on.commit(member_id, 2)):
+        assert call.answer is not None
+        assert [commit.call for commit in call.commits.values()] == [None]
 
 
 def test_a_consumer_that_assigns_itself_needs_no_anchor() -> None:
