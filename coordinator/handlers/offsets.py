@@ -2,9 +2,9 @@
 
 DEV D34: checking here and storing there is not atomic. An accepted commit is therefore in flight,
 and its partitions count as held by its committer, until the cluster has answered it or can no
-longer store it. A commit in flight is stray if its answer was lost, if its committer is gone, or if
-it named no member and members joined since. Until it ends, its partitions can be neither committed
-nor fetched, because an offset could go back.
+longer store it. A commit in flight is stray if its answer was lost, if its committer is gone or has
+joined again, or if it named no member and members joined since. Until it ends, its partitions can
+be neither committed nor fetched, because an offset could go back.
 
 Deleting a group also deletes its offsets, so it is here too.
 """
@@ -164,15 +164,17 @@ def _check_simple_commit(event: OffsetCommitReceived) -> None:
 
 def _check_no_stray_commit(step: StepBuilder, partitions: frozenset[Partition] | None) -> None:
     """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a stray
-    commit of these partitions: its answer was lost, or its member is gone and another one (such as
-    a static member's new incarnation) has the partitions, or it named no member and the group has
-    members by now."""
+    commit of these partitions: its answer was lost, or its member has joined again, or is gone and
+    another one (such as a static member's new incarnation) has the partitions, or it named no
+    member and the group has members by now."""
     if partitions is not None and not any(map(step.state.committing.__contains__, partitions)):
         return
     group = step.state.group
     committers = (group.members if group is not None else ()) or (NO_MEMBER,)
     for in_flight in step.state.commits.values():
-        is_stray = in_flight.answer_lost or in_flight.member_id not in committers
+        is_stray = (
+            in_flight.answer_lost or in_flight.has_rejoined or in_flight.member_id not in committers
+        )
         if is_stray and (partitions is None or not partitions.isdisjoint(in_flight.partitions)):
             raise GroupError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

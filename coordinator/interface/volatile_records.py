@@ -267,13 +267,14 @@ class CommitInFlight:
     `held` has those of its `partitions` that the committer held when it committed. They count as
     held by the committer until the answer arrives. `member_id` is empty for a commit without a
     member. If the answer was lost, the cluster may still store the commit until `LOST_COMMIT` is
-    due.
+    due. If the member has joined again since, another process may have its id.
     """
 
     member_id: str
     partitions: frozenset[Partition]
     held: frozenset[Partition]
     answer_lost: bool = False
+    has_rejoined: bool = False
 
 
 @dataclass(frozen=True, slots=True)

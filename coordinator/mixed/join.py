@@ -6,6 +6,7 @@ There is no barrier and no leader: the answer does not wait for other members.
 from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.admission import check_instance, check_room, is_away
 from coordinator.consumer.member_ids import member_id_from
+from coordinator.consumer.offsets import doubt_commits
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.places import returns_in_person, take_place
 from coordinator.consumer.reconcile import reconcile_member
@@ -108,6 +109,7 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
     group = step.consumer
     epoch_before = group.epoch
     member_id = event.member_id or member_id_from(event.fresh_id)
+    doubt_commits(step, member_id)
     takes_over_native = _take_over(step, event, member_id)
     if is_away(group, member_id):
         # DEV D26: like a returning native member (rule 3.3). In Kafka the answer may have

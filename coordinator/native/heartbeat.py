@@ -4,6 +4,7 @@ from collections.abc import Set
 
 from coordinator.consumer.admission import admit
 from coordinator.consumer.member_ids import member_id_from
+from coordinator.consumer.offsets import doubt_commits
 from coordinator.consumer.phases import end_phase
 from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reassign_member, reconcile_member
@@ -33,6 +34,8 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     check_not_held(step, event)
     needs_target = enter_consumer_group(step, event)
     member_id = event.member_id or member_id_from(event.fresh_id)
+    if event.member_epoch == JOIN_EPOCH:
+        doubt_commits(step, member_id)
     needs_target |= returns_in_person(step, member_id)
     before = admit(step, event, member_id)
     after = _described(event, member_id, before)

@@ -91,9 +91,9 @@ class SimulatedOffsets:
         if now_ms - self._flushed_ms >= INTERVAL_S * 1000:
             self._flushed_ms = now_ms
             self._costs.flush()
-        self._costs.make_way(GROUP, events)
+        ended = self._costs.make_way(GROUP, events)
         told, self._told = self._told, []
-        return told
+        return [*told, *((now_ms, event) for event in ended)]
 
     def _note_commit(self, name: str, commit: OffsetCommitReceived) -> None:
         stored = self._run.stored
