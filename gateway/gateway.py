@@ -23,7 +23,6 @@ from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
-from gateway.events.journal import Journal, Sinks
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
@@ -40,6 +39,7 @@ from gateway.hosting.room import Room
 from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
+from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.operators import NO_OPERATORS, Operators, OperatorsConfig
 from gateway.requests.coordinators import Coordinators

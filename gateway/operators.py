@@ -22,10 +22,10 @@ from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
 from gateway.data_path.removal import Removal
-from gateway.events.journal import Journal
 from gateway.groups.clock import Clock
 from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
+from gateway.journal.journal import Journal
 from gateway.observers.answers import AnswerCounts
 from gateway.observers.group_counts import GroupCounts
 from gateway.state_log.log import StateLogError

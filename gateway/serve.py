@@ -26,11 +26,11 @@ from gateway.data_path.config import DataPathConfig
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
-from gateway.events.events_topic import EventsTopic, EventsTopicError, open_events_topic
-from gateway.events.journal import Sinks
-from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.hosting.remembered import NameQuota
+from gateway.journal.events_topic import EventsTopic, EventsTopicError, open_events_topic
+from gateway.journal.journal import Sinks
+from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.operators import OperatorsConfig
 from gateway.readable import escaped
 from gateway.reloading import Reloading, group_limits_of, limits_of

@@ -27,7 +27,7 @@ from gateway.commands.arguments import SEED_MAX, WRONG_CALL, parser
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import Adopt, Allow, CommandRefused, Drain, Hold, OfPolicy, Pause
-from gateway.events.line_files import FOLDER_NAME
+from gateway.journal.line_files import FOLDER_NAME
 from gateway.loading import loading
 from gateway.pipeline import installed
 from gateway.pipeline.errors import PipelineError

@@ -17,13 +17,13 @@ from coordinator.group.state import GroupState
 from coordinator.interface.volatile_records import DeadlineKind
 from gateway.cluster.errors import UpstreamError
 from gateway.error_groups import first_of
-from gateway.events.journal import Sinks
-from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import Backstage, backstage
 from gateway.groups.groups import RELEASE_TIMEOUT_S
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.group_release import why_not_released
 from gateway.hosting.release_steps import ReleaseWish
+from gateway.journal.journal import Sinks
+from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.readable import escaped
 from gateway.reloading import Reloading, limits_of
 from gateway.security import Security, security_of

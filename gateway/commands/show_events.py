@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gateway.events.catalog import BadLine
 from gateway.events.envelope import Envelope
-from gateway.events.line_files import PATTERN
-from gateway.events.reading import read_lines
+from gateway.journal.line_files import PATTERN
+from gateway.journal.reading import read_lines
 from gateway.readable import escaped, moment, shown
 
 NO_GROUP = "-"

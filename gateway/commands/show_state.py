@@ -30,8 +30,8 @@ from gateway.events.group_events import (
     GroupReleased,
     ReleaseStarted,
 )
-from gateway.events.line_files import FOLDER_NAME, PATTERN
 from gateway.hosting.states import Mode
+from gateway.journal.line_files import FOLDER_NAME, PATTERN
 from gateway.readable import escaped
 from gateway.state_log.kafka.content import newest
 from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION

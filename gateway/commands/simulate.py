@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Never
 
 from gateway.simulation.invariants import Invariant
-from gateway.simulation.run import Outcome, simulate
+from gateway.simulation.run import Outcome, replay_command, simulate
 
 WORKERS_MAX = 16
 SEEDS_PER_TASK = 4
@@ -113,8 +113,3 @@ def failure(outcome: Outcome) -> str:
             f"To replay it: {replay_command(outcome.seed)}",
         )
     )
-
-
-def replay_command(seed: int) -> str:
-    """The command that plays exactly this seed again."""
-    return f"groupferry simulate --seeds 1 --first-seed {seed}"

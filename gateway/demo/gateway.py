@@ -9,9 +9,9 @@ import trio
 from coordinator.interface.config import GroupConfig
 from gateway.data_path.config import DataPathConfig
 from gateway.events.envelope import Listener
-from gateway.events.journal import Sinks
-from gateway.events.line_files import FOLDER_NAME, LineFiles
 from gateway.gateway import GatewayConfig, run_gateway
+from gateway.journal.journal import Sinks
+from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.operators import OperatorsConfig
 from gateway.security import UNPROTECTED, Security
 from gateway.settings import addresses

@@ -20,7 +20,6 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import Told
 from gateway.events.group_events import TopicsGone
-from gateway.events.journal import Journal, last_events
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
@@ -81,6 +80,7 @@ from gateway.hosting.inputs import (
 )
 from gateway.hosting.owner import Owner
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
+from gateway.journal.journal import Journal, last_events
 from gateway.observers.group_counts import GroupCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import FORGOTTEN, LogRecord

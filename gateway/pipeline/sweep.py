@@ -9,11 +9,10 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from gateway.commands.simulate import replay_command
 from gateway.pipeline.own_code import send_own_code
 from gateway.pipeline.seed_rows import SCHEMA, SeedRow, row_of
 from gateway.pipeline.session import open_session
-from gateway.simulation.run import Outcome, simulate
+from gateway.simulation.run import Outcome, replay_command, simulate
 
 SEEDS_PER_TASK_MAX = 500
 """A minute or two of one processor, which an executor's loss would cost. Also the rows per file."""

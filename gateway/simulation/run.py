@@ -51,6 +51,11 @@ class Outcome:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
+def replay_command(seed: int) -> str:
+    """The command that plays exactly this seed again."""
+    return f"groupferry simulate --seeds 1 --first-seed {seed}"
+
+
 class Run:
     """The parts of one run. The seed also draws the plan, unless one is given."""
 

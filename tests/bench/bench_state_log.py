@@ -37,8 +37,8 @@ from coordinator.interface.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.interface.topics import Partition, Topics
-from gateway.events.journal import Journal
 from gateway.hosting.room import Room
+from gateway.journal.journal import Journal
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog

@@ -31,8 +31,8 @@ from gateway.data_path.config import DataPathConfig
 from gateway.demo.clients import end_now
 from gateway.demo.reports import Assigned
 from gateway.demo.run import GROUP_CONFIG
-from gateway.events.journal import Sinks
 from gateway.gateway import GatewayConfig, run_gateway
+from gateway.journal.journal import Sinks
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.header import decode_request_header

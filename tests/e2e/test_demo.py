@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from gateway.events import schema
+from gateway.doc_pages import events
 from tests.support.event_lines import check_gaps, read_events
 from tests.support.serve_process import PROGRAM
 
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_line_matches_the_json_schema(folder: Path) -> None:
     """The lines are real, and of every kind that a roll should cause."""
-    validator = Draft202012Validator(json.loads(schema.SCHEMA.read_text()))
+    validator = Draft202012Validator(json.loads(events.SCHEMA.read_text()))
     (file,) = (folder / "events").iterdir()
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     for line in lines:
@@ -58,7 +58,7 @@ def test_every_line_matches_the_json_schema(folder: Path) -> None:
 
 def test_a_line_that_violates_the_schema_is_found(folder: Path) -> None:
     """Otherwise the schema would be useless."""
-    validator = Draft202012Validator(json.loads(schema.SCHEMA.read_text()))
+    validator = Draft202012Validator(json.loads(events.SCHEMA.read_text()))
     (file,) = (folder / "events").iterdir()
     line = json.loads(file.read_text().splitlines()[0])
     assert not validator.is_valid({**line, "fields": {**line["fields"], "more": 1}})

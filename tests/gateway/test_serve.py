@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from gateway import serve, settings
 from gateway.cluster import cluster
-from gateway.events.line_files import FOLDER_NAME
+from gateway.journal.line_files import FOLDER_NAME
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode

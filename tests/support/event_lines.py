@@ -7,7 +7,7 @@ from coordinator.interface.records import RemovalCause
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import MemberLeft
-from gateway.events.reading import read_lines
+from gateway.journal.reading import read_lines
 
 AT_MS = 1_800_000_000_123
 

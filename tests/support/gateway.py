@@ -13,11 +13,11 @@ from gateway.data_path.config import PERMISSION_LIFETIME_S, DataPathConfig, Limi
 from gateway.events import gateway_events
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ConversionRefused, GroupForwarded, GroupHosted
-from gateway.events.journal import Sinks
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
 from gateway.hosting.states import Adoption
+from gateway.journal.journal import Sinks
 from gateway.operators import NO_OPERATORS, OperatorsConfig
 from gateway.security import UNPROTECTED, Security
 from gateway.state_log.log import StateLog

@@ -49,7 +49,6 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
-from gateway.events.journal import Journal, Sinks
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
@@ -65,6 +64,7 @@ from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
+from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused

@@ -16,8 +16,8 @@ from gateway.events.group_events import (
     GroupForwarded,
     GroupHosted,
 )
-from gateway.events.journal import Journal, Sinks
-from gateway.events.line_files import FOLDER_NAME, LineFiles
+from gateway.journal.journal import Journal, Sinks
+from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, encode_record

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from gateway import cli
-from gateway.commands.simulate import failure, replay_command, run, sweep
-from gateway.simulation.run import Outcome, Run, simulate
+from gateway.commands.simulate import failure, run, sweep
+from gateway.simulation.run import Outcome, Run, replay_command, simulate
 
 
 def test_outcomes_are_in_the_order_of_the_seeds() -> None:

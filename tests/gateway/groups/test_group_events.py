@@ -12,8 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import DeleteGroupReceived
-from gateway.events.line_files import LineFiles
-from gateway.events.reading import read_lines
+from gateway.journal.line_files import LineFiles
+from gateway.journal.reading import read_lines
 from gateway.state_log.last_events import FORGOTTEN, LogRecord
 from gateway.state_log.log import StateLogUnsure
 from gateway.state_log.memory import MemoryLog

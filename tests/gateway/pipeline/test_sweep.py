@@ -10,10 +10,9 @@ import pytest
 
 from gateway import cli
 from gateway.commands import arguments
-from gateway.commands.simulate import replay_command
 from gateway.pipeline import installed
 from gateway.pipeline.seed_rows import SeedRow, row_of
-from gateway.simulation.run import Outcome
+from gateway.simulation.run import Outcome, replay_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,28 +5,28 @@ import json
 
 import pytest
 
-from gateway.events import schema
+from gateway.doc_pages import events
 from gateway.events.catalog import EVENTS
 from gateway.events.envelope import Envelope
 
-REWRITE = "run: python -m gateway.events.schema"
+REWRITE = "run: python -m gateway.doc_pages.events"
 
 
 def test_the_documentation_matches_the_models() -> None:
     """A change of an event changes its documentation."""
-    assert schema.PAGE.read_text() == schema.page(), REWRITE
+    assert events.PAGE.read_text() == events.page(), REWRITE
 
 
 def test_the_json_schema_matches_the_models() -> None:
     """A review sees the change, which may need a new schema version."""
-    assert schema.SCHEMA.read_text() == schema.schema_text(), REWRITE
+    assert events.SCHEMA.read_text() == events.schema_text(), REWRITE
 
 
 def test_the_json_schema_names_every_event() -> None:
     """It also resolves each reference."""
-    found = json.loads(schema.SCHEMA.read_text())
+    found = json.loads(events.SCHEMA.read_text())
     assert found["properties"]["event"]["enum"] == list(EVENTS)
-    references = {part.split('"')[0] for part in schema.SCHEMA.read_text().split('"#/$defs/')[1:]}
+    references = {part.split('"')[0] for part in events.SCHEMA.read_text().split('"#/$defs/')[1:]}
     assert references <= found["$defs"].keys()
     assert set(EVENTS) <= references
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.events.catalog import BadLine, read_line
 from gateway.events.envelope import Envelope
-from gateway.events.line_files import PATTERN
+from gateway.journal.line_files import PATTERN
 
 FOLLOW_INTERVAL_S = 0.25
 """How often to look for new lines."""

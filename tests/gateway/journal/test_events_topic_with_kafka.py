@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from structlog.testing import capture_logs
 
-from gateway.events import events_topic
-from gateway.events.events_topic import PARTITIONS, EventsTopicError, open_events_topic
+from gateway.journal import events_topic
+from gateway.journal.events_topic import PARTITIONS, EventsTopicError, open_events_topic
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.serve_process import serving

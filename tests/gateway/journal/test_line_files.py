@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.events import line_files
-from gateway.events.line_files import PATTERN, LineFiles
+from gateway.journal import line_files
+from gateway.journal.line_files import PATTERN, LineFiles
 
 
 class Wall:

@@ -1,6 +1,6 @@
 """Generates the events' documentation and JSON schema from the models.
 
-    python -m gateway.events.schema
+    python -m gateway.doc_pages.events
 
 writes both. A test fails if they do not match the models.
 """
@@ -20,7 +20,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "events.md"
 SCHEMA = DOCS / "events.schema.json"
 
-MARK = "<!-- From here on generated: python -m gateway.events.schema -->\n"
+MARK = "<!-- From here on generated: python -m gateway.doc_pages.events -->\n"
 
 
 def json_schema() -> dict[str, Any]:

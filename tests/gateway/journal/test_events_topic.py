@@ -8,8 +8,8 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway.cluster.librdkafka import client_config
-from gateway.events import events_topic
-from gateway.events.events_topic import CLIENT_ID, EventsTopic
+from gateway.journal import events_topic
+from gateway.journal.events_topic import CLIENT_ID, EventsTopic
 from tests.support.ports import HOST, free_port
 from tests.support.until import until
 

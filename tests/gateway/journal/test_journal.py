@@ -7,16 +7,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.interface.records import EpochCause, RemovalCause
-from gateway.events import journal as journal_module
 from gateway.events.catalog import read_line
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent, Told
-from gateway.events.events_topic import EventsTopic
 from gateway.events.gateway_events import GatewayEnded
 from gateway.events.group_events import GroupEpochBumped
-from gateway.events.journal import Journal, Sinks, last_events
-from gateway.events.line_files import PATTERN, LineFiles
 from gateway.events.member_events import MemberLeft
+from gateway.journal import journal as journal_module
+from gateway.journal.events_topic import EventsTopic
+from gateway.journal.journal import Journal, Sinks, last_events
+from gateway.journal.line_files import PATTERN, LineFiles
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogError
 

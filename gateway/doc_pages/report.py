@@ -1,6 +1,6 @@
 """Documents the tables' columns from the models of their rows.
 
-    python -m gateway.pipeline.documentation
+    python -m gateway.doc_pages.report
 
 updates the page. A test fails while the page differs from the models.
 """
@@ -13,7 +13,7 @@ from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.tables.row import json_schema
 
 PAGE = Path(__file__).parent.parent / "docs" / "report.md"
-MARK = "<!-- From here on generated: python -m gateway.pipeline.documentation -->\n"
+MARK = "<!-- From here on generated: python -m gateway.doc_pages.report -->\n"
 
 
 def tables() -> str:
