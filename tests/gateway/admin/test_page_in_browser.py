@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.admin import HOST, AdminStage, admin_stage
+from tests.support.axe import violations
 from tests.support.browser import Page, browser_page, program
 from tests.support.hosted_groups import GROUP
 
@@ -69,6 +70,23 @@ async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:
         assert page.problems == []
 
 
+@pytest.mark.parametrize(("policy", "offered"), [("allow", "Hold…"), ("hold", "Allow…")])
+async def test_a_forwarded_group_can_be_held(tmp_path: Path, policy: str, offered: str) -> None:
+    """It cannot be paused, because the cluster assigns its partitions."""
+    async with watched(tmp_path) as (_, page):
+        await page.run(
+            "fetch = ((real) => async (path, options) => {"
+            " if (!String(path).startsWith('api/group?')) return real(path, options);"
+            " const group = await (await real(path, options)).json();"
+            f" const told = {{...group, mode: 'forwarded', policy: '{policy}'}};"
+            " return new Response(JSON.stringify(told)); })(fetch)"
+        )
+        await open_group(page)
+        await page.until("document.querySelectorAll('#commands button').length === 2")
+        buttons = "[...document.querySelectorAll('#commands button')].map((b) => b.textContent)"
+        assert await page.run(buttons) == ["Adopt…", offered]
+
+
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 async def test_the_page_fits_a_phone_and_names_its_controls(tmp_path: Path, is_dark: bool) -> None:
     """The body is never wider than the window, and the themes differ."""
@@ -84,6 +102,57 @@ async def test_the_page_fits_a_phone_and_names_its_controls(tmp_path: Path, is_d
         background = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
         brightness = sum(await page.run(background)) / 3
         assert brightness < 100 if is_dark else brightness > 200
+
+
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+async def test_axe_finds_nothing(tmp_path: Path, is_dark: bool) -> None:
+    """On the list, in a mixed group, and in the dialog; at a desk and on a phone."""
+    async with watched(tmp_path) as (stage, page):
+        for width in (1280, 360):
+            await page.look(width=width, is_dark=is_dark)
+            assert await violations(page) == []
+        await open_group(page)
+        await stage.groups.native("n", client_id="n-1")
+        await page.until("document.querySelectorAll('#members tbody tr').length === 2")
+        for width in (1280, 360):
+            await page.look(width=width, is_dark=is_dark)
+            assert await violations(page) == []
+        await page.run(f"{HOLD}.click()")
+        await page.until("document.getElementById('dialog').open")
+        assert await violations(page) == []
+        assert page.problems == []
+        await page.run("document.querySelector('#dialog button').textContent = ''")
+        assert any(each.startswith("button-name: ") for each in await violations(page))
+
+
+async def test_two_hundred_members_are_followed(tmp_path: Path) -> None:
+    """In roll order, on a phone, too. A second in which nothing happens touches no element, and a
+    member that goes costs one row."""
+    async with watched(tmp_path) as (stage, page):
+        stage.groups.cluster.partition_counts["foo"] = 400
+        for n in range(200):
+            await stage.groups.native(f"m{n}", group="large", client_id=f"c-{n:03}")
+        await page.run("location.hash = 'group=large'")
+        await page.until("document.querySelectorAll('#members tbody tr').length === 200")
+        clients = "[...document.querySelectorAll('#members bdi')].map((each) => each.textContent)"
+        assert await page.run(clients) == [f"c-{n:03}" for n in range(200)]
+        await page.look(width=360)
+        assert await page.run("document.documentElement.scrollWidth") <= 360
+        assert await violations(page) == []
+        await page.run(
+            "asked = 0, touched = new Set(), fetch = ((real) => (path, options) => {"
+            " asked += String(path).startsWith('api/group?');"
+            " return real(path, options); })(fetch),"
+            " new MutationObserver((some) => some.forEach((each) => touched.add("
+            "   each.target.closest ? each.target.closest('tr, li, p, dl, div, span') : 'text')))"
+            ".observe(document.getElementById('members'), {subtree: true, childList: true,"
+            "  characterData: true}), null"
+        )
+        await page.until("asked >= 3")
+        assert await page.run("touched.size") == 0
+        await stage.groups.native("m7", -1, group="large")
+        await page.until("document.querySelectorAll('#members tbody tr').length === 199")
+        assert page.problems == []
 
 
 async def test_names_of_clients_are_text(tmp_path: Path) -> None:
