@@ -29,7 +29,7 @@ log = structlog.get_logger()
 LOOK_INTERVAL_S = 24 * 60 * 60.0
 """How often to ask the cluster which groups it has forgotten. It keeps offsets for days (Kafka's
 `offsets.retention.minutes`)."""
-NEW_GROUPS_MAX, COUNT_INTERVAL_S = 10_000, 10 * 60.0
+NEW_GROUPS_MAX, COUNT_INTERVAL_S = 1_000, 10 * 60.0
 """So many more empty groups than the last look has left lead to another look, and how often they
 are counted: a client may begin groups all day. The cluster looks for groups without members and
 offsets as often (Kafka's `offsets.retention.check.interval.ms`)."""
