@@ -373,7 +373,9 @@ class GroupDriver:
                 self.topics.keep_only(topics_of_group(self.group.engine.core.state))
             topics = await self.topics.get(names, owner)
         if gone := self.topics.take_gone():
-            self._services.journal.tell(TopicsGone(topics=gone), self.group.group_id)
+            event, group_id = TopicsGone(topics=gone), self.group.group_id
+            for each in (*self._services.offsets.make_way(group_id, (event,)), event):
+                self._services.journal.tell(each, group_id)
         return topics
 
     async def _do(self, effect: Effect) -> None:

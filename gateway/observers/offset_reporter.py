@@ -4,7 +4,8 @@ Commits arrive thousands of times a second, so each member's are combined into o
 interval, with the first, lowest and last offset of each partition: a step backwards stays visible.
 The first fetch of a partition is reported at once, because the member starts there. A change of a
 member's partitions ends both: open commits are reported before the change, and later fetches count
-as new starts.
+as new starts. A commit from outside the group may be an admin's reset. It is reported at once,
+because a process that is killed reports nothing, and a forgotten reset looks like a lost commit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,12 @@ import trio
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import GatewayEvent, Tell
-from gateway.events.group_events import GroupConverted, GroupDeleted, GroupStateMoved
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupDeleted,
+    GroupStateMoved,
+    TopicsGone,
+)
 from gateway.events.member_events import (
     MemberFenced,
     MemberLeft,
@@ -50,6 +56,9 @@ class _Committer(NamedTuple):
     is_transactional: bool
 
 
+_OUTSIDER = _Committer(NO_MEMBER, is_transactional=False)
+
+
 @dataclass(slots=True)
 class _Offsets:
     first: int
@@ -64,7 +73,8 @@ class _Offsets:
 
 @dataclass(slots=True)
 class _Interval:
-    """The commits of one member since `from_ms`."""
+    """The commits of one member since `from_ms`. An outsider's begins without those that were
+    reported at once."""
 
     from_ms: int
     to_ms: int
@@ -114,12 +124,17 @@ class OffsetReporter:
         now_ms = self._now_ms()
         committer = _Committer(message.member_id, isinstance(message, TxnOffsetCommitRequest))
         intervals = self._groups.setdefault(message.group_id, {})
+        is_first = committer not in intervals
         interval = intervals.setdefault(committer, _Interval(now_ms, now_ms))
+        if not interval.topics:
+            interval.from_ms = now_ms
         interval.to_ms = now_ms
         for topic in message.topics:
             for each in topic.partitions:
                 if (topic.name, each.partition_index) in stored:
                     self._add(interval, topic.name, each.partition_index, each.committed_offset)
+        if is_first and committer == _OUTSIDER:
+            self._tell(self._cut(committer, interval), message.group_id)
         if self._partitions >= PARTITIONS_MAX:
             self.flush()
 
@@ -190,7 +205,7 @@ class OffsetReporter:
                     for each in (member_id, NO_MEMBER):
                         ended += self._end(group_id, each)
                         self._forget_starts(group_id, each)
-                case GroupConverted() | GroupDeleted() | GroupStateMoved():
+                case GroupConverted() | GroupDeleted() | GroupStateMoved() | TopicsGone():
                     ended += self._end(group_id)
                     for each in list(self._starts.get(group_id, ())):
                         self._forget_starts(group_id, each)
@@ -218,10 +233,17 @@ class OffsetReporter:
         for committer in list(intervals):
             if member_id in (None, committer.member_id):
                 interval = intervals.pop(committer)
-                self._partitions -= interval.size
-                yield _committed(committer, interval)
+                if interval.topics:
+                    yield self._cut(committer, interval)
         if not intervals:
             self._groups.pop(group_id, None)
+
+    def _cut(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
+        """Report the commits so far, and begin anew."""
+        self._partitions -= interval.size
+        event = _committed(committer, interval)
+        interval.topics = {}
+        return event
 
     def _forget_starts(self, group_id: str, member_id: str) -> None:
         """Count the member's next fetches as new starts."""

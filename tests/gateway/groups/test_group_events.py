@@ -232,11 +232,7 @@ async def test_a_members_commits_are_reported_before_its_departure(
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")
-        commit = commit_of({"foo": {0: 5}}, group_id=GROUP, member_id="n")
-        stored = OffsetCommitResponsePartition(partition_index=0)
-        topic = OffsetCommitResponseTopic(name="foo", partitions=(stored,))
-        answer = OffsetCommitResponse(topics=(topic,))
-        groups.offsets.note_commit(lone_request(commit, 9), answer)
+        note_commit(groups)
         await groups.native("n", -1)
     events = read_events(tmp_path)
     check_gaps(events)
@@ -250,6 +246,31 @@ async def test_a_members_commits_are_reported_before_its_departure(
         "member_left",
         "group_epoch_bumped",
     }
+
+
+async def test_commits_are_reported_before_the_end_of_their_topic(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """They would otherwise count for a topic that is created under the same name."""
+    async with hosted_groups(config=CONFIG) as groups:
+        write_lines(groups, tmp_path)
+        joined = await groups.native("n")
+        note_commit(groups)
+        del groups.cluster.partition_counts["foo"]
+        groups.cluster.change()
+        await trio.sleep(2)
+        await groups.native("n", joined.member_epoch)
+    names = [each.event for each in read_events(tmp_path)]
+    assert names[names.index("topics_gone") - 1] == "offsets_committed"
+
+
+def note_commit(groups: HostedGroups) -> None:
+    """Let the cluster have stored a commit of n."""
+    commit = commit_of({"foo": {0: 5}}, group_id=GROUP, member_id="n")
+    stored = OffsetCommitResponsePartition(partition_index=0)
+    topic = OffsetCommitResponseTopic(name="foo", partitions=(stored,))
+    answer = OffsetCommitResponse(topics=(topic,))
+    groups.offsets.note_commit(lone_request(commit, 9), answer)
 
 
 async def test_a_refused_classic_member_is_reported(

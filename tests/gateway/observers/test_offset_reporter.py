@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupConverted, GroupStateMoved
+from gateway.events.group_events import GroupConverted, GroupStateMoved, TopicsGone
 from gateway.events.member_events import (
     MemberFenced,
     MemberJoined,
@@ -299,8 +299,9 @@ def test_a_members_commits_are_reported_before_its_partitions_move(event: Gatewa
     """Reports of clients that may be that member are included. Other members' intervals
     continue."""
     reporter = Tally()
-    for member_id in ("n", "", "m"):
+    for member_id in ("", "n", "", "m"):
         reporter.commit({0: 5}, member_id=member_id)
+    reporter.told.clear()
     reporter.commit({0: 5}, group_id="other")
     reporter.make_way("orders", [event])
     assert reporter.members == [("orders", "m"), ("orders", "")]
@@ -332,11 +333,13 @@ def test_a_fetch_after_partitions_moved_is_a_new_start(event: GatewayEvent) -> N
             to_state=ClassicPhase.PREPARING_REBALANCE,
             generation=1,
         ),
+        TopicsGone(topics=("foo",)),
     ],
     ids=lambda event: event.name,
 )
 def test_all_members_commits_are_reported_before_the_group_moves_on(event: GatewayEvent) -> None:
-    """A classic group's events do not name the owners of released partitions."""
+    """A classic group's events do not name the owners of released partitions. Commits for a deleted
+    topic would count for one that is created under its name."""
     reporter = Tally()
     reporter.commit({0: 5})
     reporter.commit({0: 5}, member_id="n")
@@ -347,6 +350,27 @@ def test_all_members_commits_are_reported_before_the_group_moves_on(event: Gatew
     reporter.make_way("orders", [event])
     reporter.fetch({0: 5})
     assert len(reporter.told) == 4
+
+
+def test_a_reset_is_reported_at_once() -> None:
+    """A process that is killed reports nothing later. What else comes from outside within the
+    interval is combined: consumers that use assign() commit all the time."""
+    reporter = Tally()
+    reporter.commit({0: 5, 1: 9}, member_id="")
+    ((_group_id, told),) = reporter.told
+    assert told["offsets"] == {"foo": [entry(0, 1, 5, 5, 5), entry(1, 1, 9, 9, 9)]}
+    reporter.at_ms += 10
+    for offset in (6, 7):
+        reporter.commit({0: offset}, member_id="")
+    assert len(reporter.told) == 1
+    reporter.flush()
+    _group_id, told = reporter.told[1]
+    assert told["offsets"] == {"foo": [entry(0, 2, 6, 6, 7)]}
+    assert told["from_ms"] == told["to_ms"] == reporter.at_ms
+    reporter.flush()
+    assert len(reporter.told) == 2
+    reporter.commit({0: 5}, member_id="")
+    assert len(reporter.told) == 3
 
 
 def test_other_events_do_not_end_an_interval() -> None:
