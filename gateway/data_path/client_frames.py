@@ -26,7 +26,7 @@ from kafka_codecs.header import (
 )
 
 ASIDE_FROM_BYTES = 64 * 1024
-"""From this size on, decoding or encoding a message takes about ten milliseconds."""
+"""From this size on, a message may take milliseconds to decode or encode."""
 
 REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 SHORTEST_REQUEST = REQUEST_START.size - SIZE.size

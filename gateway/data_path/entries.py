@@ -1,7 +1,9 @@
 """Measures a message: the entries of its lists, and its approximate size in bytes."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from kafka_codecs.declaration import Struct
@@ -27,20 +29,27 @@ def entries_of(message: Struct) -> int:
     return count
 
 
+@cache
+def _values_of(kind: Any) -> Callable[[Struct], Sequence[Any]]:
+    return attrgetter(*_names_of(kind))
+
+
 def bytes_of(message: Struct, limit: int) -> int:
     """The approximate encoded size. Counting stops beyond `limit`, which bounds its cost."""
     count = 0
-    rest: list[Any] = [message]
-    while rest and count <= limit:
-        value = rest.pop()
-        count += FIELD_BYTES
-        if value is None or isinstance(value, int):  # nearly always
-            continue
-        if isinstance(value, (str, bytes)):
-            count += len(value)
-        elif isinstance(value, tuple):
-            rest.extend(value)
-        elif isinstance(value, Struct):
+    rest: list[Sequence[Any]] = [(message,)]
+    while rest:
+        for value in rest.pop():
+            count += FIELD_BYTES
             kind: Any = type(value)
-            rest += [getattr(value, name) for name in _names_of(kind)]
+            if not value:  # as most fields are
+                pass
+            elif kind is str or kind is bytes:
+                count += len(value)
+            elif kind is tuple:
+                rest.append(value)
+            elif isinstance(value, Struct):
+                rest.append(_values_of(kind)(value))
+            if count > limit:
+                return count
     return count

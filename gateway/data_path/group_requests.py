@@ -17,7 +17,6 @@ from gateway.data_path.client_frames import (
     framed_answer,
 )
 from gateway.data_path.connection_context import ConnectionContext
-from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
@@ -131,9 +130,6 @@ class GroupRequests:
         response = self._context.run(self._shared.group_apis.answer, request)
         if not isinstance(response, Struct):
             self._begun = partial(self._finish, request, response)
-            return False
-        if bytes_of(response, ASIDE_FROM_BYTES) >= ASIDE_FROM_BYTES:
-            self._begun = partial(self._reply, request, response)
             return False
         last_word = self._shared.group_apis.last_word(request, response)
         answer = framed_answer(header, version, last_word)
