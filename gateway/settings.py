@@ -379,6 +379,11 @@ class Settings(BaseSettings):
         description="the heartbeat interval of native members while their group moves or is rolled,"
         " if it is shorter than the group's; never shorter than ten times what answers took",
     )
+    group_unaffected_members_rejoin: bool = Field(
+        False,
+        description="whether classic members of a group with native ones rejoin with each new"
+        " target assignment, as in Kafka, even if it changes nothing for them",
+    )
     group_replacement_grace_ms: _Delay = Field(
         3_000,
         description="how long the place of a member that left is kept for its replacement, before"
@@ -479,6 +484,7 @@ class Settings(BaseSettings):
             consumer_min_assignment_interval_ms=self.group_consumer_min_assignment_interval_ms,
             consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
             unsettled_heartbeat_interval_ms=self.group_unsettled_heartbeat_interval_ms,
+            unaffected_members_rejoin=self.group_unaffected_members_rejoin,
             replacement_grace_ms=self.group_replacement_grace_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,

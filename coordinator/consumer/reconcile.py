@@ -162,6 +162,16 @@ def _keep_revocation_deadline(
         step.arm(DeadlineKind.REVOCATION, member.member_id, member.rebalance_timeout_ms)
 
 
+def would_change(step: StepBuilder, member_id: str) -> bool:
+    """Whether the target takes a partition from the member, or has a free one for it (rule
+    5.11)."""
+    group = step.consumer
+    target, assigned = group.target_of(member_id), group.assignments[member_id].assigned.keys()
+    return not assigned <= target or any(
+        step.is_free_for(partition, member_id) for partition in target - assigned
+    )
+
+
 def are_lacking_partitions_free(step: StepBuilder, member_id: str) -> bool:
     """Whether all target partitions that the member lacks are free (rule 5.7 row 3)."""
     group = step.consumer

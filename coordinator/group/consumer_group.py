@@ -50,6 +50,13 @@ ConsumerRecord = (
 )
 
 
+Standing = tuple[MemberState, int | None]
+
+_UNAFFECTED: Standing = (MemberState.STABLE, None)
+"""How a classic member counts that has exactly its target and nothing to revoke, whatever its
+epoch."""
+
+
 class ConsumerGroupState(StrEnum):
     """The states of a consumer group, as Kafka names them in its views (rule 3.14)."""
 
@@ -67,8 +74,9 @@ class ConsumerGroup(Forkable):
     to its target member; `loads` has the target size of each member. Other fields count members:
     `subscriptions` by subscription, `regex_subscribers` by regular expression, `assignor_votes` by
     preferred assignor, `classic_offers` by the protocols that classic members offer, `standings` by
-    state and member epoch. `subscribers` counts, per topic, the members that subscribe by name and
-    the regular expressions that match.
+    state and member epoch, which is None for classic members that have exactly their target.
+    `subscribers` counts, per topic, the members that subscribe by name and the regular expressions
+    that match.
     """
 
     __slots__ = (
@@ -119,17 +127,18 @@ class ConsumerGroup(Forkable):
         self.subscriptions: CountTable[Subscription] = CountTable()
         self.assignor_votes: CountTable[str] = CountTable()
         self.classic_offers: CountTable[str] = CountTable()
-        self.standings: CountTable[tuple[MemberState, int]] = CountTable()
+        self.standings: CountTable[Standing] = CountTable()
 
     @property
     def state(self) -> ConsumerGroupState:
-        """The state, as Kafka computes it from epochs and members."""
+        """The state, as Kafka computes it from epochs and members. A classic member that has its
+        target is not waited for, however old its epoch is (rule 5.11)."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        settled = self.standings.get((MemberState.STABLE, self.assignment_epoch), 0)
-        if settled == len(self.members):
+        settled = ((MemberState.STABLE, self.assignment_epoch), _UNAFFECTED)
+        if sum(self.standings.get(standing, 0) for standing in settled) == len(self.members):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
@@ -141,6 +150,11 @@ class ConsumerGroup(Forkable):
             and current.state is MemberState.STABLE
             and current.member_epoch == self.assignment_epoch
         )
+
+    def is_unaffected(self, member_id: str) -> bool:
+        """Whether the member is a classic one that has exactly its target and nothing to revoke. Its
+        epoch may be older than the target's."""
+        return self._standing(member_id) == _UNAFFECTED
 
     @property
     def has_native_members(self) -> bool:
@@ -182,15 +196,21 @@ class ConsumerGroup(Forkable):
                 if epoch is not None:
                     self.epoch, self.metadata_hash = epoch, metadata_hash
             case MemberMetadata(member_id=member_id, value=member):
+                standing = self._standing(member_id)
                 self._put_member(member_id, member)
+                self._move_standing(member_id, standing)
             case TargetAssignmentMetadata(epoch=epoch, timestamp_ms=at_ms, assignor=assignor):
                 if epoch is not None:
                     self.assignment_epoch, self.target_timestamp_ms = epoch, at_ms
                     self.assignor = assignor
             case TargetAssignmentMember(member_id=member_id, partitions=partitions):
+                standing = self._standing(member_id)
                 self._put_target(member_id, partitions)
+                self._move_standing(member_id, standing)
             case CurrentAssignment(member_id=member_id, value=assignment):
+                standing = self._standing(member_id)
                 self._put_assignment(member_id, assignment)
+                self._move_standing(member_id, standing)
             case RegularExpression(regex=regex, value=resolved):
                 self._put_regex(regex, resolved)
             case MemberPhaseMoved(member_id, phase):
@@ -270,13 +290,30 @@ class ConsumerGroup(Forkable):
                 self.holders.drop(partition)
         for partition in held_after - held_before:
             self.holders.put(partition, member_id)
-        if before is not None:
-            self.standings.remove([(before.state, before.member_epoch)])
         if assignment is None:
             self.assignments.drop(member_id)
         else:
             self.assignments.put(member_id, assignment)
-            self.standings.add([(assignment.state, assignment.member_epoch)])
+
+    def _standing(self, member_id: str) -> Standing | None:
+        """How the member counts in `standings`; None without a current assignment."""
+        current, member = self.assignments.get(member_id), self.members.get(member_id)
+        if current is None:
+            return None
+        if (
+            member is not None
+            and member.is_classic
+            and current.state is not MemberState.UNREVOKED_PARTITIONS
+            and current.assigned.keys() == self.target_of(member_id)
+        ):
+            return _UNAFFECTED
+        return current.state, current.member_epoch
+
+    def _move_standing(self, member_id: str, before: Standing | None) -> None:
+        after = self._standing(member_id)
+        if after != before:
+            self.standings.remove([before] if before is not None else [])
+            self.standings.add([after] if after is not None else [])
 
 
 def _regexes(member: Member) -> tuple[str, ...]:

@@ -151,7 +151,9 @@ def _arm_member(
             must_state_owned=bool(current.pending_revocation),
         )
         yield RepetitionMoved(member_id, repetition)
-    if member.is_classic and current.member_epoch < group.assignment_epoch:
+    # DEV D79: otherwise its heartbeat starts the timer, if it tells the member to rejoin at all.
+    is_behind = current.member_epoch < group.assignment_epoch
+    if member.is_classic and is_behind and config.unaffected_members_rejoin:
         yield MemberPhaseMoved(member_id, MemberPhase.PREPARE_REBALANCE)
         yield DeadlineSet(DeadlineKey(DeadlineKind.JOIN, member_id), rebalance_at_ms)
 

@@ -46,7 +46,7 @@ def decide(
         if isinstance(group, ClassicGroup):
             return _classic(group, event, topics, now_ms)
         if isinstance(group, ConsumerGroup) and _is_steady(group, topics):
-            return _mixed(group, event, now_ms)
+            return _mixed(group, event, config, now_ms)
     elif (
         isinstance(event, ConsumerHeartbeatReceived)
         and isinstance(group, ConsumerGroup)
@@ -93,13 +93,19 @@ def _is_steady(group: ConsumerGroup, topics: Topics) -> bool:
     )
 
 
-def _mixed(group: ConsumerGroup, event: HeartbeatReceived, now_ms: int) -> SteadyStep | None:
-    """A heartbeat of a classic member that has its target."""
+def _mixed(
+    group: ConsumerGroup, event: HeartbeatReceived, config: GroupConfig, now_ms: int
+) -> SteadyStep | None:
+    """A heartbeat of a classic member that need not rejoin."""
     member_id = event.member_id
     member = group.members.get(member_id)
     if member is None or member.classic is None or not _holds(group, event.instance_id, member_id):
         return None
-    if event.generation != group.epoch or not group.is_settled(member_id):
+    if event.generation != group.assignments[member_id].member_epoch:
+        return None
+    if not group.is_settled(member_id) and (
+        config.unaffected_members_rejoin or not group.is_unaffected(member_id)
+    ):
         return None
     return (_session(member_id, now_ms + member.classic.session_timeout_ms),), HeartbeatReply()
 

@@ -84,6 +84,10 @@ class GroupConfig:
     """The heartbeat interval of native members while the group moves or is rolled, if it is shorter
     than the group's (deviation D78). By default it is not, as in Kafka."""
 
+    unaffected_members_rejoin: bool = True
+    """Whether a classic member of a consumer group rejoins with each new target, as in Kafka, even
+    if that gives it nothing and takes nothing from it (deviation D79)."""
+
     lost_commit_hold_ms: int | None = 5_000
     """How long a commit whose answer was lost holds its partitions. By then the cluster has stored
     it or given it up (Kafka's offsets.commit.timeout.ms). None: until the driver reports that the

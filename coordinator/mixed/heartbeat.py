@@ -2,7 +2,7 @@
 
 from coordinator.consumer.epoch import notice_changed_topics
 from coordinator.consumer.phases import PhaseEvent, move_phase
-from coordinator.consumer.reconcile import are_lacking_partitions_free
+from coordinator.consumer.reconcile import are_lacking_partitions_free, would_change
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import HeartbeatReceived
 from coordinator.interface.records import MemberState
@@ -27,14 +27,21 @@ def heartbeat(step: StepBuilder, event: HeartbeatReceived) -> None:
 
 
 def _must_rejoin(step: StepBuilder, member_id: str) -> bool:
-    """Whether the target is newer, a revocation is pending, or all awaited partitions are free."""
+    """Whether the target is newer, a revocation is pending, or all awaited partitions are free.
+
+    DEV D79: a newer target is no reason if a rejoin changes nothing. An eager client gives up all
+    its partitions whenever it rejoins.
+    """
     group = step.consumer
     current = group.assignments[member_id]
-    if current.member_epoch < group.assignment_epoch:
+    is_behind = current.member_epoch < group.assignment_epoch
+    if is_behind and step.config.unaffected_members_rejoin:
         return True
     match current.state:
         case MemberState.UNREVOKED_PARTITIONS:
             return True
+        case _ if is_behind:
+            return would_change(step, member_id)
         case MemberState.UNRELEASED_PARTITIONS:
             return are_lacking_partitions_free(step, member_id)
         case MemberState.STABLE:

@@ -269,7 +269,11 @@ def _in_state(group: ConsumerGroup, state: MemberState) -> list[Member]:
 
 
 def _behind(group: ConsumerGroup) -> list[Member]:
-    return [each for each in group.members.values() if not group.is_settled(each.member_id)]
+    return [each for each in group.members.values() if not _is_done(group, each.member_id)]
+
+
+def _is_done(group: ConsumerGroup, member_id: str) -> bool:
+    return group.is_settled(member_id) or group.is_unaffected(member_id)
 
 
 def _named(members: Sequence[Member | ClassicGroupMember]) -> str:
@@ -315,7 +319,7 @@ def _phase(group: ConsumerGroup, member: Member) -> str:
     phase = "Stable"
     if member.is_classic:
         phase = _PHASES[group.phases.get(member.member_id, MemberPhase.STABLE)]
-    if phase != "Stable" or group.is_settled(member.member_id):
+    if phase != "Stable" or _is_done(group, member.member_id):
         return phase
     current = group.assignments.get(member.member_id)
     target = group.target_of(member.member_id)

@@ -59,6 +59,7 @@ class Invariant(StrEnum):
     TAKEN = "engine: a group that another coordinator serves has no members"
     RACKS = "engine: a member has the rack of its client"
     TARGETS = "engine: the target covers every subscribed partition"
+    DISTURBED = "engine: no classic member rejoins for nothing"
     INTERVALS = "engine: targets and regular expressions follow their intervals"
     ANSWERS = "engine: every request is answered once or parked"
     PURE = "engine: decisions change nothing"
@@ -121,6 +122,7 @@ def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
             check_epochs(group)
             if CurrentAssignment in kinds:
                 check_holders(group)
+            if not kinds.isdisjoint((CurrentAssignment, TargetAssignmentMember, MemberMetadata)):
                 _require_all(_standings(group))
             if not kinds.isdisjoint((TargetAssignmentMember, MemberMetadata)):
                 check_targets(group)
@@ -253,7 +255,13 @@ def _check_member_tables(group: ConsumerGroup) -> None:
 
 def _standings(group: ConsumerGroup) -> dict[str, bool]:
     standings = Counter(
-        (current.state, current.member_epoch) for current in group.assignments.values()
+        (MemberState.STABLE, None)
+        if (member := group.members.get(member_id)) is not None
+        and member.is_classic
+        and current.state is not MemberState.UNREVOKED_PARTITIONS
+        and current.assigned.keys() == group.target_of(member_id)
+        else (current.state, current.member_epoch)
+        for member_id, current in group.assignments.items()
     )
     return {"standings are counted": _counts(group.standings) == standings}
 

@@ -4,7 +4,7 @@ Each run has only some of the faults, because a run without late requests, for e
 others further. Timeouts are short, so that much happens in little simulated time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
 from gateway.simulation.client import Spec
@@ -95,6 +95,10 @@ def draw_plan(world: World) -> Plan:
         reconnect_timeout_ms=0,
         consumer_regex_refresh_interval_ms=dice.choice([15_000, 600_000]),
         lost_commit_hold_ms=dice.choice([2_000, None, None, None]),
+    )
+    # Members are spared where they hurry: a draw of its own would change the runs without both.
+    config = replace(
+        config, unaffected_members_rejoin=config.unsettled_heartbeat_interval_ms == INT32_MAX
     )
     return Plan(
         config=config,

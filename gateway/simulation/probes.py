@@ -95,26 +95,18 @@ def check_rejoin_changes_nothing(
     """
     group = state.group
     assert isinstance(group, ConsumerGroup)
-    member, current = group.members[member_id], group.assignments[member_id]
-    if not _must_be_quiet(group, member_id, topics) or member.classic is None:
+    if not _must_be_quiet(group, member_id, topics):
         return
-    owned = [(name, n) for name, numbers in topics.names(current.assigned).items() for n in numbers]
-    protocols = _owning(member.classic.protocols, owned, current.member_epoch)
-    if protocols is None:
+    rejoined = _rejoined(state, member_id, config, topics, now_ms)
+    if rejoined is None:
         return
-    step, reply = Probe(state, config, topics, now_ms).feed(_join_again(member, protocols))
-    if reply.error in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT):
-        return  # the policy changed, or the member's protocol list is invalid
-    assert isinstance(reply, JoinGroupReply)
-    changes = [
-        record
-        for record in step.records
-        if isinstance(record, GroupEpoch)
-        or (isinstance(record, CurrentAssignment) and record.value != current)
-    ]
+    reply, changes = rejoined
+    current = group.assignments[member_id]
+    # DEV D79: a member that would gain and lose nothing may be behind the target.
+    may_be_behind = not config.unaffected_members_rejoin
     require(
         reply.error == ErrorCode.NONE
-        and reply.generation == current.member_epoch
+        and (may_be_behind or reply.generation == current.member_epoch)
         and not [
             record
             for record in changes
@@ -131,16 +123,73 @@ def check_rejoin_changes_nothing(
     )
 
 
+def check_rejoin_changes_something(
+    state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
+) -> None:
+    """DEV D79, for a member whose heartbeat was just answered with REBALANCE_IN_PROGRESS. One that
+    must revoke partitions has to rejoin anyway."""
+    group = state.group
+    assert isinstance(group, ConsumerGroup)
+    current = group.assignments[member_id]
+    if config.unaffected_members_rejoin or not _has_final_target(group, topics):
+        return
+    if current.state is MemberState.UNREVOKED_PARTITIONS:
+        return
+    rejoined = _rejoined(state, member_id, config, topics, now_ms)
+    if rejoined is not None and not rejoined[0].error:
+        require(bool(rejoined[1]), Invariant.DISTURBED, member_id, "rejoins with", current)
+
+
+def _rejoined(
+    state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
+) -> tuple[JoinGroupReply, list[CurrentAssignment | GroupEpoch]] | None:
+    """The answer to a rejoin of a classic member that states what it owns, and what it changes
+    beside the member's epoch; None if its protocols are invalid, or the policy has changed."""
+    group = state.group
+    assert isinstance(group, ConsumerGroup)
+    member, current = group.members[member_id], group.assignments[member_id]
+    if member.classic is None:
+        return None
+    owned = [(name, n) for name, numbers in topics.names(current.assigned).items() for n in numbers]
+    protocols = _owning(member.classic.protocols, owned, current.member_epoch)
+    if protocols is None:
+        return None
+    step, reply = Probe(state, config, topics, now_ms).feed(_join_again(member, protocols))
+    if reply.error in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT):
+        return None
+    assert isinstance(reply, JoinGroupReply)
+    return reply, [
+        record
+        for record in step.records
+        if isinstance(record, GroupEpoch)
+        or (
+            isinstance(record, CurrentAssignment)
+            and (
+                record.value is None
+                or record.value.assigned != current.assigned
+                or record.value.pending_revocation != current.pending_revocation
+            )
+        )
+    ]
+
+
 def _must_be_quiet(group: ConsumerGroup, member_id: str, topics: Topics) -> bool:
     """Whether a rejoin of the member must change nothing."""
-    if group.epoch != group.assignment_epoch:
+    if not _has_final_target(group, topics):
         return False
     current = group.assignments[member_id]
     if current.state is MemberState.UNRELEASED_PARTITIONS:
         lacking = group.target_of(member_id) - current.assigned.keys()
         if not lacking <= group.holders.keys():
             return False
-    return group.metadata_hash == topics.metadata_hash(group.subscribers)
+    return True
+
+
+def _has_final_target(group: ConsumerGroup, topics: Topics) -> bool:
+    """Whether no newer target is due, and no topic has changed since."""
+    return group.epoch == group.assignment_epoch and group.metadata_hash == topics.metadata_hash(
+        group.subscribers
+    )
 
 
 def _owning(

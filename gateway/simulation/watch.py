@@ -53,6 +53,7 @@ from gateway.simulation.network import Network
 from gateway.simulation.probes import (
     check_next_heartbeat,
     check_rejoin_changes_nothing,
+    check_rejoin_changes_something,
     check_there_and_back,
 )
 from gateway.simulation.process import Process
@@ -409,8 +410,11 @@ class Watch:
         match state.group:
             case ConsumerGroup() if isinstance(event, HeartbeatReceived):
                 replies: Mapping[int, Reply] = dict(step.replies)
-                if replies[event.token].error == ErrorCode.NONE:
+                error = replies[event.token].error
+                if error == ErrorCode.NONE:
                     self._probe_rejoin(event.member_id, *how)
+                elif error == ErrorCode.REBALANCE_IN_PROGRESS:
+                    check_rejoin_changes_something(state, event.member_id, *how)
             case _ if not has_moved:
                 pass
             case ConsumerGroup() as group:
@@ -432,7 +436,7 @@ class Watch:
             return
         check_rejoin_changes_nothing(state, member_id, config, topics, now_ms)
         assert isinstance(state.group, ConsumerGroup)
-        if state.group.is_settled(member_id):
+        if state.group.is_settled(member_id) or state.group.is_unaffected(member_id):
             self._quiet[member_id] = topics
 
 

@@ -202,3 +202,17 @@ def test_a_clock_that_was_ahead_delays_no_resolution(group: GroupScript) -> None
     step_is_due = group.native("n1", regex="f.*")
     assert step_is_due.error == ErrorCode.NONE
     assert group.last_step.resolution is not None
+
+
+def test_a_member_behind_the_target_waits_for_its_heartbeat_to_tell_it(
+    make_group: MakeGroup,
+) -> None:
+    """DEV D79: whether it has to rejoin at all, its heartbeat says. A timer would remove a member
+    that was never told."""
+    group = make_group(config=GroupConfig(unaffected_members_rejoin=False))
+    group.given_consumer_group(
+        given_classic("c1", epoch=9, assigned=FOO_0, target={}), given_native("n1")
+    )
+    assert group.left_ms(DeadlineKind.JOIN, "c1") is None
+    assert group.beat("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.left_ms(DeadlineKind.JOIN, "c1") == 10_000

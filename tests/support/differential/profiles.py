@@ -20,8 +20,9 @@ LIKE_KAFKA = {
     "group_conversion_rest_max_ms": "0",
     "group_replacement_grace_ms": "0",
     "group_unsettled_heartbeat_interval_ms": "60000",
+    "group_unaffected_members_rejoin": "true",
 }
-"""The gateway's own: without what Kafka does not have at all (DEV D76 to D78)."""
+"""The gateway's own: without what Kafka does not have at all (DEV D76 to D79)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
