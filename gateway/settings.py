@@ -384,6 +384,11 @@ class Settings(BaseSettings):
         description="whether classic members of a group with native ones rejoin with each new"
         " target assignment, as in Kafka, even if it changes nothing for them",
     )
+    group_eager_imbalance_percent: Annotated[int, Field(ge=0, le=100)] = Field(
+        50,
+        description="how far from its even share a new target assignment may leave a member of a"
+        " group with native and eager classic members, rather than disturb an eager one",
+    )
     group_replacement_grace_ms: _Delay = Field(
         3_000,
         description="how long the place of a member that left is kept for its replacement, before"
@@ -485,6 +490,7 @@ class Settings(BaseSettings):
             consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
             unsettled_heartbeat_interval_ms=self.group_unsettled_heartbeat_interval_ms,
             unaffected_members_rejoin=self.group_unaffected_members_rejoin,
+            eager_imbalance_percent=self.group_eager_imbalance_percent,
             replacement_grace_ms=self.group_replacement_grace_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,

@@ -1,7 +1,7 @@
 """The input and output types of an assignor."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from coordinator.group.target_loads import Loads
@@ -29,8 +29,12 @@ class GroupSpec:
     """A group as an assignor sees it.
 
     `target` is the old target, without members that have no partitions. `owners` indexes it by
-    partition and `loads` by size. Iterating over `members` or `target` costs the size of the group;
-    all other access is cheap.
+    partition and `loads` by size; `spared` does the latter for eager members that have exactly
+    their target. Iterating over `members` or `target` costs the size of the group; all other access
+    is cheap.
+
+    `imbalance_percent` says how uneven a target may become rather than disturb a spared member;
+    None if every member rejoins anyway.
     """
 
     members: Mapping[str, Subscriber]
@@ -39,6 +43,8 @@ class GroupSpec:
     target: Target
     owners: Owners
     loads: Loads
+    spared: Loads = field(default_factory=Loads)
+    imbalance_percent: int | None = None
 
     @property
     def is_homogeneous(self) -> bool:

@@ -2,9 +2,11 @@
 
 Partitions start with their old owners, and those without an owner go to the least loaded
 subscriber. A bounded number of passes then moves single partitions while that improves the balance.
+A spared member (rule 9.4) neither gets nor loses one while the others balance their loads, and
+later only where the difference exceeds the allowed imbalance; from then on it is like all others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from uuid import UUID
 
@@ -18,15 +20,17 @@ def assign_heterogeneously(spec: GroupSpec) -> Target:
     """Compute the target. The cost follows the size of the group, not only the change."""
     plan = _Plan(spec)
     plan.spread()
-    for _ in range(BALANCING_PASSES_MAX):
-        if not plan.improve():
-            break
+    plan.balance()
+    if plan.spared:
+        plan.slack = plan.allowed_slack
+        plan.balance()
     return spec.changed(plan.target)
 
 
 class _Plan:
     """A target under construction. The least loaded member has the fewest partitions; the smallest
-    member id breaks a tie."""
+    member id breaks a tie. A spared member counts as having `slack` partitions more when it would
+    get one, and as many less when it would lose one."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._counts = {id_: spec.partition_count(id_) for id_ in spec.subscriber_counts}
@@ -44,28 +48,43 @@ class _Plan:
             self._owners.update(dict.fromkeys(kept, member_id))
             for topic_id in member.topic_ids:
                 self._subscribers[topic_id].append(member_id)
+        allowed = sum(self._counts.values()) * (spec.imbalance_percent or 0)
+        self.allowed_slack = allowed // (100 * len(spec.members))
+        self.slack = sum(self._counts.values())  # more than any load
+        self.spared = set[str]()
+        if spec.imbalance_percent is not None:
+            held = spec.target
+            self.spared = {i for i in spec.spared if self.target[i] == held.get(i, NOTHING)}
 
     def spread(self) -> None:
         """Assign free partitions: topics with most partitions per subscriber first, then those with
         fewer subscribers."""
         for topic_id in sorted(self._counts, key=self._urgency):
-            ranking = _Ranking(self.target, self._subscribers[topic_id])
+            ranking = _Ranking(self._weight, self._subscribers[topic_id])
             for number in range(self._counts[topic_id]):
                 partition = Partition(topic_id, number)
                 if partition not in self._owners:
                     self._give(partition, ranking)
 
-    def improve(self) -> bool:
+    def balance(self) -> None:
+        """Move partitions while that improves the balance."""
+        for _ in range(BALANCING_PASSES_MAX):
+            if not self._improve():
+                break
+
+    def _improve(self) -> bool:
         """Move each partition to its least loaded subscriber if that improves the balance. False if
         none moved."""
         has_moved = False
         for topic_id in sorted(self._counts):
-            ranking = _Ranking(self.target, self._subscribers[topic_id])
+            ranking = _Ranking(self._weight, self._subscribers[topic_id])
             for number in range(self._counts[topic_id]):
                 partition = Partition(topic_id, number)
                 owner = self._owners[partition]
-                if len(self.target[owner]) > len(self.target[ranking.least_loaded()]) + 1:
+                least = self._weight(ranking.least_loaded())
+                if len(self.target[owner]) - self._slack_of(owner) > least + 1:
                     self.target[owner].remove(partition)
+                    self.spared.discard(owner)
                     ranking.note(owner)
                     self._give(partition, ranking)
                     has_moved = True
@@ -79,24 +98,31 @@ class _Plan:
         receiver = ranking.least_loaded()
         self.target[receiver].add(partition)
         self._owners[partition] = receiver
+        self.spared.discard(receiver)
         ranking.note(receiver)
+
+    def _weight(self, member_id: str) -> int:
+        return len(self.target[member_id]) + self._slack_of(member_id)
+
+    def _slack_of(self, member_id: str) -> int:
+        return self.slack if member_id in self.spared else 0
 
 
 class _Ranking:
     """The subscribers of a topic by load. Stale entries are dropped lazily."""
 
-    def __init__(self, target: Mapping[str, set[Partition]], member_ids: Sequence[str]) -> None:
-        self._target = target
-        self._heap = [(len(target[member_id]), member_id) for member_id in member_ids]
+    def __init__(self, load_of: Callable[[str], int], member_ids: Sequence[str]) -> None:
+        self._load_of = load_of
+        self._heap = [(load_of(member_id), member_id) for member_id in member_ids]
         heapify(self._heap)
 
     def note(self, member_id: str) -> None:
         """The load of this member has changed."""
-        heappush(self._heap, (len(self._target[member_id]), member_id))
+        heappush(self._heap, (self._load_of(member_id), member_id))
 
     def least_loaded(self) -> str:
         while True:
             load, member_id = self._heap[0]
-            if load == len(self._target[member_id]):
+            if load == self._load_of(member_id):
                 return member_id
             heappop(self._heap)

@@ -1,7 +1,8 @@
 """The uniform assignor: balances the number of partitions with as few moves as possible (rule 9.1).
 
-Balance takes precedence over stickiness. With equal subscriptions loads differ by at most one, and
-the cost follows the change: it visits only members whose load changes.
+Balance takes precedence over stickiness. With equal subscriptions loads differ by at most one,
+unless eager members are spared, and the cost follows the change: it visits only members whose load
+changes.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from uuid import UUID
 
 from coordinator.assignors.group_spec import NOTHING, GroupSpec, Target
 from coordinator.assignors.heterogeneous import assign_heterogeneously
+from coordinator.assignors.sparing import release
 from coordinator.group.target_loads import Loads
 from coordinator.interface.topics import Partition
 
@@ -22,16 +24,18 @@ def assign_uniformly(spec: GroupSpec) -> Target:
         return assign_heterogeneously(spec)
     counts = {topic_id: spec.partition_count(topic_id) for topic_id in spec.subscriber_counts}
     changed = _without_lost_partitions(spec, counts)
-    loads = spec.loads.fork()
+    loads, spared = spec.loads.fork(), spec.spared.fork()
     for member_id, kept in changed.items():
+        spared.drop(member_id)
         loads.put(member_id, len(kept))
+    rest = release(spared, loads, sum(counts.values()), spec.imbalance_percent or 0)
     free = [
         partition
         for topic_id in sorted(counts)
         for partition in spec.owners.missing(topic_id, counts[topic_id])
     ]
     receivers: dict[str, int] = {}
-    for member_id, load in _new_loads(loads, sum(counts.values())).items():
+    for member_id, load in _new_loads(loads, rest).items():
         mine = sorted(changed.get(member_id, spec.target.get(member_id, NOTHING)))
         changed[member_id] = frozenset(mine[:load])
         free += mine[load:]
@@ -55,11 +59,14 @@ def _without_lost_partitions(
 
 
 def _new_loads(loads: Loads, total: int) -> dict[str, int]:
-    """The new loads of the members whose load must change, so that all loads differ by at most one.
+    """The new loads of the members whose load must change, so that all these loads differ by at
+    most one.
 
     Members that already have the larger load keep it. (KAFKA-18688: the first members got it, and
     partitions moved needlessly.)
     """
+    if not loads:
+        return {}
     share, extra = divmod(total, len(loads))
     heavy, light = list(loads.above(share + 1)), list(loads.below(share))
     new = dict.fromkeys(heavy, share + 1)

@@ -13,10 +13,10 @@ from coordinator.interface.records import EpochCause, Member, MemberMetadata
 
 
 def put_member(
-    step: StepBuilder, before: Member | None, after: Member, *, needs_target: bool = False
+    step: StepBuilder, before: Member | None, after: Member, *, why_else: EpochCause | None = None
 ) -> None:
-    """Store the member's description if it changed. Bump the epoch if the change matters, or if the
-    group needs a new target for another reason.
+    """Store the member's description if it changed. Bump the epoch if the change matters, or if
+    there is another reason for a new target.
 
     Timeouts, client id, host and protocol do not affect assignments and do not bump the epoch.
     Raises GroupError INVALID_REGULAR_EXPRESSION.
@@ -34,9 +34,7 @@ def put_member(
     # DEV D66: a change of the assignor takes effect at once, as in Kafka 4.4 (KAFKA-20434).
     if cause is None and assignor_before not in (None, _assignor(step)):
         cause = EpochCause.ASSIGNOR_CHANGED
-    if cause is None and needs_target:
-        cause = EpochCause.REBALANCE_INTERRUPTED
-    bump_epoch_if_needed(step, cause)
+    bump_epoch_if_needed(step, cause or why_else)
 
 
 def has_changed(before: Member | None, after: Member) -> bool:

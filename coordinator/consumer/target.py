@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
@@ -17,13 +18,14 @@ SHORT_COMPUTATION_MAX = 1_000
 """Members plus partitions up to which a computation takes about ten milliseconds."""
 
 
-def update_target(step: StepBuilder) -> None:
+def update_target(step: StepBuilder, *, rejoining: str = "") -> None:
     """Compute the target if the group epoch grew, at most once per assignment interval (rule 3.6).
+    A member that is rejoining anyway need not be spared (rule 9.4).
 
     DEV D65: raises LongComputation if the computation would be long and the step may not take long.
     """
     if is_target_awaited(step) and step.now_ms >= target_due_at_ms(step):
-        _compute_target(step)
+        _compute_target(step, rejoining)
 
 
 def is_target_awaited(step: StepBuilder) -> bool:
@@ -41,6 +43,16 @@ def target_due_at_ms(step: StepBuilder) -> int:
     return computed_at_ms + step.config.consumer_assignment_interval_ms
 
 
+def may_be_uneven(step: StepBuilder) -> bool:
+    """Whether the target is perhaps uneven because members were spared (rule 9.4). A target without
+    an assignor comes from the classic group."""
+    group = step.consumer
+    if group.assignor is None or step.config.unaffected_members_rejoin:
+        return False
+    loads = [load for each in (group.loads, group.spared) for load in each.sizes()]
+    return max(loads, default=0) - min(loads, default=0) > 1
+
+
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
     """The assignor that most members request; by default the first configured one."""
     votes = group.assignor_votes
@@ -49,11 +61,14 @@ def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
     return max(sorted(votes), key=lambda name: votes[name])
 
 
-def _compute_target(step: StepBuilder) -> None:
+def _compute_target(step: StepBuilder, rejoining: str) -> None:
     group = step.consumer
     end_places(step)
     assignor = preferred_assignor(group, step.config)
-    spec = group_spec(group, step.topics)
+    spec = group_spec(group, step.topics, step.config)
+    if spec.spared.get(rejoining) is not None:
+        spec = replace(spec, loads=spec.loads.fork(), spared=spec.spared.fork())
+        spec.spared.move(rejoining, spec.loads)
     size = len(spec.members) + sum(spec.partition_counts.values())
     if size > SHORT_COMPUTATION_MAX and not step.may_take_long:
         raise LongComputation
@@ -65,7 +80,7 @@ def _compute_target(step: StepBuilder) -> None:
     )
 
 
-def group_spec(group: ConsumerGroup, topics: Topics) -> GroupSpec:
+def group_spec(group: ConsumerGroup, topics: Topics, config: GroupConfig) -> GroupSpec:
     """The assignor's input, without nonexistent topics (rule 9.3)."""
     subscriber_counts: Counter[UUID] = Counter()
     for subscription, count in group.subscriptions.items():
@@ -78,6 +93,10 @@ def group_spec(group: ConsumerGroup, topics: Topics) -> GroupSpec:
         target=group.targets,
         owners=group.target_owners,
         loads=group.loads,
+        spared=group.spared,
+        imbalance_percent=(
+            None if config.unaffected_members_rejoin else config.eager_imbalance_percent
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from coordinator.classic.rebalance import park_join, prepare_rebalance
 from coordinator.consumer.places import end_places
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import stop_timers
+from coordinator.consumer.target import may_be_uneven
 from coordinator.conversion.hold import note_downgrade
 from coordinator.group.embedded_protocol import version_of, write_assignment
 from coordinator.group.step_builder import StepBuilder
@@ -66,12 +67,17 @@ def downgrade_by_replacement(
 
     DEV D9, D10: no rebalance follows if every member has settled. Otherwise some member still lacks
     partitions, and the joiner waits in the rebalance like the others. A member that has not synced
-    yet would name the protocol of its own JoinGroup.
+    yet would name the protocol of its own JoinGroup. DEV D81: nor does the group stay uneven.
     """
     group = step.consumer
     held = dict(group.assignments)
-    is_quiet = group.epoch == group.assignment_epoch and all(
-        group.is_settled(id_) and group.phases[id_] is MemberPhase.STABLE for id_ in group.members
+    is_quiet = (
+        group.epoch == group.assignment_epoch
+        and not may_be_uneven(step)
+        and all(
+            group.is_settled(id_) and group.phases[id_] is MemberPhase.STABLE
+            for id_ in group.members
+        )
     )
     _become_classic(step, generation, {}, is_quiet=is_quiet)
     if not is_quiet:

@@ -71,7 +71,8 @@ class ConsumerGroup(Forkable):
 
     Some fields are indexes over the others, so that no rule has to scan all members. `holders` maps
     a partition to the member that holds it, assigned or pending revocation; `target_owners` maps it
-    to its target member; `loads` has the target size of each member. Other fields count members:
+    to its target member; `loads` has the target size of each member, except for eager ones that
+    have exactly their target, which are in `spared` (rule 9.4). Other fields count members:
     `subscriptions` by subscription, `regex_subscribers` by regular expression, `assignor_votes` by
     preferred assignor, `classic_offers` by the protocols that classic members offer, `standings` by
     state and member epoch, which is None for classic members that have exactly their target.
@@ -95,6 +96,7 @@ class ConsumerGroup(Forkable):
         "regex_subscribers",
         "regexes",
         "repetitions",
+        "spared",
         "standings",
         "subscribers",
         "subscriptions",
@@ -122,6 +124,7 @@ class ConsumerGroup(Forkable):
         self.holders: Table[Partition, str] = Table()
         self.target_owners = Owners()
         self.loads = Loads()
+        self.spared = Loads()
         self.subscribers: CountTable[str] = CountTable()
         self.regex_subscribers: CountTable[str] = CountTable()
         self.subscriptions: CountTable[Subscription] = CountTable()
@@ -152,8 +155,8 @@ class ConsumerGroup(Forkable):
         )
 
     def is_unaffected(self, member_id: str) -> bool:
-        """Whether the member is a classic one that has exactly its target and nothing to revoke. Its
-        epoch may be older than the target's."""
+        """Whether the member is a classic one that has exactly its target and nothing to revoke.
+        Its epoch may be older than the target's."""
         return self._standing(member_id) == _UNAFFECTED
 
     @property
@@ -206,6 +209,8 @@ class ConsumerGroup(Forkable):
             case TargetAssignmentMember(member_id=member_id, partitions=partitions):
                 standing = self._standing(member_id)
                 self._put_target(member_id, partitions)
+                self.loads.drop(member_id)
+                self.spared.drop(member_id)
                 self._move_standing(member_id, standing)
             case CurrentAssignment(member_id=member_id, value=assignment):
                 standing = self._standing(member_id)
@@ -229,13 +234,10 @@ class ConsumerGroup(Forkable):
                 self.instances.drop(instance_id)
         if member is None:
             self.members.drop(member_id)
-            self.loads.drop(member_id)
         else:
             self.members.put(member_id, member)
             if member.instance_id is not None:
                 self.instances.put(member.instance_id, member_id)
-            if before is None:
-                self.loads.put(member_id, len(self.target_of(member_id)))
         if member is None or not member.is_classic:
             self.phases.drop(member_id)
         elif member_id not in self.phases:
@@ -273,8 +275,6 @@ class ConsumerGroup(Forkable):
         before, after = self.target_of(member_id), partitions or frozenset()
         self.target_owners.take(before - after, member_id)
         self.target_owners.give(after - before, member_id)
-        if member_id in self.members:
-            self.loads.put(member_id, len(after))
         if partitions is None:
             self.targets.drop(member_id)
         else:
@@ -314,6 +314,18 @@ class ConsumerGroup(Forkable):
         if after != before:
             self.standings.remove([before] if before is not None else [])
             self.standings.add([after] if after is not None else [])
+        self._sort_in(member_id, is_unaffected=after == _UNAFFECTED)
+
+    def _sort_in(self, member_id: str, *, is_unaffected: bool) -> None:
+        """Index the member's load, behind others of the same load if it is new there."""
+        member = self.members.get(member_id)
+        is_spared = is_unaffected and member is not None and member.is_eager
+        mine, others = (self.spared, self.loads) if is_spared else (self.loads, self.spared)
+        others.drop(member_id)
+        if member is None:
+            mine.drop(member_id)
+        elif mine.get(member_id) is None:
+            mine.put(member_id, len(self.target_of(member_id)))
 
 
 def _regexes(member: Member) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ All versions are accepted, and user data in a subscription is ignored (rules 4.2
 from collections.abc import Iterable
 
 from coordinator.interface.errors import GroupError
+from coordinator.interface.records import COOPERATIVE_STICKY
 from coordinator.interface.topics import Partition, Topics
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
@@ -19,7 +20,7 @@ from kafka_codecs.consumer_protocol import (
 )
 from kafka_codecs.error_codes import ErrorCode
 
-STICKY_PROTOCOLS = frozenset({"sticky", "cooperative-sticky"})
+STICKY_PROTOCOLS = frozenset({"sticky", COOPERATIVE_STICKY})
 
 
 def read_subscription(metadata: bytes, *, refuse_with: ErrorCode) -> tuple[int, Subscription]:

@@ -4,7 +4,7 @@ An index kept with the target, so that an assignor finds members with more or fe
 without a scan. Members of equal load are in the order in which they got their target.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Self
 
@@ -47,6 +47,13 @@ class Loads(Forkable):
             self._by_load.drop(load)
             self._written.discard(load)
 
+    def move(self, member_id: str, to: "Loads") -> int:
+        """Move a member to other loads. Returns its load. Raises KeyError if it is not known."""
+        load = self._load_of[member_id]
+        self.drop(member_id)
+        to.put(member_id, load)
+        return load
+
     def at(self, load: int) -> Iterator[str]:
         """The members with this load."""
         return iter(self._by_load.get(load, _NO_MEMBERS))
@@ -66,6 +73,29 @@ class Loads(Forkable):
     def count_above(self, load: int) -> int:
         """The number of members with a greater load."""
         return sum(len(peers) for more, peers in self._by_load.items() if more > load)
+
+    def get(self, member_id: str) -> int | None:
+        """The member's load, None if it is not known."""
+        return self._load_of.get(member_id)
+
+    def heaviest(self) -> str:
+        """A member with the greatest load. Raises ValueError if there is no member."""
+        return next(self.at(max(self._by_load)))
+
+    def lightest(self) -> str:
+        """A member with the smallest load. Raises ValueError if there is no member."""
+        return next(self.at(min(self._by_load)))
+
+    def sizes(self) -> Iterable[int]:
+        """The loads that occur."""
+        return self._by_load.keys()
+
+    def total(self) -> int:
+        """The sum of all loads."""
+        return sum(load * len(peers) for load, peers in self._by_load.items())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._load_of)
 
     def __len__(self) -> int:
         return len(self._load_of)

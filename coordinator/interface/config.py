@@ -88,6 +88,10 @@ class GroupConfig:
     """Whether a classic member of a consumer group rejoins with each new target, as in Kafka, even
     if that gives it nothing and takes nothing from it (deviation D79)."""
 
+    eager_imbalance_percent: int = 0
+    """How far from the even share a new target may leave members, in percent of it, rather than
+    disturb an eager classic member (deviation D81). Without effect if unaffected members rejoin."""
+
     lost_commit_hold_ms: int | None = 5_000
     """How long a commit whose answer was lost holds its partitions. By then the cluster has stored
     it or given it up (Kafka's offsets.commit.timeout.ms). None: until the driver reports that the

@@ -16,6 +16,10 @@ Protocols = tuple[tuple[str, bytes], ...]
 """A classic member's protocols, preferred first: (name, embedded subscription)."""
 
 
+COOPERATIVE_STICKY = "cooperative-sticky"
+"""The assignor of clients that keep their partitions while they rejoin (KIP-429)."""
+
+
 def protocol_names(protocols: Protocols) -> tuple[str, ...]:
     """Each name once, preferred first."""
     return tuple(dict.fromkeys(name for name, _ in protocols))
@@ -49,6 +53,7 @@ class EpochCause(StrEnum):
     ASSIGNOR_CHANGED = "assignor_changed"
     REGEX_RESOLVED = "regex_resolved"
     TOPICS_CHANGED = "topics_changed"
+    LOADS_UNEVEN = "loads_uneven"
     GROUP_REMOVED = "group_removed"
 
 
@@ -199,6 +204,12 @@ class ClassicMetadata:
     session_timeout_ms: int
     protocols: Protocols
 
+    @property
+    def is_eager(self) -> bool:
+        """Whether the client gives up all its partitions in order to rejoin. It does if one of its
+        assignors needs that; assignors that are not known count as such."""
+        return any(name != COOPERATIVE_STICKY for name, _metadata in self.protocols)
+
 
 class Subscription(NamedTuple):
     """A subscription: the union of names and regular expression. `topic_names` is sorted."""
@@ -225,6 +236,11 @@ class Member:
     @property
     def is_classic(self) -> bool:
         return self.classic is not None
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the member is a classic one that gives up everything when it rejoins."""
+        return self.classic is not None and self.classic.is_eager
 
     @property
     def subscription(self) -> Subscription:

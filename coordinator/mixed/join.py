@@ -20,7 +20,7 @@ from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import MigrationPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JoinGroupReceived
-from coordinator.interface.records import ClassicMetadata, Member
+from coordinator.interface.records import ClassicMetadata, EpochCause, Member
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.volatile_records import DeadlineKind
 from coordinator.mixed.ownership import owned_by_sender
@@ -116,12 +116,13 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         # generation -2.
         replace_member(step, member_id, member_id)
     before = group.members.get(member_id)
-    needs_target = returns_in_person(step, member_id)
-    if before is None and event.instance_id is None and not needs_target:
+    is_back = returns_in_person(step, member_id)
+    if before is None and event.instance_id is None and not is_back:
         before = take_place(step, member_id, event)
         takes_over_native = before is not None and not before.is_classic
     after = _described(event, member_id, subscription, before)
-    put_member(step, before, after, needs_target=needs_target)
+    why_else = EpochCause.REBALANCE_INTERRUPTED if is_back else None
+    put_member(step, before, after, why_else=why_else)
     held = group.assignments[member_id].held if member_id in group.assignments else {}
     owned = owned_by_sender(subscription, held, step.topics)
     subscription_changed = has_changed(before, after)
@@ -129,7 +130,7 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         reconcile_member(step, after, owned, subscription_changed=subscription_changed)
         downgrade_by_replacement(step, event, member_id, generation=epoch_before)
         return
-    update_target(step)
+    update_target(step, rejoining=member_id)
     reconcile_member(step, after, owned, subscription_changed=subscription_changed)
     move_phase(step, member_id, PhaseEvent.JOINED)
     step.arm(DeadlineKind.SESSION, member_id, event.session_timeout_ms)

@@ -9,14 +9,14 @@ from coordinator.consumer.phases import end_phase
 from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reassign_member, reconcile_member
 from coordinator.consumer.subscription import has_changed, put_member
-from coordinator.consumer.target import update_target
+from coordinator.consumer.target import may_be_uneven, update_target
 from coordinator.consumer.validation import check_heartbeat
 from coordinator.conversion.hold import check_not_held
 from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
-from coordinator.interface.records import Assignment, Member
+from coordinator.interface.records import Assignment, EpochCause, Member
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKind, Repetition, RepetitionMoved
@@ -39,10 +39,13 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     needs_target |= returns_in_person(step, member_id)
     before = admit(step, event, member_id)
     after = _described(event, member_id, before)
+    why_else = EpochCause.REBALANCE_INTERRUPTED if needs_target else None
+    if before is not None and _is_last_classic(step, before) and may_be_uneven(step):
+        why_else = why_else or EpochCause.LOADS_UNEVEN
     if before is not None:
         # A native member receives its assignment in heartbeats, so it need not rejoin.
         end_phase(step, member_id)
-    put_member(step, before, after, needs_target=needs_target)
+    put_member(step, before, after, why_else=why_else)
     update_target(step)
     group = step.consumer
     current_before = group.assignments.get(member_id)
@@ -74,6 +77,11 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
             assignment=frozenset(_assigned(current)) if must_list else None,
         ),
     )
+
+
+def _is_last_classic(step: StepBuilder, member: Member) -> bool:
+    """Whether the member makes the group native. Nobody has to be spared then (rule 9.4)."""
+    return member.is_classic and step.consumer.phases.keys() <= {member.member_id}
 
 
 def _awaits_acknowledgement(

@@ -14,6 +14,7 @@ from coordinator.copy_on_write.count_table import CountTable
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState, Record
+from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners
 from coordinator.interface.events import STATIC_LEAVE_EPOCH
 from coordinator.interface.records import (
@@ -59,6 +60,7 @@ class Invariant(StrEnum):
     TAKEN = "engine: a group that another coordinator serves has no members"
     RACKS = "engine: a member has the rack of its client"
     TARGETS = "engine: the target covers every subscribed partition"
+    BALANCED = "engine: targets are balanced within bounds, and spare whom they can"
     DISTURBED = "engine: no classic member rejoins for nothing"
     INTERVALS = "engine: targets and regular expressions follow their intervals"
     ANSWERS = "engine: every request is answered once or parked"
@@ -123,10 +125,9 @@ def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
             if CurrentAssignment in kinds:
                 check_holders(group)
             if not kinds.isdisjoint((CurrentAssignment, TargetAssignmentMember, MemberMetadata)):
-                _require_all(_standings(group))
+                _require_all(_standings(group) | _target_tables(group))
             if not kinds.isdisjoint((TargetAssignmentMember, MemberMetadata)):
                 check_targets(group)
-                _require_all(_target_tables(group))
             if not kinds.isdisjoint((MemberMetadata, RegularExpression)):
                 _check_member_tables(group)
         case None:
@@ -275,14 +276,19 @@ def _target_tables(group: ConsumerGroup) -> dict[str, bool]:
     owners = Owners()
     for member_id, target in group.targets.items():
         owners.give(target, member_id)
-    members_by_load: dict[int, set[str]] = {}
-    for member_id in group.members:
-        members_by_load.setdefault(len(group.target_of(member_id)), set()).add(member_id)
+    spared = {id_ for id_, m in group.members.items() if m.is_eager and group.is_unaffected(id_)}
     return {
         "target owners are indexed": owners == group.target_owners,
-        "loads are indexed": len(group.loads) == len(group.members)
-        and all({*group.loads.at(n)} == ids for n, ids in members_by_load.items()),
+        "loads are indexed": _are_indexed(group, group.loads, group.members.keys() - spared),
+        "spared members are indexed": _are_indexed(group, group.spared, spared),
     }
+
+
+def _are_indexed(group: ConsumerGroup, loads: Loads, member_ids: Set[str]) -> bool:
+    by_load: dict[int, set[str]] = {}
+    for member_id in member_ids:
+        by_load.setdefault(len(group.target_of(member_id)), set()).add(member_id)
+    return {*loads} == member_ids and all({*loads.at(n)} == ids for n, ids in by_load.items())
 
 
 def _require_all(rules: dict[str, bool]) -> None:

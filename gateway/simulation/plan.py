@@ -98,7 +98,9 @@ def draw_plan(world: World) -> Plan:
     )
     # Members are spared where they hurry: a draw of its own would change the runs without both.
     config = replace(
-        config, unaffected_members_rejoin=config.unsettled_heartbeat_interval_ms == INT32_MAX
+        config,
+        unaffected_members_rejoin=config.unsettled_heartbeat_interval_ms == INT32_MAX,
+        eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
     )
     return Plan(
         config=config,

@@ -67,6 +67,7 @@ from gateway.simulation.replay import (
 from gateway.simulation.watch_intervals import IntervalWatch
 from gateway.simulation.watch_members import EpochWatch, SilenceWatch
 from gateway.simulation.watch_owners import OwnerWatch
+from gateway.simulation.watch_targets import TargetWatch
 from gateway.simulation.world import World
 from kafka_codecs.consumer_protocol import NO_GENERATION, decode_assignment
 from kafka_codecs.error_codes import ErrorCode
@@ -83,7 +84,7 @@ class Watch:
 
     def __init__(self, world: World, driver: Driver, network: Network, owners: OwnerWatch) -> None:
         self.epochs, self.silence, self.owners = EpochWatch(), SilenceWatch(), owners
-        self.intervals = IntervalWatch()
+        self.intervals, self.targets = IntervalWatch(), TargetWatch()
         self._world, self._driver, self._network = world, driver, network
         self._state = driver.engine.state
         self._replayed = GroupState(GROUP)
@@ -138,6 +139,7 @@ class Watch:
         if has_moved:
             self.intervals.after_load(state)
             self.epochs.after_step(state, step, config)
+            self.targets.after_step(state, event, step, config, topics)
         self._check_replies(event, step, topics)
         self._check_verdict(event, step)
         self.silence.after_step(
@@ -173,6 +175,7 @@ class Watch:
         self._held = holders(state)
         self.epochs.after_load(state)
         self.intervals.after_load(state)
+        self.targets.after_load(state)
         self.silence.after_load(state, config, self._world.now_ms)
         self.owners.after_load()
 

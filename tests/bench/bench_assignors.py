@@ -14,6 +14,7 @@ import sys
 from coordinator.assignors import ASSIGNORS
 from coordinator.consumer.target import group_spec
 from coordinator.group.consumer_group import ConsumerRecord
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import (
     CurrentAssignment,
     MemberMetadata,
@@ -36,7 +37,7 @@ def assignor_after(stage: Stage, assignor: str, *changes: ConsumerRecord) -> flo
     twin = stage.group.fork()
     for record in changes:
         twin.apply(record)
-    return seconds(lambda: ASSIGNORS[assignor](group_spec(twin, stage.topics)))
+    return seconds(lambda: ASSIGNORS[assignor](group_spec(twin, stage.topics, GroupConfig())))
 
 
 def in_full(size: int, assignor: str) -> tuple[Stage, Cost]:

@@ -1,13 +1,16 @@
 """The uniform assignor with different subscriptions (rule 9.1)."""
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
 from hypothesis import given
 
-from coordinator.assignors import heterogeneous
+from coordinator.assignors import Target, heterogeneous
 from coordinator.assignors.group_spec import Subscriber
 from coordinator.assignors.heterogeneous import assign_heterogeneously
+from coordinator.group.target_loads import Loads
 from coordinator.interface.errors import GroupError
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.assignor_strategies import (
@@ -121,3 +124,28 @@ def test_an_unknown_topic_is_an_error() -> None:
     with pytest.raises(GroupError) as refusal:
         assign_heterogeneously(spec_of({"a": subscribed_to("foo")}, {BAR: 1}, {}))
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def sparing(old: Mapping[str, Iterable[int]], eager: str, percent: int) -> Target:
+    """Members with one topic and one that has another besides. The eager ones have exactly their
+    target."""
+    mine = Subscriber(instance_id=None, topic_ids=frozenset({FOO}))
+    both = Subscriber(instance_id=None, topic_ids=frozenset({FOO, BAR}))
+    had = {id_: partitions({"foo": numbers}) for id_, numbers in old.items()}
+    spec = spec_of({**dict.fromkeys(old, mine), "x": both}, {FOO: 12, BAR: 0}, had)
+    spared = Loads()
+    for member_id in eager:
+        spared.put(member_id, len(had[member_id]))
+    return new_target(
+        assign_heterogeneously, replace(spec, spared=spared, imbalance_percent=percent)
+    )
+
+
+def test_eager_members_are_disturbed_only_beyond_the_allowed_imbalance() -> None:
+    """Rule 9.4: with 50 of a mean load of four, a member may have two more, beside the one that is
+    always allowed."""
+    old = {"a": range(5), "b": range(5, 12)}
+    loads = {id_: len(mine) for id_, mine in sparing(old, "a", 50).items()}
+    assert loads == {"a": 5, "b": 4, "x": 3}
+    loads = {id_: len(mine) for id_, mine in sparing(old, "a", 0).items()}
+    assert loads == {"a": 4, "b": 4, "x": 4}

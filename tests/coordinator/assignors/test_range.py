@@ -1,6 +1,7 @@
 """The range assignor (rule 9.2)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise, product
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from coordinator.assignors import Target
 from coordinator.assignors.group_spec import Subscriber
 from coordinator.assignors.range import assign_range
+from coordinator.group.target_loads import Loads
 from coordinator.interface.errors import GroupError
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.assignor_strategies import (
@@ -116,3 +118,40 @@ def test_an_assignor_returns_only_changed_members() -> None:
 def test_no_members_no_target() -> None:
     """An empty group has an empty target."""
     assert assign_range(spec_of({}, {FOO: 3}, {})) == {}
+
+
+def sparing(old: Mapping[str, Iterable[int]], eager: str, others: str, count: int = 12) -> Target:
+    """The new target of a group with two equal topics, whose eager members have exactly their
+    target, in both topics the same."""
+    both = Subscriber(instance_id=None, topic_ids=frozenset({FOO, BAR}))
+    had = {id_: partitions({"foo": numbers, "bar": numbers}) for id_, numbers in old.items()}
+    spec = spec_of(dict.fromkeys((*eager, *others), both), {FOO: count, BAR: count}, had)
+    spared = Loads()
+    for member_id in eager:
+        spec.loads.drop(member_id)
+        spared.put(member_id, len(had[member_id]))
+    return new_target(assign_range, replace(spec, spared=spared, imbalance_percent=50))
+
+
+def test_eager_members_keep_exactly_what_they_have() -> None:
+    """Rule 9.4: the others get what is left, in the order of ranks; co-partitioned, with gaps."""
+    target = sparing({"b": range(4, 8), "z": range(8, 12)}, eager="b", others="az")
+    assert numbers(target, "b", FOO) == numbers(target, "b", BAR) == [4, 5, 6, 7]
+    for topic in (FOO, BAR):
+        assert numbers(target, "a", topic) == [0, 1, 2, 3]
+        assert numbers(target, "z", topic) == [8, 9, 10, 11]
+
+
+def test_an_eager_member_beyond_the_bounds_is_disturbed_in_all_topics() -> None:
+    """Rule 9.4: with three members the even share is four, and half of it two."""
+    target = sparing({"b": range(7), "c": range(7, 12)}, eager="bc", others="a")
+    assert numbers(target, "c", FOO) == numbers(target, "c", BAR) == [7, 8, 9, 10, 11]
+    for topic in (FOO, BAR):
+        assert numbers(target, "a", topic) == [0, 1, 2, 3]
+        assert numbers(target, "b", topic) == [4, 5, 6]
+
+
+def test_an_eager_member_with_partitions_that_are_gone_is_not_spared() -> None:
+    """It has to rejoin anyway, and gets its block."""
+    target = sparing({"b": range(8, 13)}, eager="b", others="a")
+    assert numbers(target, "b", FOO) == [6, 7, 8, 9, 10, 11]

@@ -1,6 +1,7 @@
 """The uniform assignor with equal subscriptions (rule 9.1)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import TypeVar
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from coordinator.assignors import Target
 from coordinator.assignors.group_spec import GroupSpec, Subscriber
 from coordinator.assignors.uniform import assign_uniformly
+from coordinator.group.target_loads import Loads
 from coordinator.interface.errors import GroupError
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
@@ -224,3 +226,37 @@ def test_an_unknown_topic_is_an_error() -> None:
 def test_no_members_no_target() -> None:
     """An empty group has an empty target."""
     assert assign_uniformly(spec_of({}, {FOO: 3}, {})) == {}
+
+
+def sparing(eager: Mapping[str, int], others: Mapping[str, int], percent: int | None) -> Target:
+    """The new loads of a group whose eager members have exactly their target."""
+    numbers = iter(range(48))
+    sizes = {**eager, **others}
+    old = {id_: partitions({"foo": [next(numbers) for _ in range(n)]}) for id_, n in sizes.items()}
+    spec = spec_of(subscribed_to_foo(*sizes), {FOO: 48}, old)
+    spared = Loads()
+    for member_id, load in eager.items():
+        spec.loads.drop(member_id)
+        spared.put(member_id, load)
+    return assign_uniformly(replace(spec, spared=spared, imbalance_percent=percent))
+
+
+def test_eager_members_keep_exactly_what_they_have() -> None:
+    """Rule 9.4: the native members share what a member left, evenly."""
+    changed = sparing(dict.fromkeys("abcde", 6), {"x": 6, "y": 6}, 50)
+    assert {id_: len(mine) for id_, mine in changed.items()} == {"x": 9, "y": 9}
+
+
+def test_as_few_eager_members_as_possible_are_disturbed() -> None:
+    """Rule 9.4: the first native member takes from one of them, and shares evenly with it."""
+    changed = sparing(dict.fromkeys("abcdef", 7) | {"g": 6}, {"x": 0}, 50)
+    assert sorted(len(mine) for mine in changed.values()) == [3, 4]
+    assert "x" in changed
+
+
+def test_of_equally_balanced_targets_one_that_spares_eager_members() -> None:
+    """Rule 9.4, without any imbalance, and so also where every member rejoins anyway: the larger
+    loads go to native members."""
+    for percent in (0, None):
+        changed = sparing(dict.fromkeys("abcde", 7), {"x": 3, "y": 4}, percent)
+        assert {id_: len(mine) for id_, mine in changed.items()} == {"x": 6, "y": 7}

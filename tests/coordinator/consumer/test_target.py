@@ -146,7 +146,7 @@ def test_the_assignor_sees_the_union_of_names_and_regexes(group: GroupScript) ->
     group.native("n1", topics=("foo", "missing"), regex="fo+|ba.")
     group.native("n2", topics=("foo",))
     group.resolve()
-    spec = group_spec(group.consumer, group.topics)
+    spec = group_spec(group.consumer, group.topics, group.config)
     assert spec.subscriber_counts == {topic_id("foo"): 2, topic_id("bar"): 1}
     assert spec.partition_counts == {topic_id("foo"): 3, topic_id("bar"): 2}
     assert {id_: each.topic_ids for id_, each in spec.members.items()} == {
@@ -196,7 +196,7 @@ DEEDS = st.one_of(
 
 def case_of(group: GroupScript, old: Target) -> Case:
     """The group in the form of the assignors' tests."""
-    spec = group_spec(group.consumer, group.topics)
+    spec = group_spec(group.consumer, group.topics, group.config)
     return Case(dict(spec.members), spec.partition_counts, old)
 
 
@@ -234,7 +234,7 @@ def check_target(group: GroupScript, old: Target) -> None:
     case = case_of(group, old)
     target = {member_id: consumer.target_of(member_id) for member_id in consumer.members}
     check_contract(case, target)
-    if group_spec(consumer, group.topics).is_homogeneous:
+    if group_spec(consumer, group.topics, group.config).is_homogeneous:
         loads = sorted(len(mine) for mine in target.values())
         assert loads[-1] - loads[0] <= 1
         assert moves(case.kept, target) == fewest_moves(case.kept, len(case.subscribed))

@@ -145,6 +145,28 @@ def test_targets_are_indexed_by_partition_and_load() -> None:
     assert len(group.loads) == 1
 
 
+def test_a_classic_member_with_exactly_its_target_is_not_waited_for() -> None:
+    """Rule 5.11, in whatever order the records come. An eager one is spared (rule 9.4)."""
+    group = ConsumerGroup()
+    group.apply(put("a", classic=CLASSIC))
+    current = Assignment(member_epoch=1, previous_epoch=1, assigned=dict.fromkeys(FOO_0, 1))
+    group.apply(TargetAssignmentMetadata(epoch=9))
+    group.apply(CurrentAssignment(member_id="a", value=current))
+    assert (group.is_unaffected("a"), [*group.spared]) == (False, [])
+    group.apply(TargetAssignmentMember(member_id="a", partitions=FOO_0))
+    assert group.is_unaffected("a")
+    assert ([*group.spared], [*group.loads]) == (["a"], [])
+    cooperative = replace(CLASSIC, protocols=(("cooperative-sticky", b""),))
+    group.apply(put("a", classic=cooperative))
+    assert group.is_unaffected("a")
+    assert ([*group.spared], [*group.loads]) == ([], ["a"])
+    group.apply(TargetAssignmentMember(member_id="a", partitions=FOO_0 | FOO_1))
+    assert not group.is_unaffected("a")
+    group.apply(put("a"))
+    group.apply(TargetAssignmentMember(member_id="a", partitions=FOO_0))
+    assert not group.is_unaffected("a")
+
+
 def test_only_classic_members_have_a_phase() -> None:
     """A new member is Stable, an update keeps the phase, and becoming native ends it."""
     group = ConsumerGroup()

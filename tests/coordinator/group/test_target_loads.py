@@ -59,3 +59,13 @@ def test_a_load_without_members_has_no_row() -> None:
         loads.put("a", load)
     assert repr(loads) == "Loads(Table({99: Table({'a': None})}))"
     assert loads != {99: ["a"]}
+
+
+def test_the_heaviest_the_lightest_and_the_sum() -> None:
+    """Of several with the same load, the one that got its target first."""
+    loads = Loads()
+    for member_id, load in {"a": 2, "b": 5, "c": 2, "d": 5}.items():
+        loads.put(member_id, load)
+    assert (loads.heaviest(), loads.lightest(), loads.total()) == ("b", "a", 14)
+    assert (loads.get("d"), loads.get("e")) == (5, None)
+    assert ({*loads}, {*loads.sizes()}) == ({"a", "b", "c", "d"}, {2, 5})

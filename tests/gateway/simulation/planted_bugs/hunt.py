@@ -16,6 +16,7 @@ from tests.gateway.simulation.planted_bugs import (
     invariants_1_to_5,
     invariants_6_to_10,
     other_checks,
+    sparing,
     surroundings,
 )
 from tests.gateway.simulation.planted_bugs.bug import Bug
@@ -30,6 +31,7 @@ BUGS = [
         invariants_6_to_10,
         other_checks,
         graces,
+        sparing,
         surroundings,
         hosting,
     )
