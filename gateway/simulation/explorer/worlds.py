@@ -1,7 +1,9 @@
 """The named worlds, smallest first. `gateway/docs/small-worlds.md` has what came of them."""
 
-from gateway.simulation.explorer.shape import Shape
-from gateway.simulation.explorer.small_consumers import Kind
+from dataclasses import replace
+
+from gateway.simulation.explorer.shape import CONFIG, Shape
+from gateway.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS, Kind
 
 _CLASSIC_AND_NATIVE = (("a", Kind.COOPERATIVE), ("b", Kind.NATIVE))
 _CLASSIC = (("a", Kind.COOPERATIVE), ("b", Kind.COOPERATIVE))
@@ -17,6 +19,18 @@ WORLDS = {
             consumers=_CLASSIC_AND_NATIVE,
             budgets={"switch": 1},
             begins_at_rest=True,
+        ),
+        Shape(
+            name="place",
+            what="a consumer leaves, and starts again within the grace of its place or later",
+            consumers=_CLASSIC_AND_NATIVE,
+            budgets={"leave": 1, "start": 1},
+            begins_at_rest=True,
+            config=replace(
+                CONFIG,
+                replacement_grace_ms=HEARTBEAT_INTERVAL_MS,
+                unaffected_members_rejoin=False,
+            ),
         ),
         Shape(
             name="anchor",
