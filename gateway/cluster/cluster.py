@@ -88,7 +88,7 @@ class Cluster:
         self._tell = tell
         self._connections: dict[int, BrokerConnection] = {}
         self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
-        self._failures: dict[int, tuple[float, UpstreamError]] = {}  # time and error of the latest
+        self._failures: dict[int, tuple[float, str]] = {}  # time and reason of the latest
         self._refreshing = trio.Lock()
         self._topics: dict[str, ClusterTopic] = {}
         self._name_of: dict[UUID, str] = {}
@@ -281,7 +281,7 @@ class Cluster:
         """
         found = (await self.coordinators_of((group_id,), doubtful=doubtful))[group_id]
         if isinstance(found, UpstreamError):
-            raise found
+            raise UpstreamError(str(found))  # not the one in this frame: it would be a cycle
         return found
 
     async def coordinators_of(
@@ -297,7 +297,7 @@ class Cluster:
             try:
                 found |= await self._coordinators_from(node_id, missing)
             except UpstreamError as error:
-                found |= dict.fromkeys(missing, error)
+                found |= dict.fromkeys(missing, UpstreamError(str(error)))
             missing = tuple(each for each in missing if isinstance(found[each], UpstreamError))
         return found
 
@@ -314,14 +314,14 @@ class Cluster:
             return {each.key: _node_or_error(each.key, each) for each in answer.coordinators}
         too_many = UpstreamError(f"more than {COORDINATORS_ONE_BY_ONE_MAX} groups at once")
         found: dict[str, int | UpstreamError] = dict.fromkeys(group_ids, too_many)
-        failures: list[UpstreamError] = []
+        failures: list[str] = []
 
         async def find(group_id: str) -> None:
             request = FindCoordinatorRequest(key=group_id)
             try:
                 one = await self._ask_within(PROMPT_ANSWER_TIMEOUT_S, node_id, request, version)
             except UpstreamError as error:
-                failures.append(error)
+                failures.append(str(error))
             else:
                 found[group_id] = _node_or_error(group_id, one)
 
@@ -331,7 +331,7 @@ class Cluster:
                 for group_id in together:
                     finding.start_soon(find, group_id)
             if failures:
-                raise failures[0]
+                raise UpstreamError(failures[0])
         return found
 
     async def ask(self, node_id: int, message: Struct, version: int | None = None) -> Any:
@@ -410,11 +410,11 @@ class Cluster:
         if node_id not in self.brokers:
             raise UpstreamError(f"broker {node_id} is not known")
         if self._failed_recently(node_id):
-            raise UpstreamError(str(self._failures[node_id][1]))
+            raise UpstreamError(self._failures[node_id][1])
         try:
             return await BrokerConnection.open(*self.brokers[node_id], access=self.access)
         except UpstreamError as error:
-            self._failures[node_id] = trio.current_time(), error
+            self._failures[node_id] = trio.current_time(), str(error)
             raise
 
     def _failed_recently(self, node_id: int) -> bool:
@@ -434,22 +434,22 @@ class Cluster:
         )
 
     async def _ask_any(self, message: Struct, timeout_s: float) -> Any:
-        failure = UpstreamError("no broker is known")
+        why = "no broker is known"
         for node_id in self._nodes_in_turn():
             try:
                 return await self._ask_within(timeout_s, node_id, message)
             except UpstreamError as error:
-                failure = error
-        raise failure
+                why = str(error)
+        raise UpstreamError(why)
 
     async def _ask_within(
         self, timeout_s: float, node_id: int, message: Struct, version: int | None = None
     ) -> Any:
         with trio.move_on_after(timeout_s):
             return await self.ask(node_id, message, version)
-        error = UpstreamError(f"broker {node_id} did not answer in {timeout_s} s")
-        self._failures[node_id] = trio.current_time(), error
-        raise error
+        why = f"broker {node_id} did not answer in {timeout_s} s"
+        self._failures[node_id] = trio.current_time(), why
+        raise UpstreamError(why)
 
     async def _ask_bootstrap(self, message: Struct) -> Any:
         """Ask each bootstrap address in turn. Raises UpstreamRefused at the first refusal."""

@@ -86,14 +86,14 @@ class Brokers:
             return node_id, await self._connect_to(node_id, self._addresses[node_id], software)
         brokers = sorted(self._live_brokers().items())
         self._turn += 1
-        failure = UpstreamError("no broker is known")
+        why = "no broker is known"  # no error: the frame in its own traceback would be a cycle
         for place in range(len(brokers)):
             found_id, address = brokers[(self._turn + place) % len(brokers)]
             try:
                 return found_id, await self._connect_to(found_id, address, software)
             except UpstreamError as error:
-                failure = error
-        raise failure
+                why = str(error)
+        raise UpstreamError(why)
 
     def recall(self, node_id: int | None) -> tuple[int, ApiVersionsResponse] | None:
         """The broker's node id and its latest api versions; if the broker was never connected,

@@ -1,5 +1,6 @@
 """The cluster as the gateway sees it, with the mock cluster and fake brokers."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,7 +32,9 @@ from kafka_codecs.metadata import (
     MetadataResponseTopic,
 )
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker, together
+from tests.support.garbage import freed_at_once
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.ports import HOST, free_port
 from tests.support.until import until_logged
 from tests.support.wire import Wire
 
@@ -50,6 +53,23 @@ async def test_brokers_and_topics_are_found(nursery: trio.Nursery) -> None:
         assert (await cluster.topics_for(["nowhere"])) == {}
         answer = await cluster.ask(min(cluster.brokers), MetadataRequest(topics=None))
         assert [topic.name for topic in answer.topics] == ["orders"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_that_is_away_leaves_no_garbage_behind_requests(
+    nursery: trio.Nursery,
+) -> None:
+    """The traceback of each error has the request's frames, and those have the client."""
+    async with running_mock_cluster(1) as upstream:
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        cluster.brokers = {1: (HOST, free_port())}
+        with freed_at_once(UpstreamError):
+            for _ in range(2):
+                with contextlib.suppress(UpstreamError):
+                    await cluster.coordinator_of("g")
+                with contextlib.suppress(UpstreamError):
+                    await cluster.ask_names()
         nursery.cancel_scope.cancel()
 
 

@@ -1,5 +1,7 @@
 """An outage of a broker is detected once for all clients, and retried in the background."""
 
+import contextlib
+
 import pytest
 import trio
 import trio.testing
@@ -12,10 +14,19 @@ from gateway.data_path.config import Limits
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from tests.support.fake_broker import FakeBroker, running_fake_broker
+from tests.support.garbage import freed_at_once
 from tests.support.until import until
 from tests.support.wire import Wire
 
 SOFTWARE = ClientSoftware()
+
+
+async def test_a_client_without_a_broker_leaves_no_garbage(nursery: trio.Nursery) -> None:
+    """The traceback of the error has the client's frames."""
+    brokers = Brokers(lambda: {}, nursery, limits=Limits())
+    with freed_at_once(UpstreamError), contextlib.suppress(UpstreamError):
+        await BrokerRoute(brokers, None).connect(SOFTWARE)
+    nursery.cancel_scope.cancel()
 
 
 async def test_a_hanging_broker_is_down_until_it_answers(

@@ -1,6 +1,5 @@
 """One client connection, in front of a fake broker, until its end."""
 
-import gc
 import socket
 import struct
 
@@ -26,6 +25,7 @@ from tests.support.client_connection import HEARTBEAT, Parked, ground
 from tests.support.fake_broker import (
     answer_bytes,
 )
+from tests.support.garbage import count, freed_at_once
 from tests.support.until import until
 from tests.support.wire import Wire, connected, produce_body, request_frame
 
@@ -62,9 +62,7 @@ async def test_a_malformed_frame_closes_its_connection_with_one_line(name: str) 
 
 async def test_a_connection_that_has_ended_needs_no_garbage_collection() -> None:
     """Otherwise its buffers and permissions are kept for hundreds of thousands of requests."""
-    gc.collect()
-    gc.disable()
-    try:
+    with freed_at_once(ClientConnection):
         async with ground() as on:
             async with connected(on.gateway.address) as wire:
                 await wire.send(request_frame(ApiKey.FETCH, 4, 1, b""))
@@ -77,13 +75,7 @@ async def test_a_connection_that_has_ended_needs_no_garbage_collection() -> None
             await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             await on.client.frame()
             with trio.fail_after(5):
-                await until(lambda: _connections() == 1)
-    finally:
-        gc.enable()
-
-
-def _connections() -> int:
-    return sum(isinstance(each, ClientConnection) for each in gc.get_objects())
+                await until(lambda: count(ClientConnection) == 1)
 
 
 async def test_fragmented_frames_are_reassembled() -> None:

@@ -1,6 +1,5 @@
 """The groups in memory, their limits, and answers for other groups."""
 
-import gc
 from collections.abc import Sequence
 
 import pytest
@@ -45,6 +44,7 @@ from kafka_codecs.consumer_group_describe import (
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.garbage import freed_at_once
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, ScriptedLog, hosted_groups
 
 KAFKA_2_3: dict[int, tuple[int, int]] = dict.fromkeys(
@@ -75,24 +75,13 @@ async def test_a_group_that_has_ended_needs_no_garbage_collection(
     autojump_clock: MockClock,
 ) -> None:
     """Nor do the calls of its members: a client may begin and leave any number of groups."""
-    gc.collect()
-    gc.disable()
-    before = _kept()
-    try:
+    with freed_at_once(GroupDriver, HostedGroup, Call, Commit):
         async with hosted_groups() as groups:
             token, _ = await _consume(groups)
             groups.end_commit(OffsetCommitEnded(commit=token))
             await groups.native("n", -1)
             await trio.sleep(QUIET_S)
             assert not groups.running
-            assert _kept() == before
-    finally:
-        gc.enable()
-
-
-def _kept() -> int:
-    kinds = (GroupDriver, HostedGroup, Call, Commit)
-    return sum(isinstance(each, kinds) for each in gc.get_objects())
 
 
 async def _consume(groups: HostedGroups) -> tuple[int, OffsetVerdict]:

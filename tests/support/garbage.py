@@ -1,0 +1,23 @@
+"""What is freed at once, and what waits for a garbage collection."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def freed_at_once(*kinds: type[object]) -> Iterator[None]:
+    """Every object of these kinds that the block makes is gone at its end, without a collection."""
+    gc.collect()
+    gc.disable()
+    before = count(*kinds)
+    try:
+        yield
+        assert count(*kinds) == before
+    finally:
+        gc.enable()
+
+
+def count(*kinds: type[object]) -> int:
+    """The objects of these kinds in the process."""
+    return sum(isinstance(each, kinds) for each in gc.get_objects())
