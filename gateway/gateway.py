@@ -197,6 +197,7 @@ async def run_gateway(
                 tell=tell,
                 names=config.data_path.names,
                 complaints=behind.complaints,
+                presence=places.presence,
             )
             await operators.serve_admin(service.answers, nursery)
             await cluster.topics_for(config.private_topics)  # keeps their ids known from now on

@@ -39,6 +39,7 @@ from coordinator.interface.config import (
     RESOLUTIONS_APART_MS,
     GroupConfig,
     MigrationPolicy,
+    StaticTakeover,
 )
 from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
@@ -399,6 +400,12 @@ class Settings(BaseSettings):
         description="whether a replacement must have its predecessor's address, and not only its"
         " client id; pods change their addresses",
     )
+    group_static_takeover: Annotated[StaticTakeover, BeforeValidator(_lower)] = Field(
+        StaticTakeover.KAFKA,
+        description="`connection-closed`: a static member of the new protocol that crashed may be"
+        " replaced as soon as its client has closed its connections, by the same user, or without"
+        " authentication from the same address; `kafka`: only after its session",
+    )
     group_consumer_regex_refresh_interval_ms: Annotated[
         int, Field(ge=RESOLUTIONS_APART_MS, le=INT32_MAX)
     ] = 600_000
@@ -493,6 +500,7 @@ class Settings(BaseSettings):
             eager_imbalance_percent=self.group_eager_imbalance_percent,
             replacement_grace_ms=self.group_replacement_grace_ms,
             replacement_needs_host=self.group_replacement_needs_host,
+            static_takeover=self.group_static_takeover,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
             conversion_rest_max_ms=self.group_conversion_rest_max_ms,
         )

@@ -6,6 +6,7 @@ from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, replace_member
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import StaticTakeover
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerHeartbeatReceived
 from coordinator.interface.records import Assignment, EpochCause, Member, RemovalCause
@@ -67,7 +68,7 @@ def _admit_joiner(
 ) -> Member | None:
     holder_id = group.instances.get(event.instance_id or "")
     if holder_id is not None:
-        _take_over(step, holder_id, member_id)
+        _take_over(step, event, holder_id, member_id)
     elif is_away(group, member_id):
         # DEV D26: the member returns with another instance id, or without one.
         replace_member(step, member_id, member_id)
@@ -76,11 +77,22 @@ def _admit_joiner(
     return group.members.get(member_id)
 
 
-def _take_over(step: StepBuilder, holder_id: str, member_id: str) -> None:
-    """Replace a holder that left with epoch -2 or is classic. A live native holder stays."""
+def _take_over(
+    step: StepBuilder, event: ConsumerHeartbeatReceived, holder_id: str, member_id: str
+) -> None:
+    """Replace a holder that left with epoch -2 or is classic. A live native holder stays.
+
+    DEV D82: if the settings say so, a native holder whose client has closed its connections does
+    not count as live. Kafka's coordinator knows no connections, so a client that crashed finds its
+    own instance id in use until its session ends.
+    """
     group = step.consumer
     holder = group.members[holder_id]
-    if not (is_away(group, holder_id) or holder.is_classic):
+    has_crashed = (
+        step.config.static_takeover is StaticTakeover.CONNECTION_CLOSED
+        and holder_id in event.disconnected
+    )
+    if not (is_away(group, holder_id) or holder.is_classic or has_crashed):
         raise GroupError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"the instance id {holder.instance_id} is in use: its member must leave, or its session"

@@ -40,6 +40,16 @@ class RollPolicy(StrEnum):
     """What the gateway's settings say of the group."""
 
 
+class StaticTakeover(StrEnum):
+    """When the instance id of a native member goes to another client, other than after its leave or
+    the end of its session (group.static.takeover)."""
+
+    KAFKA = "kafka"
+    """Never, as in Kafka."""
+    CONNECTION_CLOSED = "connection-closed"
+    """Once the member's client has closed its connections."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
     """Times are milliseconds. `classic_` stands for Kafka's classic settings (`group.*`),
@@ -83,6 +93,8 @@ class GroupConfig:
     unsettled_heartbeat_interval_ms: int = INT32_MAX
     """The heartbeat interval of native members while the group moves or is rolled, if it is shorter
     than the group's (deviation D78). By default it is not, as in Kafka."""
+
+    static_takeover: StaticTakeover = StaticTakeover.KAFKA
 
     unaffected_members_rejoin: bool = True
     """Whether a classic member of a consumer group rejoins with each new target, as in Kafka, even

@@ -141,6 +141,8 @@ class ConsumerHeartbeatReceived:
     lists_owned_topics: bool = False
     """True if the list of owned partitions has an entry, even one without partitions."""
     fresh_id: UUID
+    disconnected: frozenset[str] = frozenset()
+    """The members whose clients were the sender's own user, and have closed their connections."""
     answers_within_ms: int = 0
     """How long the latest heartbeats of the group took to be answered, at the 99th percentile or
     more."""

@@ -125,6 +125,7 @@ class ClientConnection:
             self._relayed,
             self._groups,
             client_host=self._client_host,
+            place=self._place,
         )
 
     async def _serve_requests(self) -> None:
@@ -132,6 +133,7 @@ class ClientConnection:
             try:
                 await self._read_requests()
             finally:
+                self._place.note_end(self._upstream.member, by_client=self._source.has_ended)
                 if self._state in _READING:
                     self._move(ClientState.FINISHING)
         if self._state is ClientState.FINISHING:

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections
+from gateway.data_path.presence import Membership, Presence
+from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Traffic
 from gateway.hosting.owner import Owner
 
@@ -22,6 +24,8 @@ class Places:
         self.count = 0
         self.traffic = Traffic()
         """What passes on the connections."""
+        self.presence = Presence()
+        """Whose connections they are."""
 
     def take(self, client_host: str, *, shakes: bool) -> "Place":
         """Count a new connection. `shakes`: whether it begins with a handshake, of TLS or SASL.
@@ -65,6 +69,7 @@ class Place:
         self._places = places
         self._client_host = client_host
         self._is_shaking = is_shaking
+        self._client: Client | None = None
         self.owner = Owner(client_host)
 
     def settle(self, principal: str | None) -> None:
@@ -81,8 +86,20 @@ class Place:
             self._places.remove(self.owner)
             self.owner = owner
 
+    def introduce(self, client_id: str | None) -> None:
+        """The client has told its id."""
+        self._client = Client(self._client_host, client_id)
+        self._places.presence.begin(self._client)
+
+    def note_end(self, member: Membership | None, *, by_client: bool) -> None:
+        """Nothing more comes on the connection, on which `member` has sent its heartbeats."""
+        client, self._client = self._client, None
+        if client is not None:
+            self._places.presence.end(client, self.owner, member, by_client=by_client)
+
     def leave(self) -> None:
         """The connection has ended."""
+        self.note_end(None, by_client=False)
         if self._is_shaking:
             self._places.end_handshake(self._client_host)
         self._places.remove(self.owner)

@@ -9,6 +9,7 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.conversions import ask_for_metadata
 from gateway.data_path.errors import BadFrame, NotAuthenticated, RequestRefused
 from gateway.data_path.group_requests import GroupRequests
+from gateway.data_path.places import Place
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import REBOOTSTRAP, Client
 from gateway.data_path.treatments import TREATMENTS, Treatment
@@ -33,6 +34,7 @@ class RequestServer:
         "_client_host",
         "_frames",
         "_groups",
+        "_place",
         "_relayed",
         "_shared",
         "_source",
@@ -48,6 +50,7 @@ class RequestServer:
         groups: GroupRequests,
         *,
         client_host: str,
+        place: Place,
     ) -> None:
         self._frames = frames
         self._source = frames.source
@@ -57,6 +60,7 @@ class RequestServer:
         self._relayed = relayed
         self._groups = groups
         self._client_host = client_host
+        self._place = place
 
     async def serve(self) -> None:
         """Serve the next request, the beginning of which is here.
@@ -134,6 +138,7 @@ class RequestServer:
                     version=request.client_software_version or SOFTWARE_VERSION,
                 )
             )
+            self._place.introduce(header.client_id)
         known = self._upstream.offer
         answer = offer.api_versions_answer(known.offered, known.spoken, header.api_version)
         await self._frames.send(header, answer)

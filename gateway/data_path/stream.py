@@ -114,6 +114,7 @@ class FrameSource:
         "_view",
         "_waiting",
         "_woken_by",
+        "has_ended",
         "received",
         "rest",
         "waits_since_s",
@@ -133,6 +134,8 @@ class FrameSource:
         self._consume: Consume
         self._waiting: trio.lowlevel.Task | None = None  # in `arrivals`
         self._woken_by: _Found | Exception
+        self.has_ended = False
+        """Whether the peer has closed its side, and all that it had sent has been received."""
         self.received = 0
         """All bytes that have arrived."""
         self.rest = 0
@@ -383,6 +386,7 @@ class FrameSource:
             self.rest -= joining
         self._drained = count < room and not self._hung_up
         if count == 0:
+            self.has_ended = True
             self._give_back()
         return count
 

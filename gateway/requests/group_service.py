@@ -14,6 +14,7 @@ from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
+from gateway.data_path.presence import Presence
 from gateway.events.event import Tell
 from gateway.events.log_lines import write_to_log
 from gateway.groups.groups import Groups
@@ -76,6 +77,7 @@ class GroupService:
         tell: Tell = write_to_log,
         names: NameQuota,
         complaints: Complaints,
+        presence: Presence,
     ) -> None:
         """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
         lists the members of consumer groups; `refuses_defective`: whether client versions that are
@@ -86,7 +88,7 @@ class GroupService:
         self._topic_names = topic_names
         self._regexes = regexes
         self._complaints = complaints
-        self._members = MemberApis(groups, coordinators)
+        self._members = MemberApis(groups, coordinators, presence)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups, names)
         self.answers = AnswerCounts()

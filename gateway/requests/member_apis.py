@@ -2,10 +2,13 @@
 answers, or the cluster if the group is not hosted."""
 
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from coordinator.group.topic_names import topics_of_request
+from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived, Request
 from coordinator.interface.replies import Reply
 from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.presence import Presence
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import Groups, checked
 from gateway.hosting.answers import Situation
@@ -28,9 +31,10 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 class MemberApis:
     """Answers members, and clients that want to be one."""
 
-    def __init__(self, groups: Groups, coordinators: Coordinators) -> None:
+    def __init__(self, groups: Groups, coordinators: Coordinators, presence: Presence) -> None:
         self._groups = groups
         self._coordinators = coordinators
+        self._presence = presence
 
     def answer(self, request: GroupRequest, message: MemberMessage) -> Struct | Awaitable[Struct]:
         """The answer to one request, or what to await for it. Either raises UpstreamLost,
@@ -46,8 +50,11 @@ class MemberApis:
             is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )
-        call.event = messages.event(call.token, request.header, message, request.client_host)
-        call.topic_names = topics_of_request(call.event)
+        event = messages.event(call.token, request.header, message, request.client_host)
+        if isinstance(event, ConsumerHeartbeatReceived):
+            event = self._with_presence(event, request, group_id)
+        call.event = event
+        call.topic_names = topics_of_request(event)
         driver = self._groups.driver(group_id, request.owner)
         answer = driver.begin(call)
         if isinstance(answer, Reply):
@@ -76,6 +83,17 @@ class MemberApis:
                 return told
             case _:
                 return messages.response(checked(answer), version)
+
+    def _with_presence(
+        self, event: ConsumerHeartbeatReceived, request: GroupRequest, group_id: str
+    ) -> Request:
+        """The event of a native member, which is there; a static one may replace one that has
+        gone."""
+        gone = frozenset[str]()
+        if event.member_epoch == JOIN_EPOCH and event.instance_id is not None:
+            gone = self._presence.gone(group_id, request.owner)
+        self._presence.heard((group_id, event.member_id))
+        return replace(event, disconnected=gone) if gone else event
 
     def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
         match message, told:

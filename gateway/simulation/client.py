@@ -161,7 +161,7 @@ class Client(ABC):
         self.claims.clear()
         self.context.claims_moved()
         self._backlog.clear()
-        self._line.cut()
+        self._line.cut(by_client=True)
 
     def freeze(self) -> None:
         """Pause the process; answers and timers wait."""

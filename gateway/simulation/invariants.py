@@ -56,6 +56,7 @@ class Invariant(StrEnum):
     GRANTED = "clients: the group holds a client's partitions for its member"
     HEARD = "clients: an answer omits only an assignment that the member knows"
     STALE_COMMIT = "clients: no client commits a partition that another holds"
+    INSTANCES = "clients: a native client keeps its instance id while it lives"
     OLD_FETCH = "clients: an older epoch fetches what its member has held since, and nothing else"
     TAKEN = "engine: a group that another coordinator serves has no members"
     RACKS = "engine: a member has the rack of its client"

@@ -121,6 +121,9 @@ class Connection:
         self._codes: dict[Token, int] = {}
         """The cluster's answers to commits, which the client gets."""
         self._last_arrival_ms = self._last_answer_ms = 0
+        self._member_id = ""
+        """Whose heartbeats it carries, if that is a native member."""
+        self._is_closed = False
 
     def send(self, ask: Ask) -> None:
         """Send a request, which meets its fate."""
@@ -142,12 +145,12 @@ class Connection:
                 self._last_arrival_ms = arrival_ms
                 world.after(arrival_ms - world.now_ms, self._arrive, ask)
 
-    def break_up(self) -> None:
-        """Break the connection. Both sides soon notice. The client loses all unanswered
-        requests."""
+    def break_up(self, *, by_client: bool = False) -> None:
+        """Break the connection, or let its client close it. Both sides soon notice. The client
+        loses all unanswered requests."""
         if self.is_broken:
             return
-        self.is_broken = True
+        self.is_broken, self._is_closed = True, by_client
         world = self._network.world
         notice_ms = world.between(0, NOTICE_MS_MAX)
         for ask in self._outstanding:
@@ -168,6 +171,8 @@ class Connection:
     def _gone(self, call: Call | None) -> None:
         """The gateway notices that the client has gone."""
         self._inbox.clear()
+        if self._is_closed:
+            self._process.disconnected.add(self._member_id)
         if call is not None and call is self._call and call.answer is None:
             self._process.feed(Gone(call))
             self._hold(self._sent)
@@ -219,6 +224,12 @@ class Connection:
             if not request.is_transactional:
                 known["connection"] = self.number
             return Commits(commits={each.token: each for each in commits}, **known)
+        if isinstance(request, ConsumerHeartbeatReceived):
+            self._member_id = request.member_id
+            disconnected = frozenset(process.disconnected)
+            process.disconnected.discard(request.member_id)
+            if request.member_epoch == JOIN_EPOCH and request.instance_id is not None:
+                request = replace(request, disconnected=disconnected)
         is_admins = known["api"] is GroupApi.ADMIN or isinstance(request, OffsetDeleteReceived)
         is_placed_fetch = isinstance(request, OffsetFetchReceived) and process.group.is_live
         is_foreign = (
@@ -365,9 +376,9 @@ class Line:
         ask.number = next(self._sent)
         self._connection.send(ask)
 
-    def cut(self) -> None:
-        """Break the connection."""
-        self._connection.break_up()
+    def cut(self, *, by_client: bool = False) -> None:
+        """Break the connection, or close it as the client does when it ends."""
+        self._connection.break_up(by_client=by_client)
 
     def arrived(self, ask: Ask) -> None:
         """Note a request that the gateway begins to handle."""

@@ -6,7 +6,12 @@ others further. Timeouts are short, so that much happens in little simulated tim
 
 from dataclasses import dataclass, replace
 
-from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
+from coordinator.interface.config import (
+    INT32_MAX,
+    GroupConfig,
+    MigrationPolicy,
+    StaticTakeover,
+)
 from gateway.simulation.client import Spec
 from gateway.simulation.cluster import RACKS
 from gateway.simulation.leader import STICKY
@@ -91,6 +96,7 @@ def draw_plan(world: World) -> Plan:
         consumer_assignment_interval_ms=dice.choice([0, 1_000]),
         classic_new_member_join_timeout_ms=20_000,
         replacement_grace_ms=dice.choice([0, 1_500, 3_000]),
+        static_takeover=dice.choice([*StaticTakeover]),
         unsettled_heartbeat_interval_ms=dice.choice([INT32_MAX, 1_000]),
         reconnect_timeout_ms=0,
         consumer_regex_refresh_interval_ms=dice.choice([15_000, 600_000]),

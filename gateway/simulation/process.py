@@ -159,6 +159,8 @@ class Process:
         self.watcher: Watcher | None = None
         self.applied_at: dict[Token, Applied] = {}
         """For each answer of the engine, when it took effect."""
+        self.disconnected: set[str] = set()
+        """The native members that closed their connections, and have sent nothing since."""
         self.asks = 0
         """How many requests the anchor has sent."""
         self.confirmed = 0

@@ -12,6 +12,7 @@ from coordinator.handlers.offsets import NO_MEMBER
 from coordinator.interface.config import INT32_MAX, GroupConfig
 from coordinator.interface.events import (
     JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReceived,
     Event,
     GroupLost,
@@ -25,6 +26,7 @@ from coordinator.interface.records import (
     Assignment,
     CurrentAssignment,
     DurableRecord,
+    RemovalCause,
     TargetAssignmentMetadata,
 )
 from coordinator.interface.replies import (
@@ -65,7 +67,7 @@ from gateway.simulation.replay import (
     supersede,
 )
 from gateway.simulation.watch_intervals import IntervalWatch
-from gateway.simulation.watch_members import EpochWatch, SilenceWatch
+from gateway.simulation.watch_members import EpochWatch, SilenceWatch, removed_members
 from gateway.simulation.watch_owners import OwnerWatch
 from gateway.simulation.watch_targets import TargetWatch
 from gateway.simulation.world import World
@@ -133,6 +135,7 @@ class Watch:
         has_moved = not all(isinstance(record, RecordBesideTheGroup) for record in step.records)
         self._check_state(step, topics, has_moved=has_moved)
         self._check_taken(event)
+        self._check_replaced(event, step)
         self._check_intruder(process)
         self._check_answers(event, step)
         self.intervals.after_step(state, event, step, config, decided_ms)
@@ -335,6 +338,17 @@ class Watch:
         group = self._state.group
         if group is not None and event.member_id in group.members:
             require(_may_commit(group, event), Invariant.STALE_COMMIT, event)
+
+    def _check_replaced(self, event: Event, step: Step) -> None:
+        """Only members that are away, or whose clients have ended, lose their instance ids to
+        native joiners."""
+        if not isinstance(event, ConsumerHeartbeatReceived):
+            return
+        before = self.epochs.facts
+        for member_id, cause in removed_members(step).items():
+            is_away = before.member_epochs.get(member_id) == STATIC_LEAVE_EPOCH
+            if cause is RemovalCause.REPLACED and not is_away and member_id != event.member_id:
+                self.owners.replaced(member_id)
 
     def _check_old_fetch(self, fetch: OffsetFetchReceived, reply: Reply) -> None:
         """A fetch with an older epoch of its member is answered if, and only if, it is safe."""

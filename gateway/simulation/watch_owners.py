@@ -148,6 +148,18 @@ class OwnerWatch:
                     assigned,
                 )
 
+    def replaced(self, member_id: str) -> None:
+        """Check that a native member's client has ended, as another one takes its instance id. A
+        client that has just started again as that member has nothing to lose yet."""
+        self._world.counts["instances taken over"] += 1
+        alive = [
+            client.name
+            for client in self._clients
+            if isinstance(client, NativeClient) and client.member_id == member_id
+            if client.is_honest and not client.is_dead and client.epoch > 0
+        ]
+        require(not alive, Invariant.INSTANCES, *alive, "was replaced as", member_id)
+
     # -- commits ---------------------------------------------------------------------------------
 
     def vetted(self, name: str, commit: OffsetCommitReceived) -> None:

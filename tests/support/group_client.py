@@ -181,6 +181,7 @@ class GroupClient:
         *,
         topics: Iterable[str] = ("numbers",),
         owned: Mapping[UUID, Iterable[int]] | None = None,
+        instance_id: str | None = None,
         version: int | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
         """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
@@ -192,6 +193,7 @@ class GroupClient:
                 group_id=self.group,
                 member_id=member_id,
                 member_epoch=epoch,
+                instance_id=instance_id,
                 rebalance_timeout_ms=10_000 if joins else -1,
                 subscribed_topic_names=tuple(topics) if joins else None,
                 topic_partitions=(

@@ -372,6 +372,7 @@ class GroupScript:
         assignor: str | None = None,
         version: int = 1,
         rebalance_timeout_ms: int = -1,
+        disconnected: Iterable[str] = (),
     ) -> ConsumerHeartbeatReply:
         """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
         token = next(self._tokens)
@@ -395,6 +396,7 @@ class GroupScript:
                 server_assignor=assignor,
                 owned=None if owned is None else partitions(owned),
                 fresh_id=uuid5(NAMESPACE, str(token)),
+                disconnected=frozenset(disconnected),
             )
         )
         return self.answer(token, ConsumerHeartbeatReply)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import GroupConfig, StaticTakeover
+from coordinator.interface.records import MemberState
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
@@ -63,6 +64,67 @@ def test_a_static_member_returns_under_its_own_id(group: GroupScript) -> None:
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 10)
     assert group.named(reply.assignment) == owns
     assert group.consumer.epoch == 10
+
+
+CRASHED = GroupConfig(static_takeover=StaticTakeover.CONNECTION_CLOSED)
+
+
+def test_a_static_member_whose_client_has_gone_may_be_replaced(make_group: MakeGroup) -> None:
+    """DEV D82: the replacement gets what its predecessor had, and nobody else is told anything."""
+    owns = {"foo": (0, 1, 2)}
+    group = make_group(config=CRASHED)
+    group.given_consumer_group(given_native("n1", assigned=owns, instance_id="i1"))
+    reply = group.native("n2", instance_id="i1", disconnected=("n1",))
+    assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 10)
+    assert group.named(reply.assignment) == owns
+    assert group.consumer.members.keys() == {"n2"}
+    assert group.native("n1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.native("n1", 10, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_client_that_has_gone_owns_nothing_that_it_had_to_revoke(make_group: MakeGroup) -> None:
+    """DEV D82: its replacement does not take it over."""
+    group = make_group(config=CRASHED)
+    mine = given_native(
+        "n1",
+        instance_id="i1",
+        epoch=10,
+        assigned={"foo": (0,)},
+        pending={"foo": (1,)},
+        state=MemberState.UNREVOKED_PARTITIONS,
+    )
+    group.given_consumer_group(mine, given_native("n2", epoch=11, target={"foo": (1,)}), epoch=11)
+    reply = group.native("n3", instance_id="i1", disconnected=("n1",))
+    assert group.named(reply.assignment) == {"foo": (0,)}
+    assert tuple(p.number for p in group.consumer.target_of("n2")) == (1,)
+    assert set(group.consumer.holders.values()) == {"n3"}
+
+
+@pytest.mark.parametrize(
+    ("config", "disconnected"),
+    [(CRASHED, ()), (CRASHED, ("n2",)), (GroupConfig(), ("n1",))],
+    ids=["connected", "another", "as in Kafka"],
+)
+def test_a_static_member_that_may_be_there_keeps_its_instance_id(
+    make_group: MakeGroup, config: GroupConfig, disconnected: tuple[str, ...]
+) -> None:
+    """So does every one by default, whatever its connections."""
+    group = make_group(config=config)
+    group.given_consumer_group(given_native("n1", instance_id="i1"), given_native("n2"))
+    reply = group.native("n3", instance_id="i1", disconnected=disconnected)
+    assert reply.error == ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_a_commit_of_a_client_that_has_gone_delays_its_replacement_s_fetch(
+    make_group: MakeGroup,
+) -> None:
+    """DEV D82: the cluster may still store it."""
+    group = make_group(config=CRASHED)
+    group.given_consumer_group(given_native("n1", assigned={"foo": (0,)}, instance_id="i1"))
+    group.commit("n1", 10, {"foo": (0,)})
+    group.native("n2", instance_id="i1", disconnected=("n1",))
+    fetched = group.fetch("n2", group.current("n2").member_epoch, {"foo": (0,)})
+    assert fetched.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_a_member_that_left_temporarily_cannot_use_its_former_epoch(group: GroupScript) -> None:

@@ -16,12 +16,13 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.places import Places
+from gateway.hosting.owner import Owner
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_connection import HEARTBEAT, Parked, ground
+from tests.support.client_connection import HEARTBEAT, Ground, Parked, ground
 from tests.support.fake_broker import (
     answer_bytes,
 )
@@ -268,27 +269,58 @@ async def test_a_drain_may_come_after_a_connection_has_ended(nursery: trio.Nurse
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     async with ground() as on:
-        context = ConnectionContext(
+        connection = connection_at(on, ours, Places(Limits()), nursery)
+        theirs.send(BAD_FRAMES["negative size"])
+        await connection.serve()
+        connection.drain()
+    theirs.close()
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("by_client", [True, False])
+async def test_only_a_close_by_the_client_counts_as_one(
+    nursery: trio.Nursery, *, by_client: bool
+) -> None:
+    """DEV D82: the client of a connection that the gateway ends may live on."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    places = Places(Limits())
+    async with ground() as on:
+        connection = connection_at(on, ours, places, nursery)
+        nursery.start_soon(connection._shared.facilities.poller.run)
+        connection._place.introduce("consumer-1")
+        nursery.start_soon(connection.serve)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        connection._upstream.member = ("orders", "m1")
+        if by_client:
+            theirs.close()
+        else:
+            connection.drain()
+        with trio.fail_after(5):
+            await until(lambda: ours.fileno() < 0)
+        assert places.presence.gone("orders", Owner("h")) == ({"m1"} if by_client else set())
+    theirs.close()
+    nursery.cancel_scope.cancel()
+
+
+def connection_at(
+    on: Ground, sock: socket.socket, places: Places, nursery: trio.Nursery
+) -> ClientConnection:
+    """A connection to the broker, from the host h."""
+    return ClientConnection(
+        sock,
+        client_host="h",
+        route=BrokerRoute(Brokers(lambda: {1: on.broker.address}, nursery), None),
+        place=places.take("h", shakes=False),
+        context=ConnectionContext(
             limits=Limits(),
             group_apis=Parked(),
             rewrite=echo,
             topic_names=on.gateway.cluster.names_of,
             recall_metadata=on.gateway.cluster.recall,
             anonymous_grants=Grants(Limits()),
-        )
-        brokers = Brokers(lambda: {1: on.broker.address}, nursery)
-        connection = ClientConnection(
-            ours,
-            client_host="h",
-            route=BrokerRoute(brokers, None),
-            place=Places(Limits()).take("h", shakes=False),
-            context=context,
-        )
-        theirs.send(BAD_FRAMES["negative size"])
-        await connection.serve()
-        connection.drain()
-    theirs.close()
-    nursery.cancel_scope.cancel()
+        ),
+    )
 
 
 async def echo(answer: Struct) -> Struct:

@@ -6,13 +6,13 @@ test_standing_with_kafka.py tests higher versions in front of Apache Kafka.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import trio
 from structlog.testing import capture_logs
 
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import GroupConfig, StaticTakeover
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.simulation.coordinator import FakeGroup
 from gateway.state_log.memory import MemoryLog
@@ -30,7 +30,7 @@ from kafka_codecs.offset_fetch import (
 )
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
-from tests.support.group_client import GroupClient, group_client
+from tests.support.group_client import GroupClient, given_to, group_client
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
@@ -169,6 +169,26 @@ async def test_the_version_decides_who_generates_a_native_member_id() -> None:
         assert nameless.error_code == ErrorCode.INVALID_REQUEST
         assert nameless.error_message
         assert (await client.native("n", version=1)).member_id == "n"
+
+
+async def test_a_static_member_that_crashed_may_come_back_when_its_connections_are_closed() -> None:
+    """DEV D82: while one of them is open, its instance id is in use."""
+    config = replace(QUICK, static_takeover=StaticTakeover.CONNECTION_CLOSED)
+    async with open_scene(groups=config) as scene:
+        async with scene.another_client(client_id="c"):
+            async with scene.another_client(client_id="c") as beating:
+                joined = await beating.native("n1", instance_id="i1")
+            async with scene.another_client(client_id="d") as other:
+                refused = await other.native("n2", instance_id="i1")
+        assert given_to(joined) == {0, 1, 2}
+        assert refused.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+        async with scene.another_client(client_id="c") as returned:
+            back = await until_answered(
+                lambda: returned.native("n2", instance_id="i1"),
+                lambda answer: not answer.error_code,
+            )
+        assert given_to(back) == {0, 1, 2}
+        assert back.member_epoch == joined.member_epoch
 
 
 # -- offsets -------------------------------------------------------------------------------------

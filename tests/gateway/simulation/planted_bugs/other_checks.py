@@ -1,16 +1,34 @@
 """Bugs that the checks of clients and of the engine itself must notice."""
 
+from dataclasses import replace
+
 from coordinator.classic.rebalance import release_join
+from coordinator.consumer.admission import admit
 from coordinator.consumer.reconcile import Goal, reconcile_member
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import Assignment, Member
 from gateway.simulation.invariants import Invariant
 from kafka_codecs.error_codes import ErrorCode
 from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
 
 # -- clients ---------------------------------------------------------------------------------------
+
+
+@noticed_by(Invariant.INSTANCES)
+def every_static_member_can_be_replaced(patch: Patch) -> None:
+    """A native joiner takes the instance id of a live native member."""
+
+    def admit_all(
+        step: StepBuilder, event: ConsumerHeartbeatReceived, member_id: str
+    ) -> Member | None:
+        group = step.state.group
+        everybody = frozenset(group.members if group is not None else ())
+        return admit(step, replace(event, disconnected=everybody), member_id)
+
+    patch.setattr("coordinator.native.heartbeat.admit", admit_all)
 
 
 @noticed_by(Invariant.GRANTED)

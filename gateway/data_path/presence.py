@@ -1,0 +1,74 @@
+"""Which clients are connected, and which members' clients have gone (DEV D82).
+
+The client of a member has gone once it has closed the connection of its heartbeats, and then all
+others that it had. A connection that ended in any other way proves nothing.
+"""
+
+from dataclasses import dataclass, field
+
+from gateway.data_path.removal import Client
+from gateway.hosting.owner import Owner
+
+GONE_MAX = 1_000
+CLOSED_MAX = 100
+"""Members whose clients have gone, and those of one client that has not gone yet. Of more, the
+first one is forgotten: its instance id stays in use, as in Kafka."""
+
+Membership = tuple[str, str]
+"""The group and the member id."""
+
+
+@dataclass(slots=True)
+class _Connected:
+    """A client with connections."""
+
+    connections: int = 0
+    closed: dict[Membership, Owner] = field(default_factory=dict)
+    """Its members whose connections it has closed, and its user at that time."""
+
+
+class Presence:
+    """Of all clients."""
+
+    def __init__(self) -> None:
+        self._connected: dict[Client, _Connected] = {}
+        self._gone: dict[Membership, Owner] = {}
+
+    def begin(self, client: Client) -> None:
+        """The client has introduced itself on another connection."""
+        self._connected.setdefault(client, _Connected()).connections += 1
+
+    def end(
+        self, client: Client, owner: Owner, member: Membership | None, *, by_client: bool
+    ) -> None:
+        """One of these connections has ended. `member` has sent its heartbeats there."""
+        connected = self._connected[client]
+        connected.connections -= 1
+        if not by_client:
+            connected.closed.clear()
+        elif member is not None:
+            connected.closed[member] = owner
+            _forget_first(connected.closed, CLOSED_MAX)
+        if connected.connections:
+            return
+        del self._connected[client]
+        self._gone |= connected.closed
+        _forget_first(self._gone, GONE_MAX)
+
+    def heard(self, member: Membership) -> None:
+        """The member is there, on whatever connection."""
+        self._gone.pop(member, None)
+
+    def gone(self, group_id: str, owner: Owner) -> frozenset[str]:
+        """The members of the group whose clients have gone, and were the same user; without
+        authentication, those at the same address."""
+        return frozenset(
+            member_id
+            for (its_group, member_id), its_owner in self._gone.items()
+            if (its_group, its_owner) == (group_id, owner)
+        )
+
+
+def _forget_first(members: dict[Membership, Owner], count_max: int) -> None:
+    while len(members) > count_max:
+        del members[next(iter(members))]
