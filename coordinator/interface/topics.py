@@ -37,6 +37,10 @@ class Topics:
     version: int = 0
     names_version: int = 0
     by_id: Mapping[UUID, Topic] = field(init=False)
+    _hash_of: dict[tuple[str, ...], int] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The latest hash, by the names of its topics: a group's next one is nearly always the same."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_id", {t.topic_id: t for t in self.by_name.values()})
@@ -68,11 +72,17 @@ class Topics:
 
         Zero if none of them exists (KIP-1101).
         """
-        known = [self.by_name[name] for name in sorted(names) if name in self.by_name]
+        known = tuple([name for name in sorted(names) if name in self.by_name])
         if not known:
             return 0
+        if (latest := self._hash_of.get(known)) is None:
+            self._hash_of.clear()
+            latest = self._hash_of[known] = self._hashed(known)
+        return latest
+
+    def _hashed(self, names: Iterable[str]) -> int:
         digest = hashlib.blake2b(digest_size=8)
-        for topic in known:
+        for topic in map(self.by_name.__getitem__, names):
             racks = tuple(tuple(sorted(per_partition)) for per_partition in topic.racks)
             digest.update(repr((topic.name, topic.topic_id, topic.partition_count, racks)).encode())
         return int.from_bytes(digest.digest()) >> 1

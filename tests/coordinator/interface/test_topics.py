@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from coordinator.interface.topics import Partition, Topic, Topics, by_topic
+from tests.support.operations import counted_steps
 
 A, B = UUID(int=1), UUID(int=2)
 
@@ -47,6 +48,16 @@ def test_the_hash_does_not_depend_on_the_process() -> None:
     """The hash is stored, so a restart must not change it."""
     racks = (frozenset({"r2", "r1", "r3"}), frozenset({"r3", "r2", "r1"}))
     assert image(racks=racks).metadata_hash(["a"]) == 8081949007905609439
+
+
+def test_a_join_hashes_no_partition_again() -> None:
+    """Every join and every generation asks for the hash of the same topics."""
+    large = image(racks=(frozenset({"r"}),) * 10_000)
+    first = large.metadata_hash(["a", "b"])
+    with counted_steps() as steps:
+        assert large.metadata_hash(["b", "a"]) == first
+    assert steps.count < 200
+    assert large.metadata_hash(["b"]) != first
 
 
 def test_partitions_by_topic() -> None:
