@@ -106,6 +106,8 @@ def decode_response_header(api_key: int, api_version: int, data: bytes) -> tuple
         (correlation_id,) = _CORRELATION_ID.unpack_from(data)
         if not _has_tags(api_key, api_version):
             return correlation_id, _CORRELATION_ID.size
+        if data[_CORRELATION_ID.size : _CORRELATION_ID.size + 1] == b"\0":  # nearly always
+            return correlation_id, _CORRELATION_ID.size + 1
         stream = BytesIO(data)
         stream.seek(_CORRELATION_ID.size)
         TAGGED_FIELDS.read(stream)

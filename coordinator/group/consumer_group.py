@@ -162,7 +162,7 @@ class ConsumerGroup(Forkable):
     @property
     def has_native_members(self) -> bool:
         """Whether any member uses the new protocol."""
-        return self.native_count > 0
+        return len(self.members) > len(self.phases)
 
     @property
     def native_count(self) -> int:

@@ -114,7 +114,7 @@ class Upstream:
     def has_room(self) -> bool:
         """Whether there is a connection to which a request can be sent at once."""
         connection = self._connection
-        return connection is not None and connection.has_room and not connection.is_asking
+        return connection is not None and connection.has_room
 
     @property
     def connection(self) -> UpstreamConnection | None:

@@ -143,19 +143,17 @@ class UpstreamConnection:
 
     @property
     def has_room(self) -> bool:
-        """Whether another request can be sent at once."""
-        is_open = self.state is UpstreamState.OPEN
-        return is_open and len(self._expected) < self._limits.max_pipelined
+        """Whether another request can be sent at once: the gateway's own go out whole."""
+        return (
+            self.state is UpstreamState.OPEN
+            and len(self._expected) < self._limits.max_pipelined
+            and not self._asking.locked()
+        )
 
     @property
     def received(self) -> int:
         """The bytes that the broker has sent."""
         return self._source.received
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a request of the gateway's own is being sent."""
-        return self._asking.locked()
 
     def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
         """Expect an answer to the next request sent. Returns the correlation id to send it with."""

@@ -131,8 +131,8 @@ class CommitApis:
     def begin(self, request: GroupRequest, body: bytes) -> "CommitOnItsWay | None":
         """Have a commit accepted if its group is at rest, so that it can be sent at once. None if
         it cannot; then nothing has changed, and it is to be answered by `answer`."""
-        message, key = cast(OffsetCommitRequest, request.message), ApiKey(request.header.api_key)
-        version = version_for(request, _FIRST_OF_AN_INSTANCE[key])
+        message = cast(OffsetCommitRequest, request.message)
+        version = version_for(request, FIRST_COMMIT_VERSION)
         if not message.group_id or not _is_alike(version, request.header.api_version):
             return None
         if (driver := self._groups.in_memory(message.group_id)) is None:
@@ -281,9 +281,8 @@ class CommitOnItsWay:
         finally:
             codes = self._sending.take(token, response)
             self._driver.feed(Stored(call, {token: codes}))
-        if response is None or not isinstance(call.answer, Mapping):
-            return False
-        if call.answer[token].refused is not None:
+        outcomes = call.answer
+        if response is None or not isinstance(outcomes, dict) or outcomes[token].refused:
             return False
         self._apis.offsets.note_commit(self._sending.request, response)
         self._apis.answers.note(response)
