@@ -176,6 +176,21 @@ def test_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch, watched: Watched) -
     assert len(watched.steps._open) == 1
 
 
+def test_the_groups_and_the_untold_flaps_in_memory_have_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client may begin any number of groups, and switch faster than it is told."""
+    monkeypatch.setattr(module, "GROUPS_MAX", 2)
+    monkeypatch.setattr(module, "FLAPS_UNTOLD_MAX", 1)
+    watched = Watched()
+    protocols: tuple[Protocol, ...] = ("classic", "consumer", "classic", "consumer")
+    for group_id in "hij":
+        for each in protocols:
+            watched.joined(each, group_id=group_id)
+    assert list(watched.steps._groups) == ["i", "j"]
+    assert [group_id for group_id, _ in watched.steps.judge(watched.now_ms)] == ["j"]
+
+
 def test_the_memory_of_all_groups_has_a_bound(
     monkeypatch: pytest.MonkeyPatch, watched: Watched
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from gateway.data_path import removal as module
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.removal import (
     CLOSING_S,
@@ -91,6 +92,15 @@ async def test_nobody_is_told_unless_the_gateway_is_being_removed(scene: Scene) 
         assert scene.asks("a")
         nursery.cancel_scope.cancel()
     assert not scene.asks("a")
+
+
+async def test_the_clients_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They choose their ids."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
+    removal = Removal()
+    for number in range(9):
+        removal.tells(Client("127.0.0.1", f"c{number}"), 12)
+    assert len(removal._versions) == 2
 
 
 async def test_a_client_is_told_once_a_minute(scene: Scene, autojump_clock: MockClock) -> None:

@@ -45,6 +45,16 @@ async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> N
     assert permissions.unknown(G, {"foo", "bar"}) == {"foo", "bar"}
 
 
+async def test_the_groups_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the oldest the cluster is asked again."""
+    monkeypatch.setattr(module, "GROUPS_MAX", 2)
+    permissions = RegexPermissions(LIMITS)
+    for group_id in "abc":
+        permissions.note(group_id, {"foo"}, ())
+    known = [group_id for group_id in "cba" if not permissions.unknown(group_id, {"foo"})]
+    assert known == ["c", "b"]
+
+
 async def test_the_topics_of_all_groups_have_a_bound(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:

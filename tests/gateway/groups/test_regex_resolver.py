@@ -67,6 +67,16 @@ async def test_the_broadest_regexes_beyond_the_limit_match_nothing(
     ]
 
 
+def test_the_reported_regexes_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is forgotten is reported again."""
+    monkeypatch.setattr(regex_resolver, "REPORTED_MAX", 2)
+    resolver = RegexResolver(ScriptedCluster(), every_topic)
+    with capture_logs() as lines:
+        for regex in ("a", "b", "a", "c", "b"):
+            resolver._report_too_broad("g", regex, 7)
+    assert [line["regex"] for line in lines] == ["a", "b", "c", "b"]
+
+
 async def test_a_resolution_can_be_awaited(nursery: trio.Nursery) -> None:
     """A later resolution of the same group may begin before an earlier one has ended."""
     resolver = RegexResolver(cast(Cluster, None), every_topic)
