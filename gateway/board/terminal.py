@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from rich.console import Console, Group, RenderableType
@@ -23,12 +23,15 @@ from gateway.readable import escaped, moment, shown
 
 PLAIN_WIDTH = 10_000
 """So that no plain line is cut."""
+TYPES_FROM_WIDTH = 100
+"""Narrower terminals show no types in the list of groups: the other columns are worth more."""
 CLIENT_WIDTH, BAND_WIDTH_MIN = 20, 10
 MOMENTS_MAX = 500
 """Moments remembered of each member's band."""
 FRAME_LINES, EVENTS_MIN = 10, 3
 """Lines of a screen around members and events, and the events shown at least."""
 
+_POLICIES = {"allow": "", "hold": "on hold", "pause": "paused"}
 _BANDS = {"classic": ("─", "yellow"), "consumer": ("━", "green")}
 """How a member at rest looks, by protocol."""
 _BUSY = {
@@ -55,22 +58,35 @@ def console() -> Console:
 # -- groups --------------------------------------------------------------------------------------
 
 
-def groups_table(groups: Iterable[GroupLine]) -> RenderableType:
-    """The list of groups."""
-    table = _table("GROUP", "MODE", "TYPE", "STATE", "NEW/ALL", "UNOWNED", "WAITS FOR")
-    table.columns[0].ratio, table.columns[-1].ratio = 2, 3
+def groups_table(
+    groups: Sequence[GroupLine], *, width: int = PLAIN_WIDTH, height: int | None = None
+) -> RenderableType:
+    """The list of groups. Those that wait come first if there is no room for all."""
+    left_out = 0
+    if height is not None and len(groups) >= height:
+        waiting_first = sorted(groups, key=_rests)  # otherwise in the order of their ids
+        groups = waiting_first[: max(1, height - 2)]
+        left_out = len(waiting_first) - len(groups)
+    has_types = width >= TYPES_FROM_WIDTH
+    types = ("TYPE",) if has_types else ()
+    names = ("GROUP", "MODE", *types, "STATE", "NEW/ALL", "UNOWNED", "WAITS FOR")
+    table = _table(*names, cut=("GROUP", "WAITS FOR"))
     for group in groups:
         table.add_row(
-            Text(escaped(group.group_id), overflow="ellipsis"),
+            _cut(group.group_id),
             group.mode,
-            group.type or "-",
+            *((group.type or "-",) if has_types else ()),
             group.state or "-",
             f"{group.native_members}/{group.members}",
             f"{group.unowned_partition_s:.1f} p·s",
-            Text(escaped(group.blocker or "-"), overflow="ellipsis"),
+            _cut("; ".join(filter(None, (_POLICIES[group.policy], group.blocker))) or "-"),
             style=None if group.owned_twice == 0 else "bold red",
         )
-    return table
+    return Group(table, Text(f"and {left_out} more")) if left_out else table
+
+
+def _rests(group: GroupLine) -> bool:
+    return group.owned_twice == 0 and (group.blocker is None or group.mode == "forwarded")
 
 
 def one_line(group: GroupLine) -> str:
@@ -87,16 +103,16 @@ def shown_all(words: Iterable[str]) -> str:
 
 def group_text(page: GroupPage) -> RenderableType:
     """One group with its members."""
-    members = _table("CLIENT", "PROTOCOL", "PHASE", "SOFTWARE", "HOST", "OWNS", "PENDING")
-    members.columns[0].ratio, members.columns[5].ratio = 2, 3
+    names = ("CLIENT", "PROTOCOL", "PHASE", "SOFTWARE", "HOST", "OWNS", "PENDING")
+    members = _table(*names, cut=("CLIENT", "SOFTWARE", "HOST", "OWNS"))
     for each in page.member_list:
         members.add_row(
-            escaped(each.client_id or each.member_id),
+            _cut(each.client_id or each.member_id),
             each.protocol,
             each.phase or "-",
-            escaped(each.software or "-"),
-            escaped(each.client_host.removeprefix("/")),
-            escaped(_partitions(each.owned) or "-"),
+            _cut(each.software or "-"),
+            _cut(each.client_host.removeprefix("/")),
+            _cut(_partitions(each.owned) or "-"),
             escaped(_pending(each)),
         )
     parts: list[RenderableType] = [*_heading(page), Text(), members]
@@ -177,11 +193,18 @@ def _pending(member: MemberLine) -> str:
     return " ".join(filter(None, (f"-{gives}" if gives else "", f"+{gets}" if gets else ""))) or "-"
 
 
-def _table(*headings: str) -> Table:
+def _table(*headings: str, cut: Collection[str]) -> Table:
+    """`cut`: the columns that get less room if there is not enough for all. Their cells are `_cut`:
+    no line is broken."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for heading in headings:
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+        table.add_column(heading, no_wrap=heading not in cut, overflow="ellipsis")
     return table
+
+
+def _cut(text: str) -> Text:
+    """A text that ends with an ellipsis where there is no more room."""
+    return Text(escaped(text), no_wrap=True, overflow="ellipsis")
 
 
 # -- events --------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ async def groups(folder: Path, *, as_json: bool) -> None:
         for each in found:
             _print_json(each.model_dump_json())
     elif found:
-        terminal.console().print(terminal.groups_table(found))
+        console = terminal.console()
+        console.print(terminal.groups_table(found, width=console.width))
     else:
         sys.stdout.write("no groups yet\n")
 
@@ -68,7 +69,9 @@ async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             if group_id is None:
-                live.update(terminal.groups_table([each async for each in all_groups(folder)]))
+                found = [each async for each in all_groups(folder)]
+                width, height = console.size
+                live.update(terminal.groups_table(found, width=width, height=height))
             else:
                 page = await look(folder, DescribeGroup(group_id=group_id), GroupPage)
                 events = await look(folder, LatestEvents(group_id=group_id), Events)

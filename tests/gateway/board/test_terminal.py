@@ -121,3 +121,40 @@ def test_a_pipe_gets_whole_lines() -> None:
 def test_a_partition_owned_twice_is_told() -> None:
     """It must never be seen."""
     assert "owned twice 1" in "\n".join(printed(group_text(page(member("c"), owned_twice=1))))
+
+
+LONG = "team-07.a-group-with-a-rather-long-name.readers"
+
+
+def test_long_names_take_no_column_from_the_list_of_groups() -> None:
+    """The name and what the group waits for are cut, and no line is broken."""
+    groups = [page(*ROLL.member_list, group_id=LONG, blocker="waits for " + "c" * 99)]
+    groups.append(page(group_id="held", policy="hold", blocker=None, mode="forwarded"))
+    lines = printed(groups_table(groups, width=80))
+    assert len(lines) == 3
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].split() == ["GROUP", "MODE", "STATE", "NEW/ALL", "UNOWNED", "WAITS", "FOR"]
+    for word in ("team-07.", "hosted", "Reconciling", "1/8", "1.2 p·s", "waits for"):
+        assert word in lines[1]
+    assert lines[2].split()[-2:] == ["on", "hold"]
+    assert "TYPE" in printed(groups_table(groups, width=200), width=200)[0]
+
+
+def test_groups_that_wait_come_first_if_there_is_no_room() -> None:
+    """The others are counted."""
+    rest = [page(group_id=f"g-{n:02}", blocker=None) for n in range(60)]
+    lines = printed(groups_table([*rest, page(group_id="late")], width=80, height=24))
+    assert len(lines) == 24
+    assert lines[1].startswith("late ")
+    assert lines[2].startswith("g-00 ")
+    assert lines[-1] == "and 39 more"
+
+
+def test_long_names_take_no_column_from_the_members() -> None:
+    """Nor does a member with many partitions."""
+    scattered = {"orders": tuple(range(0, 200, 2))}
+    group = page(member(LONG * 3, owned=scattered, to_get={"orders": (1,)}))
+    line = next(each for each in printed(group_text(group)) if each.startswith("team-07."))
+    assert len(line) <= 80
+    for word in ("classic", "Stable", "orders:", "+1"):
+        assert word in line
