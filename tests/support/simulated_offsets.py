@@ -1,6 +1,6 @@
 """The gateway's reports of commits and fetches in a simulated run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
@@ -8,11 +8,13 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition
 from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER
+from gateway.hosting.inputs import Damage
 from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
 from gateway.simulation.cluster import GROUP
 from gateway.simulation.plan import draw_plan
 from gateway.simulation.process import Applied, Process
 from gateway.simulation.run import Run
+from gateway.simulation.state_log import Batch
 from gateway.simulation.world import World
 from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
@@ -44,7 +46,14 @@ class StoringRun(Run):
                 has_two_gateways=False,
             ),
         )
-        self.driver.log.delay_ms = lambda: 0  # type: ignore[method-assign]
+        log = self.driver.log
+        append = log.append
+
+        def append_if_alive(writer: int, batches: Iterable[Batch]) -> Damage | None:
+            return append(writer, batches) if self.driver.process.is_alive else Damage.NONE
+
+        log.delay_ms = lambda: 0  # type: ignore[method-assign]
+        log.append = append_if_alive  # type: ignore[method-assign]
 
     def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         self.stored[name, partition] = now

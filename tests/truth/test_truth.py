@@ -22,4 +22,4 @@ def test_a_comparison_can_fail() -> None:
     told = tables(steps)
     assert list(members(told, [dataclasses.replace(step, members={}) for step in steps]))
     assert list(rebalances(told, steps[: len(steps) // 2]))
-    assert list(owners([dataclasses.replace(each, holdings={}) for each in steps]))
+    assert list(owners(told, [dataclasses.replace(each, holdings={}) for each in steps]))

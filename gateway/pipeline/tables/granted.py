@@ -3,14 +3,15 @@
 These two events suffice for groups of either kind, with `topics_gone`, which ends all intervals of
 a topic. If one of them is missing, a hole in the history contains it. A member that went without a
 release owns nothing any more either: its release may have been told beside the group's sequence,
-where no hole shows.
+where no hole shows, or a restart forgot the member. Nor does any member of an empty group.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.events.group_events import TopicsGone
+from coordinator.interface.volatile_records import ClassicPhase
+from gateway.events.group_events import GroupStateMoved, TopicsGone
 from gateway.events.member_events import (
     MemberFenced,
     MemberLeft,
@@ -19,12 +20,14 @@ from gateway.events.member_events import (
     PartitionsReleased,
 )
 from gateway.pipeline.history import History, Moment, Told
+from gateway.pipeline.tables.changes import ChangeRow
 from gateway.pipeline.tables.intervals import ENDLESS, Interval
+from gateway.pipeline.tables.sightings import PLACES, RESTARTED
 
 TopicPartition: TypeAlias = tuple[str, int]
 
 _KINDS = (
-    *(TopicsGone, MemberLeft, MemberFenced, MemberReplaced),
+    *(GroupStateMoved, TopicsGone, MemberLeft, MemberFenced, MemberReplaced),
     *(PartitionsAssigned, PartitionsReleased),
 )
 
@@ -51,7 +54,9 @@ class _Turn:
     """The end of the topic, or the member's departure without a release."""
 
 
-def granted(history: History) -> Mapping[TopicPartition, Sequence[Interval]]:
+def granted(
+    history: History, changes: Sequence[ChangeRow]
+) -> Mapping[TopicPartition, Sequence[Interval]]:
     """The intervals of each partition. They leave a gap unless the topic ended or the end was not
     seen.
 
@@ -60,25 +65,37 @@ def granted(history: History) -> Mapping[TopicPartition, Sequence[Interval]]:
     after the hole concerns another member; otherwise it never ends.
     """
     found = {}
-    for partition, turns in _turns(history).items():
+    for partition, turns in _turns(history, changes).items():
         _look_ahead(turns)
         found[partition] = list(_intervals(turns))
     return found
 
 
-def _turns(history: History) -> Mapping[TopicPartition, list[_Turn]]:
+def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicPartition, list[_Turn]]:
     """The turns of each partition in their order, from the last event to the first."""
     found: dict[TopicPartition, list[_Turn]] = {}
     gone: dict[str, Moment] = {}
     left: dict[str, Moment] = {}
+    emptied: Moment | None = None
+    forgotten = [
+        (change.place, change.at_ms, change.member_id)
+        for change in changes
+        if change.event == RESTARTED and change.member_id is not None and not change.is_present
+    ]
     for told in reversed(history.of(*_KINDS)):
+        while forgotten and forgotten[-1][0] > told.position * PLACES:
+            place, at_ms, member_id = forgotten.pop()
+            left[member_id] = Moment(place // PLACES, at_ms)
         match told.event:
+            case GroupStateMoved(to_state=ClassicPhase.EMPTY):
+                emptied = told.moment
             case TopicsGone(topics=topics):
                 gone.update(dict.fromkeys(topics, told.moment))
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 left[told.event.member_id] = told.moment
             case PartitionsAssigned() | PartitionsReleased():
-                for partition, turn in _turns_of(told, told.event, gone, left):
+                departure = _first(left.get(told.event.member_id), emptied)
+                for partition, turn in _turns_of(told, told.event, gone, departure):
                     found.setdefault(partition, []).append(turn)
             case _:
                 pass
@@ -91,10 +108,9 @@ def _turns_of(
     told: Told,
     event: PartitionsAssigned | PartitionsReleased,
     gone: Mapping[str, Moment],
-    left: Mapping[str, Moment],
+    departure: Moment | None,
 ) -> Iterator[tuple[TopicPartition, _Turn]]:
     is_grant = isinstance(event, PartitionsAssigned)
-    departure = left.get(event.member_id)
     for topic, numbers in event.partitions.items():
         end = gone.get(topic)
         for number in dict.fromkeys(numbers):

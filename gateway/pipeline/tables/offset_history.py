@@ -12,8 +12,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
+from gateway.events.group_events import (
+    GroupDeleted,
+    GroupForwarded,
+    GroupStateMoved,
+    TopicsGone,
+)
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import (
     NO_MEMBER,
@@ -98,13 +104,15 @@ class OffsetFold:
     ends: list[_End] = field(default_factory=list)
     partitions: dict[str, dict[int, "Partition"]] = field(default_factory=dict)
     """By topic and number."""
+    emptied_at: _At | None = None
+    """When the group had no members last. A restart may have forgotten them without a release."""
 
     def take(self, told: Told) -> None:
         """Take the next event."""
         event, at = told.event, (told.at_ms, told.position)
         if isinstance(event, _ENDS):
             self.ends.append(_End(at, getattr(event, "topics", None)))
-        elif isinstance(event, KINDS):
+        elif isinstance(event, KINDS) or _is_empty(event):
             span_ms = told.at_ms, told.at_ms
             if isinstance(event, OffsetsCommitted):
                 span_ms = told.span_ms(event)
@@ -144,6 +152,8 @@ class OffsetFold:
                     for topic, numbers in event.partitions.items():
                         for _number, followed in self._live(step, topic, numbers, ends):
                             followed.moved(step)
+                case GroupStateMoved():
+                    self.emptied_at = step.at
                 case _:
                     pass
         del self.waiting[:ready]
@@ -162,6 +172,8 @@ class OffsetFold:
             followed = its.get(number)
             if followed is None or followed.life < life:
                 followed = its[number] = Partition(topic, number, life)
+            if self.emptied_at is not None:
+                followed.emptied(self.emptied_at)
             yield each, followed
 
     def _committed(
@@ -260,6 +272,10 @@ class OffsetFold:
         return _Ends([end.at for end in its], [end.at for end in its if end.topics is not None])
 
 
+def _is_empty(event: GatewayEvent) -> bool:
+    return isinstance(event, GroupStateMoved) and event.to_state is ClassicPhase.EMPTY
+
+
 class _Ends(NamedTuple):
     """The ends of one topic."""
 
@@ -328,6 +344,11 @@ class Partition:
                 self.before = None
             case _:
                 pass
+
+    def emptied(self, at: _At) -> None:
+        """The group had no members then."""
+        if self.granted_at is not None and self.granted_at < at:
+            self.owner_id = None
 
     def wrong_start(
         self,

@@ -70,7 +70,7 @@ def ownership(history: History, changes: Sequence[ChangeRow], claims: Claims) ->
 
     by_engine = [
         row(partition, "granted", span)
-        for partition, intervals in granted(history).items()
+        for partition, intervals in granted(history, changes).items()
         for span in side_by_side(intervals, history.is_open)
     ]
     by_members = [

@@ -1,7 +1,7 @@
 """The rows behind the tables of groups and members: events, restarts, and sightings of members.
 
-A process that ends forgets what a classic group did since its last record: the log has the members
-and the state at the end of a rebalance. The end of a process shows only in the events of the next
+A process that ends forgets who joined a classic group since the end of its last rebalance: until
+the next one the log has only departures. The end of a process shows only in the events of the next
 one. Its time is unknown, so the process counts as ended with its last event.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupConverted,
@@ -104,9 +105,8 @@ class _End:
     resumed: int
 
 
-Ahead: TypeAlias = tuple[_End | None, int | None, int | None]
-"""The next end of a process, and the positions of the next record and of the next record that
-completes a rebalance."""
+Ahead: TypeAlias = tuple[_End | None, int | None]
+"""The next end of a process, and the position of the next record of all members."""
 
 
 def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
@@ -114,7 +114,7 @@ def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
     undone: set[tuple[str, int]] = set()
     are_kept = list(_are_kept(told))
     ahead = _ahead(told, are_kept)
-    for each, is_kept, (end, kept, completed) in zip(told, are_kept, ahead, strict=True):
+    for each, is_kept, (end, completed) in zip(told, are_kept, ahead, strict=True):
         if end is None:
             continue
         place, at_ms = end.told.position * PLACES, end.told.at_ms
@@ -123,7 +123,6 @@ def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
         if (
             is_kept
             or not isinstance(each.event, MemberJoined | MemberLeft | MemberFenced | MemberReplaced)
-            or (kept is not None and kept <= end.told.position)
             # Records between the two processes may be of either. But only a group that a member has
             # rejoined completes a rebalance, and its join would have been told earlier.
             or (completed is not None and completed <= end.resumed)
@@ -138,36 +137,53 @@ def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
 
 
 def _are_kept(told: Iterable[Told]) -> Iterator[bool]:
-    """Whether each event was written with its records. An empty consumer group that turns classic
-    is deleted by a record, but its first member has none before the end of a rebalance."""
+    """Whether each event was written with its records. A member that joins a classic group has none
+    before the end of a rebalance, although its event may be told together with a record: that a
+    static member was replaced, or that an empty consumer group turned classic."""
     turned_ms: int | None = None
+    is_rebalancing = False
     for each in told:
         match each.event:
             case GroupConverted(direction="consumer->classic", is_live=False):
-                turned_ms = each.at_ms
+                turned_ms, is_rebalancing = each.at_ms, False
+            case GroupConverted():
+                is_rebalancing = False
+            case GroupStateMoved(to_state=state):
+                is_rebalancing = state in _REBALANCING
             case _:
                 pass
         is_unwritten = isinstance(each.event, MemberJoined | GroupStateMoved)
-        yield each.process_id is None and not (is_unwritten and each.at_ms == turned_ms)
+        is_unwritten &= each.at_ms == turned_ms
+        is_unwritten |= is_rebalancing and isinstance(each.event, MemberJoined)
+        yield each.process_id is None and not is_unwritten
+
+
+_REBALANCING = (ClassicPhase.PREPARING_REBALANCE, ClassicPhase.COMPLETING_REBALANCE)
 
 
 def _ahead(told: Sequence[Told], are_kept: Sequence[bool]) -> list[Ahead]:
     """What comes after each event; an end includes the event itself."""
     found: list[Ahead] = []
     end: _End | None = None
-    kept: int | None = None
     completed: int | None = None
     next_process: str | None = None
     resumed = 0
     for each, is_kept in zip(reversed(told), reversed(are_kept), strict=True):
         if each.process_id is not None and next_process not in (None, each.process_id):
             end = _End(each, resumed)
-        found.append((end, kept, completed))
-        if is_kept:
-            kept = each.position
-            if isinstance(each.event, GroupStateMoved):
-                completed = each.position
+        found.append((end, completed))
+        if is_kept and _has_all_members(each.event):
+            completed = each.position
         if each.process_id is not None:
             next_process, resumed = each.process_id, each.position
     found.reverse()
     return found
+
+
+def _has_all_members(event: GatewayEvent) -> bool:
+    """Whether it was written with a record of each member."""
+    match event:
+        case GroupStateMoved(to_state=state):
+            return state is ClassicPhase.STABLE
+        case _:
+            return isinstance(event, GroupConverted)

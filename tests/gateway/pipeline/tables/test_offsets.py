@@ -9,6 +9,7 @@ from gateway.events.group_events import GroupDeleted, GroupForwarded, TopicsGone
 from gateway.pipeline.tables.offset_history import GONE_TOLD_MS_MAX
 from gateway.pipeline.tables.offsets import OffsetRow
 from tests.support.folded_lines import folded
+from tests.support.group_events import EMPTY, PREPARING, group_goes
 from tests.support.offset_history import TOPIC, OffsetHistory
 
 WriteHistory: TypeAlias = Callable[[OffsetHistory], None]
@@ -198,6 +199,19 @@ def a_restart(it: OffsetHistory) -> None:
     it.commits(7, "a", 150)
     it.fetches(8, "a", 150)
     it.commits(9, "a", 60)
+
+
+@expects(
+    ("a", 100, "a", 50, 50, None),
+    ("", 40, None, 100, None, "reset"),
+)
+def an_owner_that_a_restart_forgot(it: OffsetHistory) -> None:
+    """An empty group has no owners, so an admin may reset its offsets."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 100)
+    it.writer.tell(8, group_goes(PREPARING, EMPTY))
+    it.commits(9, "", 40)
 
 
 @expects(

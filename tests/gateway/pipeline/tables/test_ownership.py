@@ -105,6 +105,27 @@ def given_again(writer: EventWriter) -> None:
     writer.tell(2, gets("a", 0))
 
 
+def a_replacement_that_a_restart_forgot(writer: EventWriter) -> None:
+    """A member that replaces another in a rebalance has no record before its end, but the removal
+    of its predecessor has."""
+    writer.beside(0, joins("a"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    writer.tell(1, goes(COMPLETING, STABLE), gets("a", 0))
+    writer.beside(2, joins("c"), goes(STABLE, PREPARING))
+    replaced = MemberReplaced(member_id="a", replaced_by="b")
+    writer.tell(3, gives("a", 0), replaced, joins("b"), gets("b", 0))
+    writer.beside(4, joins("d"))
+    writer.process_id = "another"
+    writer.beside(5, joins("e"), goes(PREPARING, COMPLETING))
+    writer.tell(6, goes(COMPLETING, STABLE), gets("e", 0))
+
+
+def an_emptied_group(writer: EventWriter) -> None:
+    """Its members own nothing, even if no event tells how they went."""
+    writer.tell(1, gets("a", 0))
+    writer.tell(2, goes(PREPARING, EMPTY))
+    writer.tell(3, gets("b", 0))
+
+
 def a_late_start(writer: EventWriter) -> None:
     """A member that releases a partition owned it. A member that got it before that is a second
     owner."""
@@ -305,6 +326,17 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 1, 2),
         (0, "granted", "owner", "b", None, 2, 5),
         (0, "granted", "gap", None, None, 5, None),
+    ],
+    a_replacement_that_a_restart_forgot: [
+        (0, "granted", "owner", "a", None, 1, 3),
+        (0, "granted", "owner", "b", None, 3, 4),
+        (0, "granted", "gap", None, None, 4, 6),
+        (0, "granted", "owner", "e", None, 6, None),
+    ],
+    an_emptied_group: [
+        (0, "granted", "owner", "a", None, 1, 2),
+        (0, "granted", "gap", None, None, 2, 3),
+        (0, "granted", "owner", "b", None, 3, None),
     ],
     a_deleted_topic: [
         (0, "granted", "owner", "a", None, 1, 2),
