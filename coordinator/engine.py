@@ -200,7 +200,7 @@ class GroupEngine:
             raise InvariantError("a group changed while a copy of it was in use")
         self.state.apply(record)
         if isinstance(record, DeadlineSet):
-            self._deadlines.note(record)
+            self._deadlines.note(record, self.state.deadlines)
         elif isinstance(record, GroupConfigs):
             self._config = group_configs.in_force(self._broker_config, record.overrides)
 

@@ -25,7 +25,7 @@ def schedule(step: StepBuilder) -> None:
         return
     if may_downgrade_without(step, ()):
         wait_ms = 0
-    elif group.is_left_to_classic_members and is_target_awaited(step):
+    elif is_target_awaited(step) and group.is_left_to_classic_members:
         wait_ms = max(0, target_due_at_ms(step) - step.now_ms)
     else:
         step.disarm(DeadlineKind.TARGET_DUE)

@@ -44,12 +44,11 @@ def may_downgrade_without(step: StepBuilder, removed_ids: Collection[str]) -> bo
     """Whether removing these members downgrades the group (rules 6.1, 6.2). A place that is kept
     may be taken by a native member."""
     group = step.consumer
-    remaining_count = len(group.members) - len(removed_ids)
     return (
-        step.config.consumer_migration_policy.allows_downgrade
+        group.native_count == sum(not group.members[id_].is_classic for id_ in removed_ids)
+        and step.config.consumer_migration_policy.allows_downgrade
         and not step.state.places
-        and 0 < remaining_count <= step.config.classic_max_size
-        and group.native_count == sum(not group.members[id_].is_classic for id_ in removed_ids)
+        and 0 < len(group.members) - len(removed_ids) <= step.config.classic_max_size
     )
 
 

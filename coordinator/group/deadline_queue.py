@@ -26,14 +26,14 @@ class DeadlineQueue:
         twin._heap = self._heap.copy()
         return twin
 
-    def note(self, record: DeadlineSet) -> None:
+    def note(self, record: DeadlineSet, deadlines: Mapping[DeadlineKey, int]) -> None:
         """Add a deadline. If it is later cleared or moved, its entry becomes stale."""
         heapq.heappush(self._heap, (record.at_ms, record.key))
+        if len(self._heap) > ENTRIES_PER_DEADLINE_MAX * (len(deadlines) + 1):
+            self._rebuild(deadlines)
 
     def next_ms(self, deadlines: Mapping[DeadlineKey, int]) -> int | None:
         """The time of the next deadline, or None."""
-        if len(self._heap) > ENTRIES_PER_DEADLINE_MAX * (len(deadlines) + 1):
-            self._rebuild(deadlines)
         while self._heap:
             at_ms, key = self._heap[0]
             if deadlines.get(key) == at_ms:

@@ -20,7 +20,7 @@ def change(
         running.pop(key, None)
     else:
         running[key] = at_ms
-        queue.note(DeadlineSet(key, at_ms))
+        queue.note(DeadlineSet(key, at_ms), running)
 
 
 @given(CHANGES)
@@ -74,9 +74,8 @@ def test_the_queue_does_not_grow_with_every_heartbeat() -> None:
     for at_ms in range(10_000):
         running[KEYS[0]] = 1_000_000 + at_ms
         running[KEYS[1]] = 1_000
-        queue.note(DeadlineSet(KEYS[0], 1_000_000 + at_ms))
-        queue.note(DeadlineSet(KEYS[1], 1_000))
-        queue.next_ms(running)
+        queue.note(DeadlineSet(KEYS[0], 1_000_000 + at_ms), running)
+        queue.note(DeadlineSet(KEYS[1], 1_000), running)
     assert len(queue) < 200
 
 
@@ -85,6 +84,7 @@ def test_a_copy_is_independent() -> None:
     first, second = KEYS[:2]
     queue = DeadlineQueue({first: 5})
     copy = queue.copy()
-    copy.note(DeadlineSet(second, 3))
-    assert copy.next_ms({first: 5, second: 3}) == 3
+    both = {first: 5, second: 3}
+    copy.note(DeadlineSet(second, 3), both)
+    assert copy.next_ms(both) == 3
     assert (len(queue), len(copy)) == (1, 2)
