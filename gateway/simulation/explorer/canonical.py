@@ -7,6 +7,7 @@ different although they are not, never the other way round.
 """
 
 import hashlib
+import marshal
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -118,7 +119,8 @@ _plans: dict[type[Any], Plan] = {}
 
 def digest(world: World | AdoptionWorld) -> bytes:
     """16 bytes that stand for the canonical form."""
-    return hashlib.blake2b(repr(canonical(world)).encode(), digest_size=16).digest()
+    # Before version 1, marshal knows no references: equal forms give equal bytes.
+    return hashlib.blake2b(marshal.dumps(canonical(world), 0), digest_size=16).digest()
 
 
 def canonical(world: World | AdoptionWorld) -> list[Any]:

@@ -45,7 +45,6 @@ _PACKAGES = ("coordinator.", "kafka_codecs.")
 _WORLD = "gateway.simulation.explorer."
 
 _is_shared: dict[type[Any], bool] = {}
-_shared: tuple[Any, ...] = ()
 
 
 class Copy(NamedTuple):
@@ -65,13 +64,20 @@ def copy(original: Any) -> Copy:
 
 def restore(saved: Copy) -> Any:
     """Make another of what was copied."""
-    global _shared  # noqa: PLW0603 -- the functions of a pickle get no context
-    _shared = saved.shared
-    return pickle.loads(saved.changing)  # noqa: S301 -- made by this process
+    return _Unpickler(saved).load()
 
 
 def _nth(number: int) -> Any:
-    return _shared[number]
+    """Stands for the look-up in what is shared, which `_Unpickler` puts in its place."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, saved: Copy) -> None:
+        super().__init__(io.BytesIO(saved.changing))
+        self._nth = saved.shared.__getitem__
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._nth if name == _nth.__name__ else super().find_class(module, name)
 
 
 class _Pickler(pickle.Pickler):
@@ -92,8 +98,6 @@ class _Pickler(pickle.Pickler):
 
 
 def _can_share(kind: type[Any]) -> bool:
-    if issubclass(kind, type):
-        return False  # pickled by name, which is as fast
     if issubclass(kind, _SHARED):
         return True
     is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
