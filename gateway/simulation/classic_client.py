@@ -24,7 +24,6 @@ from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     Subscription,
     decode_assignment,
-    encode_subscription,
 )
 from kafka_codecs.error_codes import ErrorCode
 
@@ -150,7 +149,7 @@ class ClassicClient(Client):
             generation_id=self.generation,
             rack_id=self.told_rack,
         )
-        return encode_subscription(subscription, self.spec.embedded_version)
+        return leader.write_subscription(subscription, self.spec.embedded_version)
 
     @property
     def told_rack(self) -> str | None:

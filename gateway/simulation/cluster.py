@@ -275,9 +275,9 @@ class Cluster:
                 self._arrive(commit, _ignored)
             self._end(commit)
 
-    def may_store(self) -> list[Commit]:
-        """The commits on their way that the cluster would store if they arrived now."""
-        return [each for each in self._on_the_way if not self._code_of(each)]
+    def may_store(self, concerns: Callable[[Commit], object]) -> list[Commit]:
+        """Those of the commits on their way that the cluster would store if they arrived now."""
+        return [each for each in self._on_the_way if concerns(each) and not self._code_of(each)]
 
     def _code_of(self, commit: Commit) -> int:
         return self.coordinator.code_of_commit(GROUP, commit.ids) if self.holds_anchors else 0

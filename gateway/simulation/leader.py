@@ -5,6 +5,7 @@ owner, and withholds a moving partition until its owner has given it up.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import cycle
 
 from coordinator.interface.replies import JoinedMember
@@ -17,9 +18,12 @@ from kafka_codecs.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
+    encode_subscription,
 )
 
 STICKY = "cooperative-sticky"
+REMEMBERED_MAX = 1_024
+"""Embedded messages that need not be encoded or decoded again: clients repeat themselves."""
 
 Name = tuple[str, int]
 """A partition by topic name and number, as in the classic protocol."""
@@ -48,7 +52,7 @@ def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
     subscriptions = {}
     for member in members:
         try:
-            _version, subscription = decode_subscription(member.metadata)
+            _version, subscription = read_subscription(member.metadata)
         except WireError:
             continue
         subscriptions[member.member_id] = subscription
@@ -57,9 +61,27 @@ def _subscriptions(members: Iterable[JoinedMember]) -> dict[str, Subscription]:
 
 def write_assignment(names: Iterable[Name], version: int = 1) -> bytes:
     """Encode an assignment in the embedded protocol."""
-    return encode_assignment(Assignment(assigned_partitions=listed(names)), version)
+    return _encoded(Assignment(assigned_partitions=listed(names)), version)
 
 
+@lru_cache(REMEMBERED_MAX)
+def _encoded(assignment: Assignment, version: int) -> bytes:
+    return encode_assignment(assignment, version)
+
+
+@lru_cache(REMEMBERED_MAX)
+def write_subscription(subscription: Subscription, version: int) -> bytes:
+    """Encode a subscription in the embedded protocol."""
+    return encode_subscription(subscription, version)
+
+
+@lru_cache(REMEMBERED_MAX)
+def read_subscription(data: bytes) -> tuple[int, Subscription]:
+    """The version and the subscription. Raises WireError."""
+    return decode_subscription(data)
+
+
+@lru_cache(REMEMBERED_MAX)
 def read_assignment(data: bytes) -> frozenset[Name]:
     """The partitions of an encoded assignment; none if it is malformed."""
     try:

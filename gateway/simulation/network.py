@@ -74,6 +74,8 @@ REFUSED = "the cluster refuses it"
 """The reason in an answer that is the cluster's own."""
 FORWARDED = "the cluster answers"
 """The same, where the gateway only passed the request on."""
+OWNER = Owner("127.0.0.1")
+"""All clients have one address."""
 ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """The gateway's answers when it lost the group or the cluster after its decision."""
 
@@ -215,7 +217,7 @@ class Connection:
         known: dict[str, Any] = {
             "api": api_of(request),
             "token": request.token,
-            "owner": Owner("127.0.0.1"),
+            "owner": OWNER,
             "is_at_coordinator": None if network.cluster.fails_now() else True,
             "knows_topics": process.topics is network.cluster.topics,
         }

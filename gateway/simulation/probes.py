@@ -1,6 +1,6 @@
-"""Probes: requests that the engine decides on a copy of the group (invariants 4 and 7).
+"""Probes: requests that the engine decides beside the run (invariants 4 and 7).
 
-The copy is a fork of the group's state, so a probe does not affect the run.
+Nothing of them is applied to the group. Where one request follows another, they meet a fork of it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,8 +36,6 @@ from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     decode_assignment,
-    decode_subscription,
-    encode_subscription,
 )
 from kafka_codecs.error_codes import ErrorCode
 
@@ -57,13 +55,27 @@ class Probe:
     def group(self) -> ClassicGroup | ConsumerGroup | None:
         return self._engine.state.group
 
-    def feed(self, event: Request) -> tuple[Step, Reply]:
+    def feed(self, event: Request) -> Reply:
         """Decide and apply a request. A parked request counts as refused."""
         step = self._engine.handle(event, now_ms=self._now_ms, topics=self._topics)
         for record in step.records:
             self._engine.apply(record)
-        waits = JoinGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
-        return step, dict(step.replies).get(TOKEN, waits)
+        return _reply_of(step)
+
+
+def _decide(
+    state: GroupState, event: Request, config: GroupConfig, topics: Topics, now_ms: int
+) -> tuple[Step, Reply]:
+    """What a request would lead to. A decision changes nothing, so it needs no copy."""
+    engine = GroupEngine(state.group_id, config)
+    engine.state = state
+    step = engine.handle(event, now_ms=now_ms, topics=topics)
+    return step, _reply_of(step)
+
+
+def _reply_of(step: Step) -> Reply:
+    waits = JoinGroupReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+    return dict(step.replies).get(TOKEN, waits)
 
 
 def check_next_heartbeat(
@@ -80,7 +92,7 @@ def check_next_heartbeat(
         instance_id=group.members[member_id].instance_id,
         generation=group.assignments[member_id].member_epoch,
     )
-    _step, reply = Probe(state, config, topics, now_ms).feed(heartbeat)
+    _step, reply = _decide(state, heartbeat, config, topics, now_ms)
     if reply.error == ErrorCode.NONE:
         check_rejoin_changes_nothing(state, member_id, config, topics, now_ms)
 
@@ -154,7 +166,7 @@ def _rejoined(
     protocols = _owning(member.classic.protocols, owned, current.member_epoch)
     if protocols is None:
         return None
-    step, reply = Probe(state, config, topics, now_ms).feed(_join_again(member, protocols))
+    step, reply = _decide(state, _join_again(member, protocols), config, topics, now_ms)
     if reply.error in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.INVALID_SESSION_TIMEOUT):
         return None
     assert isinstance(reply, JoinGroupReply)
@@ -199,13 +211,13 @@ def _owning(
     stated = []
     for name, metadata in protocols:
         try:
-            version, subscription = decode_subscription(metadata)
+            version, subscription = leader.read_subscription(metadata)
         except WireError:
             return None
         stated.append(
             (
                 name,
-                encode_subscription(
+                leader.write_subscription(
                     replace(
                         subscription,
                         owned_partitions=leader.listed(owned),
@@ -253,10 +265,10 @@ def check_there_and_back(
         # limit, as in Kafka. Such a group is not downgraded (rule 6.1).
         return False
     probe = Probe(state, config, topics, now_ms)
-    _step, reply = probe.feed(_as_native(static, group.core.protocol or ""))
+    reply = probe.feed(_as_native(static, group.core.protocol or ""))
     if reply.error:
         return False
-    _step, reply = probe.feed(_as_classic(static))
+    reply = probe.feed(_as_classic(static))
     after = _assignments_at_rest(probe.group, topics)
     require(
         reply.error == ErrorCode.NONE and after == before,
@@ -290,7 +302,9 @@ def _assignments_at_rest(
     for member in group.members.values():
         try:
             mine = _assigned(member, topics)
-            _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
+            _version, subscription = leader.read_subscription(
+                member.metadata_for(group.core.protocol)
+            )
         except WireError:
             return None
         owned = {(each.topic, n) for each in subscription.owned_partitions for n in each.partitions}
@@ -324,7 +338,7 @@ def _assigned(member: ClassicGroupMember, topics: Topics) -> frozenset[leader.Na
 
 
 def _as_native(member: ClassicGroupMember, protocol: str) -> ConsumerHeartbeatReceived:
-    _version, subscription = decode_subscription(member.metadata_for(protocol))
+    _version, subscription = leader.read_subscription(member.metadata_for(protocol))
     return ConsumerHeartbeatReceived(
         token=TOKEN,
         version=1,

@@ -239,14 +239,16 @@ class Process:
         if self.is_paused:
             self._held_back.append(event)
             return
-        if not self.group.take_at_rest(event, self.now_ms):
+        was_at_rest = self.group.take_at_rest(event, self.now_ms)
+        if not was_at_rest:
             for effect in self.group.handle(event, self.now_ms):
                 self._begin(effect)
         while self._changes:
             changes, self._changes[:] = [*self._changes], []
             for serving in changes:
                 self._pass_on(serving)
-        self._watch_the_clock()
+        if not was_at_rest:
+            self._watch_the_clock()
 
     def _pass_on(self, serving: _Serving) -> None:
         call = serving.call

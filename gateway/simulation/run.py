@@ -27,7 +27,7 @@ from gateway.simulation.watch import Watch
 from gateway.simulation.watch_answers import AnswerWatch
 from gateway.simulation.watch_members import TIMER_LAG_MS
 from gateway.simulation.watch_owners import OwnerWatch
-from gateway.simulation.world import World
+from gateway.simulation.world import TRANSCRIPT_LINES_MAX, World
 
 TAIL_LINES = 60
 LAG_MS_WHEN_LOG_FAILS = 5_000
@@ -57,10 +57,17 @@ def replay_command(seed: int) -> str:
 
 
 class Run:
-    """The parts of one run. The seed also draws the plan, unless one is given."""
+    """The parts of one run. The seed also draws the plan, unless one is given. The transcript keeps
+    only the lines that somebody may read, so that nothing else outlives its use."""
 
-    def __init__(self, seed: int, plan: Plan | None = None) -> None:
-        self.world = world = World(seed)
+    def __init__(
+        self,
+        seed: int,
+        plan: Plan | None = None,
+        *,
+        transcript_lines: int = TRANSCRIPT_LINES_MAX,
+    ) -> None:
+        self.world = world = World(seed, transcript_lines)
         self.plan = plan = plan or draw_plan(world)
         self.clients: list[Client] = []
         self.cluster = Cluster(world, holds_anchors=plan.holds_anchors, stored=self._stored)
@@ -141,7 +148,7 @@ def _lag_ms(plan: Plan) -> int:
 
 def simulate(seed: int, *, tail_lines: int = TAIL_LINES) -> Outcome:
     """Play one seed to its end, or until an invariant breaks."""
-    run = Run(seed)
+    run = Run(seed, transcript_lines=tail_lines)
     try:
         run.play()
     except BrokenInvariantError as broken:

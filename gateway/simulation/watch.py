@@ -1,5 +1,6 @@
 """Checks every invariant at every step of a run (rule 12.1)."""
 
+import pickle
 from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import Any
 
@@ -60,10 +61,8 @@ from gateway.simulation.probes import (
 )
 from gateway.simulation.process import Process
 from gateway.simulation.replay import (
-    check_same,
-    durable_state,
+    check_restored,
     parked_tokens,
-    snapshot,
     supersede,
 )
 from gateway.simulation.watch_intervals import IntervalWatch
@@ -96,7 +95,7 @@ class Watch:
         """How many batches of the log have taken effect."""
         self._steps = 0
         self._decisions = 0
-        self._snapshot = ""
+        self._snapshot = b""
         self._probed: object = None
         self._quiet: dict[str, Topics] = {}
         """The settled members whose rejoin would change nothing, with these topics."""
@@ -113,7 +112,7 @@ class Watch:
     def before_decision(self, engine: GroupEngine, event: Event) -> None:
         self._decisions += 1
         if self._decisions % SAMPLE == 0:
-            self._snapshot = snapshot(engine.state)
+            self._snapshot = pickle.dumps(engine.state)
         token = getattr(event, "token", None)
         if token in self._network.lines and not isinstance(event, Happening):
             line, number = self._network.lines[token]
@@ -122,7 +121,8 @@ class Watch:
     def after_decision(self, engine: GroupEngine) -> None:
         """A decision must not change the state."""
         if self._decisions % SAMPLE == 0:
-            require(snapshot(engine.state) == self._snapshot, Invariant.PURE, self._snapshot)
+            is_same = pickle.dumps(engine.state) == self._snapshot
+            require(is_same, Invariant.PURE, engine.state.group)
 
     def applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         event, step = decision.event, decision.step
@@ -313,13 +313,12 @@ class Watch:
             self._replay(step.durable)
         if not step.durable and self._steps % SAMPLE:
             return
-        expected = durable_state(self._state)
-        check_same(self._replayed, expected)
+        check_restored(self._replayed, self._state)
         if self._steps % SAMPLE == 0:
             state = GroupState(GROUP)
             for record in self._compacted.values():
                 state.apply(record)
-            check_same(state, expected)
+            check_restored(state, self._state)
 
     def _replay(self, batch: Sequence[DurableRecord]) -> None:
         for record in batch:
@@ -369,10 +368,13 @@ class Watch:
         known = self._state.commits
         forgotten = [
             commit.request.token
-            for commit in self._network.cluster.may_store()
-            if commit.sender == process.number
-            and commit.request.token not in known
-            and not (commit.request.is_transactional and not commit.request.member_id)
+            for commit in self._network.cluster.may_store(
+                lambda commit: (
+                    commit.sender == process.number
+                    and commit.request.token not in known
+                    and not (commit.request.is_transactional and not commit.request.member_id)
+                )
+            )
         ]
         require(not forgotten, Invariant.OFFSETS, "forgotten commits in flight:", forgotten)
 

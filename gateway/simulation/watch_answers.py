@@ -70,13 +70,13 @@ class AnswerWatch:
             )
         if not isinstance(self._state().group, ConsumerGroup) or not self._is_honest(who):
             return  # in a classic group the leader decides, and may believe a liar
-        for commit in self._cluster.may_store():
-            shared = (granted & commit.positions.keys()) - self._exempt()
+        begun = granted - self._exempt()
+        for commit in self._cluster.may_store(lambda commit: commit.positions.keys() & begun):
             require(
-                not shared or _is_of_same_member(request, commit.request),
+                _is_of_same_member(request, commit.request),
                 Invariant.IN_FLIGHT,
                 f"{who} gets",
-                shared,
+                commit.positions.keys() & begun,
                 "and the cluster may still store a commit of",
                 commit.who,
             )
@@ -86,9 +86,9 @@ class AnswerWatch:
         if fetch.partitions is None or not self._is_honest(who):
             return
         wanted = fetch.partitions - self._exempt()
-        for commit in self._cluster.may_store():
+        for commit in self._cluster.may_store(lambda commit: commit.positions.keys() & wanted):
             require(
-                commit.who == who or not commit.positions.keys() & wanted,
+                commit.who == who,
                 Invariant.IN_FLIGHT,
                 f"{who} fetches what a commit of {commit.who} may still change",
             )

@@ -49,7 +49,6 @@ class Facts:
     member_epochs: Mapping[str, int] = field(default_factory=dict)
     has_native: bool = False
     has_classic: bool = False
-    waiting: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, state: GroupState) -> "Facts":
@@ -59,7 +58,6 @@ class Facts:
                     kind=ClassicGroup,
                     epoch=group.core.generation,
                     member_epochs=dict.fromkeys(group.members, group.core.generation),
-                    waiting=frozenset((*group.joins, *group.syncs)),
                 )
             case ConsumerGroup() as group:
                 return cls(
@@ -197,7 +195,9 @@ class SilenceWatch:
         self._heard: dict[str, _Heard] = {}
         self._overdue: dict[tuple[str, object], tuple[int, int]] = {}
         self._duties: dict[tuple[str, object], int] = {}
-        self._facts = Facts()
+        self._kind: type[object] = NoneType
+        self._waiting: Set[str] = frozenset()
+        """Members whose requests are parked."""
         self._config: GroupConfig | None = None
 
     def after_step(
@@ -212,14 +212,14 @@ class SilenceWatch:
     ) -> None:
         """`has_moved`: whether a record of the step changed the group itself."""
         spoke = self._who_spoke(event, step)
-        heard = {*self._facts.waiting, *spoke}
+        heard = self._waiting | spoke
         if has_moved:
             self._check_not_too_early(step, now_ms)
-            before, self._facts = self._facts, Facts.of(state)
-            self._duties = _duties(state)
-            heard |= self._facts.waiting
-            if before.kind is not self._facts.kind:
-                heard |= self._facts.member_epochs.keys()
+            kind_before = self._kind
+            self._look_at(state)
+            heard |= self._waiting
+            if kind_before is not self._kind and state.group is not None:
+                heard |= state.group.members.keys()
             # A leader's SyncGroup is parked and released within one step.
             heard |= {
                 record.member_id
@@ -239,11 +239,19 @@ class SilenceWatch:
         self._check_duties(state, spoke, step, now_ms)
 
     def after_load(self, state: GroupState, config: GroupConfig, now_ms: int) -> None:
-        self._facts, self._config = Facts.of(state), config
-        self._duties = _duties(state)
+        self._config = config
+        self._look_at(state)
         self._heard.clear()
         self._overdue.clear()
-        self._note(state, set(self._facts.member_epochs), config, now_ms)
+        self._note(state, frozenset(), config, now_ms)
+
+    def _look_at(self, state: GroupState) -> None:
+        group = state.group
+        self._kind = type(group)
+        self._waiting = frozenset()
+        if isinstance(group, ClassicGroup) and (group.joins or group.syncs):
+            self._waiting = group.joins.keys() | group.syncs.keys()
+        self._duties = _duties(state)
 
     def _check_not_too_early(self, step: Step, now_ms: int) -> None:
         for member_id, cause in removed_members(step).items():
@@ -269,9 +277,9 @@ class SilenceWatch:
             case ConsumerHeartbeatReceived(member_epoch=epoch) if epoch >= JOIN_EPOCH:
                 # The refusal that asks for the owned partitions restarts the session (DEV D67).
                 accepted |= {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-            case SyncGroupReceived() if self._facts.kind is ConsumerGroup:
+            case SyncGroupReceived() if self._kind is ConsumerGroup:
                 accepted = {ErrorCode.NONE}
-            case OffsetCommitReceived() if self._facts.kind is ClassicGroup:
+            case OffsetCommitReceived() if self._kind is ClassicGroup:
                 accepted = {ErrorCode.NONE}
             case _:
                 return set()
@@ -281,7 +289,7 @@ class SilenceWatch:
         named = {getattr(reply, "member_id", None) or event.member_id for reply in answers}
         return named or {event.member_id}
 
-    def _note(self, state: GroupState, spoke: set[str], config: GroupConfig, now_ms: int) -> None:
+    def _note(self, state: GroupState, spoke: Set[str], config: GroupConfig, now_ms: int) -> None:
         limits = _limits(state, config)
         for member_id in [id_ for id_ in self._heard if id_ not in limits]:
             del self._heard[member_id]

@@ -14,7 +14,7 @@ from gateway.simulation.invariants import BrokenInvariantError, Invariant
 
 START_MS = 1_000_000
 TRANSCRIPT_LINES_MAX = 4_000
-"""The transcript keeps this many of its newest lines."""
+"""The transcript keeps at most this many of its newest lines."""
 CALLS_MAX = 100_000
 """The most calls in one run. An ordinary run makes fewer than ten thousand. One that lets no time
 pass would otherwise fill the machine's memory."""
@@ -23,11 +23,11 @@ pass would otherwise fill the machine's memory."""
 class World:
     """The clock, the queue and the dice of one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, transcript_lines: int = TRANSCRIPT_LINES_MAX) -> None:
         self.dice = random.Random(seed)  # noqa: S311  (chance that can be repeated is the point)
         self.now_ms = START_MS
         self.counts: Counter[str] = Counter()
-        self.transcript: deque[tuple[int, str, object]] = deque(maxlen=TRANSCRIPT_LINES_MAX)
+        self.transcript: deque[tuple[int, str, object]] = deque(maxlen=transcript_lines)
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = itertools.count()
         self._calls_left = CALLS_MAX
