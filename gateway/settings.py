@@ -380,6 +380,11 @@ class Settings(BaseSettings):
         description="the heartbeat interval of native members while their group moves or is rolled,"
         " if it is shorter than the group's; never shorter than ten times what answers took",
     )
+    group_second_target_waits: bool = Field(
+        False,
+        description="whether the assignment interval delays a target assignment even if it is the"
+        " second after a quiet time, as in Kafka; a consumer that restarts changes its group twice",
+    )
     group_unaffected_members_rejoin: bool = Field(
         False,
         description="whether classic members of a group with native ones rejoin with each new"
@@ -496,6 +501,7 @@ class Settings(BaseSettings):
             consumer_min_assignment_interval_ms=self.group_consumer_min_assignment_interval_ms,
             consumer_max_assignment_interval_ms=self.group_consumer_max_assignment_interval_ms,
             unsettled_heartbeat_interval_ms=self.group_unsettled_heartbeat_interval_ms,
+            second_target_waits=self.group_second_target_waits,
             unaffected_members_rejoin=self.group_unaffected_members_rejoin,
             eager_imbalance_percent=self.group_eager_imbalance_percent,
             replacement_grace_ms=self.group_replacement_grace_ms,

@@ -36,8 +36,14 @@ def is_target_awaited(step: StepBuilder) -> bool:
 
 
 def target_due_at_ms(step: StepBuilder) -> int:
-    """When the next target may be computed, in wall-clock milliseconds; 0 means at once."""
-    computed_at_ms = step.consumer.target_timestamp_ms
+    """When the next target may be computed, in wall-clock milliseconds; 0 means at once.
+
+    DEV D83: the second target after a quiet time does not wait, either. A consumer that restarts
+    changes its group twice.
+    """
+    group = step.consumer
+    waits = step.config.second_target_waits
+    computed_at_ms = group.target_timestamp_ms if waits else group.earlier_target_ms
     if not computed_at_ms or computed_at_ms > step.now_ms:  # stored while the clock was ahead
         return 0
     return computed_at_ms + step.config.consumer_assignment_interval_ms

@@ -86,6 +86,7 @@ class ConsumerGroup(Forkable):
         "assignor",
         "assignor_votes",
         "classic_offers",
+        "earlier_target_ms",
         "epoch",
         "holders",
         "instances",
@@ -112,6 +113,8 @@ class ConsumerGroup(Forkable):
         self.metadata_hash = 0
         self.assignment_epoch = 1
         self.target_timestamp_ms = 0
+        self.earlier_target_ms = 0
+        """The time of the target before that; a restart forgets it."""
         self.assignor: str | None = None
         self.topics_checked = -1
         self.members: Table[str, Member] = Table()
@@ -204,6 +207,7 @@ class ConsumerGroup(Forkable):
                 self._move_standing(member_id, standing)
             case TargetAssignmentMetadata(epoch=epoch, timestamp_ms=at_ms, assignor=assignor):
                 if epoch is not None:
+                    self.earlier_target_ms = self.target_timestamp_ms
                     self.assignment_epoch, self.target_timestamp_ms = epoch, at_ms
                     self.assignor = assignor
             case TargetAssignmentMember(member_id=member_id, partitions=partitions):

@@ -96,6 +96,10 @@ class GroupConfig:
 
     static_takeover: StaticTakeover = StaticTakeover.KAFKA
 
+    second_target_waits: bool = True
+    """Whether a target waits for the assignment interval to pass even if it is the second after a
+    quiet time, as in Kafka (deviation D83)."""
+
     unaffected_members_rejoin: bool = True
     """Whether a classic member of a consumer group rejoins with each new target, as in Kafka, even
     if that gives it nothing and takes nothing from it (deviation D79)."""

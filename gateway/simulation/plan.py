@@ -106,6 +106,7 @@ def draw_plan(world: World) -> Plan:
     config = replace(
         config,
         unaffected_members_rejoin=config.unsettled_heartbeat_interval_ms == INT32_MAX,
+        second_target_waits=config.unsettled_heartbeat_interval_ms == INT32_MAX,
         eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
     )
     return Plan(

@@ -140,7 +140,7 @@ class Watch:
         self._check_answers(event, step)
         self.intervals.after_step(state, event, step, config, decided_ms)
         if has_moved:
-            self.intervals.after_load(state)
+            self.intervals.note(state)
             self.epochs.after_step(state, step, config)
             self.targets.after_step(state, event, step, config, topics)
         self._check_replies(event, step, topics)

@@ -22,7 +22,8 @@ class IntervalWatch:
     Resolutions of regular expressions do not become too old (rules 3.6, 3.13)."""
 
     def __init__(self) -> None:
-        self._computed_ms = 0
+        self._computed_ms = self._earlier_ms = 0
+        """Of the last target, and of the one before it."""
         self._resolved_ms: int | None = None
 
     def after_step(
@@ -32,6 +33,8 @@ class IntervalWatch:
         for record in step.records:
             if isinstance(record, TargetAssignmentMetadata) and record.assignor is not None:
                 require(now_ms >= due_ms, Invariant.INTERVALS, record, "at", now_ms, "not", due_ms)
+            if isinstance(record, TargetAssignmentMetadata) and record.epoch is not None:
+                self._earlier_ms = self._computed_ms
         group = state.group
         if isinstance(group, ConsumerGroup) and _is_accepted(event, step):
             is_idle = state.resolution is None and bool(group.regex_subscribers)
@@ -53,17 +56,26 @@ class IntervalWatch:
             )
 
     def after_load(self, state: GroupState) -> None:
+        self.note(state)
+        self._earlier_ms = 0
+
+    def note(self, state: GroupState) -> None:
+        """The group has moved."""
         self._computed_ms, self._resolved_ms = 0, None
-        if isinstance(state.group, ConsumerGroup):
+        if not isinstance(state.group, ConsumerGroup):
+            self._earlier_ms = 0
+        else:
             self._computed_ms = state.group.target_timestamp_ms
             resolved_ms = (each.timestamp_ms for each in state.group.regexes.values())
             self._resolved_ms = max(resolved_ms, default=None)
 
     def _due_ms(self, config: GroupConfig, now_ms: int) -> int:
-        """When the next target is due. It is due at once if the last one is from the future."""
-        if not 0 < self._computed_ms <= now_ms:
+        """When the next target is due. It is due at once if the last one is from the future. DEV
+        D83: the second one after a quiet time is, too."""
+        since_ms = self._computed_ms if config.second_target_waits else self._earlier_ms
+        if not 0 < since_ms <= now_ms:
             return 0
-        return self._computed_ms + config.consumer_assignment_interval_ms
+        return since_ms + config.consumer_assignment_interval_ms
 
     def _is_stale(self, config: GroupConfig, now_ms: int) -> bool:
         """Whether the resolution before this step has to be repeated."""

@@ -32,6 +32,7 @@ def test_only_the_upstream_is_required(tmp_path: Path) -> None:
     assert settings.group_config() == GroupConfig(
         conversion_rest_max_ms=900_000,
         unsettled_heartbeat_interval_ms=1_000,
+        second_target_waits=False,
         unaffected_members_rejoin=False,
         eager_imbalance_percent=50,
         replacement_grace_ms=3_000,
@@ -123,6 +124,7 @@ def test_every_setting_can_be_set_in_every_source(
         "group_consumer_max_assignment_interval_ms": "4",
         "group_conversion_rest_max_ms": "15",
         "group_unsettled_heartbeat_interval_ms": "1001",
+        "group_second_target_waits": "true",
         "group_unaffected_members_rejoin": "true",
         "group_eager_imbalance_percent": "16",
         "group_replacement_grace_ms": "15",

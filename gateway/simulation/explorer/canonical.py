@@ -94,6 +94,7 @@ _BACK_MS = {
     "_lost_ms": 10_000,
     "sent_ms": 10_000,
     "target_timestamp_ms": 0,
+    "earlier_target_ms": 0,
     "timestamp_ms": 0,
 }
 """How far back rules look, at most for the longest patience."""

@@ -38,6 +38,28 @@ def test_a_target_is_computed_once_per_interval(group: GroupScript) -> None:
     assert group.consumer.target_timestamp_ms == group.now_ms
 
 
+def test_the_second_target_after_a_quiet_time_does_not_wait(make_group: MakeGroup) -> None:
+    """DEV D83: a restart is two changes, and a burst waits from its third change on."""
+    group = make_group(config=GroupConfig(second_target_waits=False))
+    group.given_consumer_group(given_native("n1", assigned=ALL), timestamp_ms=group.now_ms - 5_000)
+    group.native("n2")
+    group.wait(400)
+    group.native("n2", -1)
+    group.wait(400)
+    assert group.native("n3").member_epoch == group.consumer.epoch == 13
+    group.native("n4")
+    assert group.view().state == "Assigning"
+    group.wait(199)
+    assert group.native("n4", 13).member_epoch == 13
+    group.wait(1)
+    assert group.native("n4", 13).member_epoch == group.consumer.epoch == 14
+    group.wait(1_000)
+    group.native("n4", -1)
+    group.native("n1", 14, owned={})
+    group.native("n5")
+    assert group.consumer.assignment_epoch == group.consumer.epoch == 16
+
+
 def test_only_a_long_computation_is_refused(make_group: MakeGroup) -> None:
     """DEV D65: the caller repeats it where it holds up nobody else."""
     group = make_group(topics=make_topics(foo=1, large=target_module.SHORT_COMPUTATION_MAX))

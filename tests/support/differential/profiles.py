@@ -20,10 +20,11 @@ LIKE_KAFKA = {
     "group_conversion_rest_max_ms": "0",
     "group_replacement_grace_ms": "0",
     "group_unsettled_heartbeat_interval_ms": "60000",
+    "group_second_target_waits": "true",
     "group_unaffected_members_rejoin": "true",
     "group_eager_imbalance_percent": "0",
 }
-"""The gateway's own: without what Kafka does not have at all (DEV D76 to D79, D81)."""
+"""The gateway's own: without what Kafka does not have at all (DEV D76 to D79, D81, D83)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -254,6 +254,7 @@ def a_doubtful_write_counts_as_failed(patch: Patch) -> None:
     Invariant.ANSWERS,
     Invariant.SINGLE_HOLDER,
     Invariant.INTERVALS,
+    Invariant.TIMERS,
 )
 def a_batch_forgets_its_earlier_decisions(patch: Patch) -> None:
     """All requests of a batch are decided on the group as it was before the batch."""

@@ -180,7 +180,7 @@ def a_heartbeat_hides_a_revocation(patch: Patch) -> None:
 # -- 5: without faults, every member gets its share and every heartbeat succeeds -------------------
 
 
-@noticed_by(Invariant.LIVENESS)
+@noticed_by(Invariant.LIVENESS, Invariant.DISTURBED)
 def a_heartbeat_always_asks_to_rejoin(patch: Patch) -> None:
     """Heartbeat always answers REBALANCE_IN_PROGRESS to classic members of a consumer group."""
     patch.setattr(mixed_heartbeat, "_must_rejoin", lambda *_: True)

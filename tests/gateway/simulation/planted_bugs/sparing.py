@@ -1,7 +1,8 @@
-"""Bugs in the rules that spare classic members a rejoin."""
+"""Bugs in the rules that let a roll cost less."""
 
 from typing import Any
 
+from coordinator.consumer import target
 from coordinator.consumer.reconcile import would_change
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.target_loads import Loads
@@ -9,6 +10,17 @@ from gateway.simulation.invariants import Invariant
 from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
 
 _RELEASES = ("coordinator.assignors.uniform.release", "coordinator.assignors.range.release")
+
+
+@noticed_by(Invariant.INTERVALS)
+def a_burst_waits_for_nothing(patch: Patch) -> None:
+    """Each target counts as the second after a quiet time."""
+
+    def due_at_ms(step: StepBuilder) -> int:
+        return real(step) if step.config.second_target_waits else 0
+
+    real = target.target_due_at_ms
+    patch.setattr(target, "target_due_at_ms", due_at_ms)
 
 
 @noticed_by(Invariant.DISTURBED)
