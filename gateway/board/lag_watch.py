@@ -12,6 +12,7 @@ from gateway.board.steps import Steps
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.removal import Client
+from gateway.data_path.traffic import Rates
 from gateway.events.event import Tell
 from gateway.events.group_events import StepMadeWorse
 from kafka_codecs.list_offsets import (
@@ -32,8 +33,8 @@ ANSWER_S = 5.0
 Hold = Callable[[str, str], Awaitable[object]]
 """Puts a group on hold, for a reason."""
 
-RatesOf = Callable[[Client], tuple[float | None, float | None]]
-"""Bytes per second to a client, before its restart and now."""
+RatesOf = Callable[[Client], tuple[Rates | None, Rates | None]]
+"""What passes to a client, before its restart and now; None if it is not known."""
 
 log = structlog.get_logger()
 
@@ -77,7 +78,7 @@ class LagWatch:
             if isinstance(event, StepMadeWorse):
                 client = Client(event.client_host.removeprefix("/"), event.client_id)
                 before, after = self._rates_of(client)
-                rates = {"bytes_per_s_before": before, "bytes_per_s_after": after}
+                rates = {**_named(before, "before"), **_named(after, "after")}
                 event = event.model_copy(update=rates)  # noqa: PLW2901  # the same, completed
             self._tell(event, group_id)
             if self._hold is not None:
@@ -105,6 +106,11 @@ class LagWatch:
             for node_id, some in by_leader.items():
                 nursery.start_soon(ask, node_id, some)
         return found
+
+
+def _named(rates: Rates | None, when: str) -> Mapping[str, float]:
+    fields = {} if rates is None else rates._asdict()
+    return {f"{name}_{when}": rate for name, rate in fields.items()}
 
 
 def _request(partitions: Iterable[Partition]) -> ListOffsetsRequest:

@@ -178,8 +178,12 @@ class ClientConnection:
     @property
     def moved_bytes(self) -> tuple[int, int]:
         """The bytes that have come from the client, and from its broker."""
-        upstream = self._upstream.connection
-        return self._source.received, 0 if upstream is None else upstream.received
+        return self._source.received, self._upstream.received
+
+    @property
+    def fetches(self) -> int:
+        """The client's Fetch requests."""
+        return self._relayed.fetches
 
     @property
     def software(self) -> ClientSoftware:

@@ -40,7 +40,7 @@ _S = TypeVar("_S", bound=Struct)
 class RelayedRequests:
     """Relays one request after another. Its rest joins the run as it arrives."""
 
-    __slots__ = ("_authentication", "_frames", "_shared", "_source", "_upstream")
+    __slots__ = ("_authentication", "_frames", "_shared", "_source", "_upstream", "fetches")
 
     def __init__(
         self,
@@ -53,6 +53,8 @@ class RelayedRequests:
         self._upstream = frames.upstream
         self._shared = context
         self._authentication = authentication
+        self.fetches = 0
+        """The Fetch requests that were relayed."""
 
     def relay_at_once(
         self,
@@ -80,11 +82,13 @@ class RelayedRequests:
             upstream_id = self._produce_id(connection, version, correlation_id, acks)
         else:
             upstream_id = connection.expect(correlation_id)
+            self.fetches += api_key == ApiKey.FETCH
         self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
         return True
 
     async def relay(self, key: ApiKey, size: int, version: int, correlation_id: int) -> None:
         """Relay the next request, which may name something private."""
+        self.fetches += key is ApiKey.FETCH
         if key is ApiKey.PRODUCE:
             await self._relay_produce(size, version, correlation_id)
         elif await self._names_private(key, size):

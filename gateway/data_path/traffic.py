@@ -3,7 +3,7 @@ have ended. Nothing is counted per frame."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -31,14 +31,28 @@ class Flow(Protocol):
         """The bytes that have come from the client, and from its broker."""
         ...
 
+    @property
+    def fetches(self) -> int:
+        """The client's Fetch requests."""
+        ...
+
+
+class Rates(NamedTuple):
+    """What passes in a second."""
+
+    bytes_per_s: float
+    """To the client."""
+    fetches_per_s: float
+
 
 @dataclass(slots=True)
 class _Ended:
     """The connections of a client's last restart."""
 
     ended_s: float
-    bytes_to_client: int
     lasted_s: float
+    bytes_to_client: int
+    fetches: int
 
 
 class Traffic:
@@ -57,12 +71,13 @@ class Traffic:
         now_s, (came, went) = trio.current_time(), flow.moved_bytes
         self._from_clients += came
         self._from_brokers += went
-        lasted_s = now_s - flow.accepted_s
+        lasted_s, fetches = now_s - flow.accepted_s, flow.fetches
         before = self._ended.pop(hash(flow.client), None)
         if before is not None and now_s - before.ended_s <= TOGETHER_S:
             went += before.bytes_to_client
+            fetches += before.fetches
             lasted_s = max(lasted_s, before.lasted_s)
-        self._ended[hash(flow.client)] = _Ended(now_s, went, lasted_s)
+        self._ended[hash(flow.client)] = _Ended(now_s, lasted_s, went, fetches)
         if len(self._ended) > CLIENTS_MAX:
             del self._ended[next(iter(self._ended))]
 
@@ -75,17 +90,22 @@ class Traffic:
             went += more[1]
         return came, went
 
-    def rates_of(self, client: Client) -> tuple[float | None, float | None]:
-        """Bytes per second to a client: over the life of the connections that it has ended last,
-        and over that of those that it has now. None without any."""
+    def rates_of(self, client: Client) -> tuple[Rates | None, Rates | None]:
+        """What passes to a client: over the life of the connections that it has ended last, and
+        over that of those that it has now. None without any."""
         before, now_s = self._ended.get(hash(client)), trio.current_time()
         mine = [flow for flow in tuple(self.open) if flow.client == client]
         after = None
         if mine:
             lasted_s = max(now_s - flow.accepted_s for flow in mine)
-            after = _rate(sum(flow.moved_bytes[1] for flow in mine), lasted_s)
-        return None if before is None else _rate(before.bytes_to_client, before.lasted_s), after
+            went = sum(flow.moved_bytes[1] for flow in mine)
+            after = _rates(went, sum(flow.fetches for flow in mine), lasted_s)
+        if before is None:
+            return None, after
+        return _rates(before.bytes_to_client, before.fetches, before.lasted_s), after
 
 
-def _rate(count: int, length_s: float) -> float:
-    return round(count / length_s, 1) if length_s > 0 else 0.0
+def _rates(count: int, fetches: int, length_s: float) -> Rates:
+    if length_s <= 0:
+        return Rates(0.0, 0.0)
+    return Rates(round(count / length_s, 1), round(fetches / length_s, 2))

@@ -83,6 +83,7 @@ class Upstream:
         """Whether the connection carries the client's authentication, so that no other can replace
         it."""
         self._connection: UpstreamConnection | None = None
+        self._received_before = 0
 
     @property
     def introduced(self) -> ClientSoftware | None:
@@ -120,6 +121,12 @@ class Upstream:
     def connection(self) -> UpstreamConnection | None:
         """The latest connection, if any. It may have ended."""
         return self._connection
+
+    @property
+    def received(self) -> int:
+        """The bytes that the broker has sent, on one connection after another."""
+        now = self._connection
+        return self._received_before + (0 if now is None else now.received)
 
     async def negotiate(self, software: ClientSoftware) -> None:
         """Learn the broker's versions, from the broker or, while it is away, from memory.
@@ -249,9 +256,16 @@ class Upstream:
 
     async def _opened(self) -> UpstreamConnection:
         if self._connection is None or self._connection.state is not UpstreamState.OPEN:
-            self._connection = await self._open()
+            opened = await self._open()
+            self._leave()
+            self._connection = opened
             self._tasks.start_soon(self._pump, self._connection)
         return self._connection
+
+    def _leave(self) -> None:
+        """Forget a connection that has ended, but not what it has received."""
+        self._received_before = self.received
+        self._connection = None
 
     async def _open(self) -> UpstreamConnection:
         self.node_id, opened = await self._route.connect(self.software)
@@ -271,7 +285,7 @@ class Upstream:
             if connection.state is UpstreamState.FAILED:
                 raise
             if self._connection is connection:
-                self._connection = None
+                self._leave()
         finally:
             if self._connection is not connection:
                 connection.close()

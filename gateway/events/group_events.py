@@ -70,6 +70,10 @@ class StepMadeWorse(GatewayEvent):
     unknown."""
     bytes_per_s_after: float | None = None
     """The same of its present connections."""
+    fetches_per_s_before: float | None = None
+    """The Fetch requests of this client, over the life of the connections that it had before."""
+    fetches_per_s_after: float | None = None
+    """The same on its present connections. A consumer that waits for records sends few."""
 
 
 class ClientFlapped(GatewayEvent):

@@ -9,6 +9,7 @@ import trio
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.group_apis import GroupApis
+from gateway.data_path.places import Places
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
@@ -23,6 +24,8 @@ class RunningGateway:
 
     address: Address
     cluster: Cluster
+    places: Places
+    """The clients' connections, and what passes on them."""
     stop: trio.Event
     """Set this to let the gateway drain. The block then ends when it has drained."""
 
@@ -50,6 +53,7 @@ async def running_gateway(
     config = config or DataPathConfig(
         listen_port=0, advertised_host="127.0.0.1", limits=limits or Limits()
     )
+    places = Places(config.limits)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
 
@@ -60,11 +64,12 @@ async def running_gateway(
                 apis,
                 cluster,
                 stop=stop,
+                places=places,
                 private_names=private_names,
                 removal=removal,
                 task_status=task_status,
             )
 
         address = await nursery.start(start)
-        yield RunningGateway(address=address, cluster=cluster, stop=stop)
+        yield RunningGateway(address=address, cluster=cluster, places=places, stop=stop)
         nursery.cancel_scope.cancel()

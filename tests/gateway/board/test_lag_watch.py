@@ -11,6 +11,7 @@ from gateway.board.lags import Lags
 from gateway.board.steps import Steps
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path.traffic import Rates
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ClientFlapped, StepMadeWorse
 from kafka_codecs.list_offsets import (
@@ -72,7 +73,7 @@ class Stage:
             self.steps,
             cluster=cast("Cluster", cluster),
             now_ms=lambda: 5_000,
-            rates_of=lambda client: (float(len(client.host)), None),
+            rates_of=lambda client: (Rates(float(len(client.host)), 2.5), None),
             tell=lambda event, group_id=None: self.told.append((group_id, event)),
             hold=self._hold if holds else None,
         )
@@ -147,4 +148,5 @@ async def test_a_step_that_made_it_worse_is_told_with_the_bytes_of_its_client(
     ((_, told),) = stage.told
     assert isinstance(told, StepMadeWorse)
     assert (told.bytes_per_s_before, told.bytes_per_s_after) == (float(len("10.0.0.1")), None)
+    assert (told.fetches_per_s_before, told.fetches_per_s_after) == (2.5, None)
     assert told.lag_after == 500

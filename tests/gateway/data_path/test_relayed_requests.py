@@ -25,6 +25,22 @@ async def test_a_relayed_request_and_its_answer_pass_untouched() -> None:
         assert on.broker.seen[-1].client_id == "test"
 
 
+async def test_the_fetches_of_a_client_are_counted() -> None:
+    """Whether they pass at once or not, and nothing else with them."""
+    async with ground() as on:
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b"x"))
+        await on.client.frame()
+        (flow,) = on.gateway.places.traffic.open
+        assert flow.fetches == 1
+        some = [request_frame(ApiKey.FETCH, 4, n, b"x") for n in (2, 3)]
+        produce = request_frame(ApiKey.PRODUCE, 9, 4, produce_body(9, 1, b"abc"))
+        on.broker.handlers[ApiKey.PRODUCE] = answer_empty_produce
+        await on.client.send(b"".join([*some, produce]))
+        for _ in range(3):
+            await on.client.frame()
+        assert flow.fetches == 3
+
+
 async def test_answers_keep_the_order_of_their_requests() -> None:
     """This holds for relayed, rewritten and own answers. A request with acks=0 has no answer."""
     apis = Parked()

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from gateway.data_path import traffic as module
 from gateway.data_path.removal import Client
-from gateway.data_path.traffic import TOGETHER_S, Traffic
+from gateway.data_path.traffic import TOGETHER_S, Rates, Traffic
 
 CLIENT = Client("10.0.0.1", "c")
 
@@ -20,6 +20,7 @@ class FakeFlow:
     moved_bytes: tuple[int, int]
     client: Client = CLIENT
     accepted_s: float = 0.0
+    fetches: int = 0
 
 
 async def test_the_totals_are_of_open_and_ended_connections(mock_clock: MockClock) -> None:
@@ -41,13 +42,13 @@ async def test_the_rates_of_a_client_are_before_and_after_its_restart(
     assert traffic.rates_of(CLIENT) == (None, None)
     mock_clock.jump(100)
     for moved in ((0, 600), (0, 400)):
-        traffic.note_end(FakeFlow(moved))
-    traffic.open = [FakeFlow((0, 30), accepted_s=trio.current_time())]
+        traffic.note_end(FakeFlow(moved, fetches=20))
+    traffic.open = [FakeFlow((0, 30), accepted_s=trio.current_time(), fetches=5)]
     mock_clock.jump(10)
-    assert traffic.rates_of(CLIENT) == (10.0, 3.0)
+    assert traffic.rates_of(CLIENT) == (Rates(10.0, 0.4), Rates(3.0, 0.5))
     mock_clock.jump(TOGETHER_S + 1)
     traffic.note_end(FakeFlow((0, 142), accepted_s=trio.current_time() - 71))
-    assert traffic.rates_of(CLIENT)[0] == 2.0
+    assert traffic.rates_of(CLIENT)[0] == Rates(2.0, 0.0)
 
 
 async def test_the_clients_in_memory_have_a_bound(

@@ -125,6 +125,18 @@ async def test_a_client_survives_a_broker_that_owes_it_no_answer(
             await on.back()
 
 
+async def test_what_a_broker_has_sent_counts_on_after_it_was_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A counter of bytes never falls."""
+    async with ground(monkeypatch) as on:
+        before = on.gateway.places.traffic.totals()[1]
+        assert before > 0
+        async with running_fake_broker(on.broker):
+            await on.back()
+            assert on.gateway.places.traffic.totals()[1] > before
+
+
 async def test_a_new_client_gets_the_brokers_earlier_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
