@@ -100,6 +100,7 @@ class _Teller:
         }
         self._conversion = _conversion(state, records)
         self._keeps_kind = self._conversion is None
+        self._turns_classic = not self._keeps_kind and isinstance(state.group, ConsumerGroup)
         # A replacement is stored first as a copy of the replaced member, then under its own data.
         self._new = _new_members(state, records)
         self._joined: set[str] = set()
@@ -132,7 +133,10 @@ class _Teller:
 
     def _consumer_events(self, record: Record) -> Iterator[GatewayEvent]:
         match record:
-            case GroupEpoch(epoch=int(epoch), cause=cause) if cause is not EpochCause.CONVERTED:
+            # The epoch of a group that the batch makes classic is never in force.
+            case GroupEpoch(epoch=int(epoch), cause=cause) if (
+                cause is not EpochCause.CONVERTED and not self._turns_classic
+            ):
                 yield GroupEpochBumped(group_epoch=epoch, cause=cause)
             case GroupEpoch(epoch=None) if self._keeps_kind:
                 yield GroupDeleted()

@@ -258,6 +258,16 @@ def test_a_native_member_that_turns_classic_may_be_the_cause() -> None:
     assert converted["cause"] == "n switched"
 
 
+def test_an_epoch_that_a_conversion_back_ends_is_not_reported() -> None:
+    """It was never in force: a rebalance of the classic group follows instead."""
+    group = Told()
+    group.native("n", instance_id="i", topics=("bar", "foo"))
+    group.join("n", instance_id="i", owned={})
+    assert group.of("group_converted")["direction"] == "consumer->classic"
+    assert "group_epoch_bumped" not in group.names
+    assert group.moves()[0] == ("Stable", "PreparingRebalance")
+
+
 def test_a_member_that_takes_over_an_instance_is_reported_as_replacement() -> None:
     """The same batch deletes its former membership."""
     group = Told()
