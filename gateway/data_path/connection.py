@@ -133,7 +133,7 @@ class ClientConnection:
             try:
                 await self._read_requests()
             finally:
-                self._place.note_end(self._upstream.member, by_client=self._source.has_ended)
+                self._place.note_end(by_client=self._source.has_ended)
                 if self._state in _READING:
                     self._move(ClientState.FINISHING)
         if self._state is ClientState.FINISHING:

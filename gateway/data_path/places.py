@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections
-from gateway.data_path.presence import Membership, Presence
+from gateway.data_path.presence import Presence
 from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Traffic
 from gateway.hosting.owner import Owner
@@ -70,6 +70,7 @@ class Place:
         self._client_host = client_host
         self._is_shaking = is_shaking
         self._client: Client | None = None
+        self._number = 0
         self.owner = Owner(client_host)
 
     def settle(self, principal: str | None) -> None:
@@ -86,20 +87,21 @@ class Place:
             self._places.remove(self.owner)
             self.owner = owner
 
-    def introduce(self, client_id: str | None) -> None:
-        """The client has told its id."""
+    def introduce(self, client_id: str | None, number: int) -> None:
+        """The client has told its id. `number` is that of the connection."""
+        self._number = number
         self._client = Client(self._client_host, client_id)
         self._places.presence.begin(self._client)
 
-    def note_end(self, member: Membership | None, *, by_client: bool) -> None:
-        """Nothing more comes on the connection, on which `member` has sent its heartbeats."""
+    def note_end(self, *, by_client: bool) -> None:
+        """Nothing more comes on the connection."""
         client, self._client = self._client, None
         if client is not None:
-            self._places.presence.end(client, self.owner, member, by_client=by_client)
+            self._places.presence.end(client, self.owner, self._number, by_client=by_client)
 
     def leave(self) -> None:
         """The connection has ended."""
-        self.note_end(None, by_client=False)
+        self.note_end(by_client=False)
         if self._is_shaking:
             self._places.end_handshake(self._client_host)
         self._places.remove(self.owner)

@@ -1,7 +1,7 @@
 """Which clients are connected, and which members' clients have gone (DEV D82).
 
-The client of a member has gone once it has closed the connection of its heartbeats, and then all
-others that it had. A connection that ended in any other way proves nothing.
+The client of a member has gone once it has closed the connection of its latest heartbeat, and then
+all others that it had. A connection that ended in any other way proves nothing.
 """
 
 from dataclasses import dataclass, field
@@ -32,16 +32,24 @@ class Presence:
 
     def __init__(self) -> None:
         self._connected: dict[Client, _Connected] = {}
+        self._speakers: dict[int, Membership] = {}
+        self._spoke_on: dict[Membership, int] = {}
         self._gone: dict[Membership, Owner] = {}
 
     def begin(self, client: Client) -> None:
         """The client has introduced itself on another connection."""
         self._connected.setdefault(client, _Connected()).connections += 1
 
-    def end(
-        self, client: Client, owner: Owner, member: Membership | None, *, by_client: bool
-    ) -> None:
-        """One of these connections has ended. `member` has sent its heartbeats there."""
+    def spoke(self, member: Membership, number: int) -> None:
+        """A heartbeat of the member has succeeded on this connection."""
+        if self._spoke_on.get(member) != number:
+            self._be_silent(number)
+            self._be_silent(self._spoke_on.get(member))
+            self._spoke_on[member], self._speakers[number] = number, member
+
+    def end(self, client: Client, owner: Owner, number: int, *, by_client: bool) -> None:
+        """One of these connections has ended."""
+        member = self._be_silent(number)
         connected = self._connected[client]
         connected.connections -= 1
         if not by_client:
@@ -54,6 +62,13 @@ class Presence:
         del self._connected[client]
         self._gone |= connected.closed
         _forget_first(self._gone, GONE_MAX)
+
+    def _be_silent(self, number: int | None) -> Membership | None:
+        """The member that has spoken on this connection last, and on no other since."""
+        member = None if number is None else self._speakers.pop(number, None)
+        if member is not None:
+            del self._spoke_on[member]
+        return member
 
     def heard(self, member: Membership) -> None:
         """The member is there, on whatever connection."""

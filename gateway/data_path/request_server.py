@@ -73,7 +73,7 @@ class RequestServer:
             await self._answer_api_versions(size)
             return
         if not self._upstream.is_negotiated:
-            await self._upstream.negotiate(ClientSoftware())
+            await self._negotiate(ClientSoftware())
         treatment = self._treatment(api_key, version)
         if self._authentication is not None:
             if treatment is Treatment.SASL:
@@ -131,17 +131,20 @@ class RequestServer:
             await self._frames.send(header, offer.refused_answer())
             return
         if not self._upstream.is_negotiated:
-            await self._upstream.negotiate(
+            await self._negotiate(
                 ClientSoftware(
                     client_id=header.client_id,
                     name=request.client_software_name or SOFTWARE_NAME,
                     version=request.client_software_version or SOFTWARE_VERSION,
                 )
             )
-            self._place.introduce(header.client_id)
         known = self._upstream.offer
         answer = offer.api_versions_answer(known.offered, known.spoken, header.api_version)
         await self._frames.send(header, answer)
+
+    async def _negotiate(self, software: ClientSoftware) -> None:
+        await self._upstream.negotiate(software)
+        self._place.introduce(software.client_id, self._upstream.number)
 
     def _is_sent_away(self, version: int) -> bool:
         """Whether to answer Metadata with the advice to bootstrap again."""

@@ -88,6 +88,7 @@ class GroupService:
         self._topic_names = topic_names
         self._regexes = regexes
         self._complaints = complaints
+        self._presence = presence
         self._members = MemberApis(groups, coordinators, presence)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups, names)
@@ -293,6 +294,7 @@ class GroupService:
                 self._clients.note(request, answer)
                 self._defective.note(request, answer)
                 note_member(request, answer)
+                self._note_presence(request)
             case SyncGroupRequest() | HeartbeatRequest():
                 note_member(request, answer)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
@@ -302,6 +304,13 @@ class GroupService:
             case _:
                 pass
         return answer
+
+    def _note_presence(self, request: GroupRequest) -> None:
+        upstream = request.upstream
+        if upstream.member is not None and isinstance(
+            request.message, ConsumerGroupHeartbeatRequest
+        ):
+            self._presence.spoke(upstream.member, upstream.number)
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """Answer while the broker is away: the client retries here or at the new coordinator.

@@ -173,7 +173,7 @@ class Connection:
     def _gone(self, call: Call | None) -> None:
         """The gateway notices that the client has gone."""
         self._inbox.clear()
-        if self._is_closed:
+        if self._is_closed and self._process.spoke_on.get(self._member_id) is self:
             self._process.disconnected.add(self._member_id)
         if call is not None and call is self._call and call.answer is None:
             self._process.feed(Gone(call))
@@ -228,6 +228,7 @@ class Connection:
             return Commits(commits={each.token: each for each in commits}, **known)
         if isinstance(request, ConsumerHeartbeatReceived):
             self._member_id = request.member_id
+            process.spoke_on[request.member_id] = self
             disconnected = frozenset(process.disconnected)
             process.disconnected.discard(request.member_id)
             if request.member_epoch == JOIN_EPOCH and request.instance_id is not None:

@@ -161,6 +161,8 @@ class Process:
         """For each answer of the engine, when it took effect."""
         self.disconnected: set[str] = set()
         """The native members that closed their connections, and have sent nothing since."""
+        self.spoke_on: dict[str, Served] = {}
+        """The connection of each native member's latest heartbeat."""
         self.asks = 0
         """How many requests the anchor has sent."""
         self.confirmed = 0

@@ -288,10 +288,10 @@ async def test_only_a_close_by_the_client_counts_as_one(
     async with ground() as on:
         connection = connection_at(on, ours, places, nursery)
         nursery.start_soon(connection._shared.facilities.poller.run)
-        connection._place.introduce("consumer-1")
+        connection._place.introduce("consumer-1", 1)
+        places.presence.spoke(("orders", "m1"), 1)
         nursery.start_soon(connection.serve)
         await trio.testing.wait_all_tasks_blocked(0.01)
-        connection._upstream.member = ("orders", "m1")
         if by_client:
             theirs.close()
         else:
