@@ -341,6 +341,7 @@ class FrameSource:
             if count == 0:
                 return _Found.END
             if not self._consume():
+                self._give_back_if_empty()
                 return _Found.WORK
         return _Found.MORE
 
@@ -400,6 +401,7 @@ class FrameSource:
             self._run = self._start
             count -= here
             if count == 0:
+                self._give_back_if_empty()
                 return
             await self._fill_or_fail()
 
@@ -428,6 +430,11 @@ class FrameSource:
         self._end = len(rest)
         self._view[: self._end] = rest
         self._run = self._start = 0
+
+    def _give_back_if_empty(self) -> None:
+        """Before the task answers what was taken out. A JoinGroup may wait for minutes."""
+        if self._run == self._end:
+            self._give_back()
 
     def _give_back(self) -> None:
         if not self._view:

@@ -244,6 +244,21 @@ async def test_an_idle_connection_has_no_buffer() -> None:
         assert bytes(ends.source.head()) == b"\0\0\0\4abcd"
 
 
+async def test_a_connection_has_no_buffer_while_its_request_is_answered() -> None:
+    """A group of a thousand parked JoinGroups would hold 128 MiB."""
+    async with connected_ends(COPYING) as ends:
+        await ends.sender.send_all(b"\0\0\0\4abcd" * 2)
+        while not ends.source.ready(16):
+            assert await ends.source.fill()
+        assert await ends.source.hold(4) == b"abcd"
+        assert not ends.buffers.spare, "the next request is in it"
+        assert await ends.source.hold(4) == b"abcd"
+        assert len(ends.buffers.spare) == 1
+        await ends.sender.send_all(b"\0\0\0\4abcd")
+        assert await ends.source.arrivals(lambda: not ends.source.take_out(4))
+        assert len(ends.buffers.spare) == 1
+
+
 async def test_send_all_waits_for_a_full_socket() -> None:
     """Everything arrives, in order."""
     stream, sock = await _pair()
