@@ -419,11 +419,14 @@ class Partition:
         is_named = event.member_id != NO_MEMBER
         if has_no_owner and is_named:
             return "non_monotonic" if is_lower else None
-        if self.owner_id is not None and not is_owner:
+        # The fetch of a new owner waits for a reset that was under way when it joined.
+        is_outside = not is_named and not event.is_transactional
+        has_begun = self.owner_id is not None and (self.has_acted or not is_outside)
+        if has_begun and not is_owner:
             return "non_monotonic" if is_lower else None
         if is_behind:
             return "non_monotonic"
-        if self.owner_id is None and not is_named and not event.is_transactional:
+        if is_outside and not has_begun:
             return "reset" if has_no_owner or is_lower else None
         return "seek" if goes_back and not (is_owner and self._started_lower()) else None
 

@@ -12,6 +12,8 @@ a lower commit of a member while the partition has no owner.
   later, or the cluster's own coordinator has the group) nothing counts as non-monotonic.
 - An owner's commit is compared with its own latest one if another client has committed since. That
   commit is in `differences`.
+- An owner that has neither fetched nor committed yet begins with what is reset under it: the reset
+  was under way when it joined.
 - A recreated topic and a deleted group start over, without an earlier offset.
 - An owner that was told less than what had been stored continues from there, which is not going
   back. The loss is in `wrong_starts`.

@@ -203,6 +203,26 @@ def a_restart(it: OffsetHistory) -> None:
 
 @expects(
     ("a", 100, "a", 50, 50, None),
+    ("", 40, "b", 100, None, "reset"),
+    ("b", 60, "b", 40, 40, None),
+    ("", 40, "b", 60, None, "non_monotonic"),
+)
+def a_reset_under_way(it: OffsetHistory) -> None:
+    """It was accepted before the new owner joined, whose fetch waits for it. Later there is no
+    excuse."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 100)
+    it.gives(8, "a")
+    it.gets(9, "b")
+    it.commits(10, "", 40)
+    it.fetches(11, "b", 40)
+    it.commits(12, "b", 60)
+    it.commits(13, "", 40)
+
+
+@expects(
+    ("a", 100, "a", 50, 50, None),
     ("", 40, None, 100, None, "reset"),
 )
 def an_owner_that_a_restart_forgot(it: OffsetHistory) -> None:
