@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.control.client import give
+from gateway.control.messages import Allow, Hold, Pause
 from gateway.hosting.identity import log_of
+from gateway.operators import OperatorsConfig
 from kafka_codecs.consumer_group_describe import MemberType
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupResponse
@@ -87,6 +91,37 @@ async def test_a_group_with_a_live_native_member_is_forwarded(kafka: KafkaCluste
         await client.native("n", -1)
         assert (await client.native("m")).error_code == 0
         assert "group_created" in [event.name for event in gateway.events]
+
+
+@on_release("4.3")
+async def test_a_held_group_of_the_cluster_gets_no_further_native_member(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """The cluster tells native members from classic ones. Those that it had at the time of the hold
+    may restart."""
+    group = fresh_group("held")
+    async with (
+        group_client(kafka.addresses[0], group) as direct,
+        whole_gateway(
+            kafka.addresses, operators=OperatorsConfig(control_folder=tmp_path)
+        ) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        await direct.enter()
+        assert (await client.native("n")).error_code == 0
+        pause = await give(tmp_path, Pause(group_id=group))
+        assert "only be held" in pause.reasons[0]
+        assert (await give(tmp_path, Hold(group_id=group))).reasons == ()
+        refused = await client.native("m")
+        assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert "at 1 members with the new protocol" in (refused.error_message or "")
+        assert (await client.native("n")).error_code == 0
+        described = await direct.described_as_consumer_group()
+        types = sorted(member.member_type for member in described.members)
+        assert types == [MemberType.CLASSIC, MemberType.CONSUMER]
+        assert (await give(tmp_path, Allow(group_id=group))).reasons == ()
+        assert (await client.native("m")).error_code == 0
+        assert not any(event.name == "group_hosted" for event in gateway.events)
 
 
 async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaCluster) -> None:
