@@ -27,7 +27,7 @@ MEMBERS_MAX = 2_000
 BYTES_PER_GROUP_MAX = 8 * 1024 * 1024
 """A group with more members or more bytes is not watched until it has ended."""
 BYTES_PER_MEMBER = 1_000
-"""What a member takes besides its protocols and its assignment, roughly."""
+"""What a member takes besides its names, its protocols and its assignment, roughly."""
 
 STABLE = "Stable"
 
@@ -75,8 +75,11 @@ class WatchedMember:
     @property
     def size(self) -> int:
         """The bytes that it takes, roughly."""
+        names = (self.member_id, self.instance_id, self.client_id, self.client_host)
+        software = (self.software_name, self.software_version)
+        texts = sum(len(each or "") for each in (*names, *software))
         metadata = sum(len(name) + len(data) for name, data in self.protocols)
-        return BYTES_PER_MEMBER + metadata + len(self.assignment)
+        return BYTES_PER_MEMBER + texts + metadata + len(self.assignment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -340,6 +340,13 @@ def test_a_group_with_too_much_metadata_is_not_watched(on: Relay) -> None:
     assert on.groups.group(GROUP) is None
 
 
+def test_the_names_of_members_count(on: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients choose their lengths, too."""
+    monkeypatch.setattr(forwarded, "BYTES_PER_GROUP_MAX", 10_000)
+    on.join("a", 3, instance_id="x" * 10_000)
+    assert on.groups.group(GROUP) is None
+
+
 def test_of_too_many_groups_the_longest_silent_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
