@@ -40,7 +40,8 @@ CLIENTS_MAX = 2_000
 CLIENTS_IN_ALL_MAX = 50_000
 """Clients remembered of all groups. Of more, the one seen first is forgotten."""
 LINE_CHARS_MAX = 2_000
-"""A client whose event is longer is not remembered: it chooses the lengths of its names."""
+"""A client whose event is longer is not remembered: it chooses the lengths of its names. Nor is the
+rest of a longer reason."""
 PARTITIONS_MAX = 500_000
 """Partitions of all groups. Of more, the groups without an event for the longest time are
 forgotten: a classic leader may assign partitions that do not exist."""
@@ -130,7 +131,7 @@ class Tally:
                 self.conversions += 1
                 self.refusal = None
             case ConversionRefused():
-                self.refusal = event.reason or "its protocol cannot carry a reason"
+                self.refusal = event.reason[:LINE_CHARS_MAX] or "its protocol cannot carry a reason"
             case ClientSeen():
                 self._see(event)
             case GroupForwarded():  # no event tells what the cluster's coordinator grants

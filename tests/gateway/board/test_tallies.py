@@ -11,6 +11,7 @@ from gateway.board.tallies import Tallies, Tally
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
+    ConversionRefused,
     GroupConverted,
     GroupDeleted,
     GroupEpochBumped,
@@ -174,10 +175,18 @@ def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_client_with_long_names_is_not_remembered() -> None:
-    """It chooses them."""
+    """It chooses them, also those in the reason of its refusal."""
     history = History()
     history.tell(seen("x" * tallies.LINE_CHARS_MAX))
     assert not history.tally().clients
+    refused = ConversionRefused(
+        direction="classic->consumer",
+        member_id="a",
+        client_id="c",
+        reason="x" * 2 * tallies.LINE_CHARS_MAX,
+    )
+    history.tell(refused)
+    assert len(history.tally().refusal or "") == tallies.LINE_CHARS_MAX
 
 
 def test_the_partitions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
