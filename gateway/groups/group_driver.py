@@ -38,7 +38,7 @@ from gateway.hosting.adoption_steps import (
     Wish,
 )
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Answer, Call, Commits, Errand, Forwarded, Learn, Locate
+from gateway.hosting.calls import Answer, Call, Errand, Forwarded, Learn, Locate
 from gateway.hosting.effects import (
     AskCoordinator,
     Compute,
@@ -169,19 +169,20 @@ class GroupDriver:
 
     def begin(self, call: Call) -> Answer | None:
         """Ask the group. None if the answer takes time; then `finish` must follow at once."""
-        call.knows_topics = self.topics.covers(call.topic_names)
-        if not self._begin_at_rest(call):
+        if not self.begin_at_rest(call):
             if call.api is GroupApi.CONSUMER_JOIN:
                 call.overrides = self._services.state_log.config_overrides(self.group.group_id)
             call.on_change = partial(self._note_answer, call)
             self._handle(Asked(call))
         return call.answer
 
-    def begin_at_rest(self, call: Commits) -> bool:
-        """Have a commit accepted if the group is at rest, so that its errand `Store` can be carried
-        out without a task. False otherwise; then nothing has changed."""
+    def begin_at_rest(self, call: Call) -> bool:
+        """Have a heartbeat answered or a commit accepted if the group is at rest, so that the
+        errand `Store` can be carried out without a task. False otherwise; then nothing has
+        changed."""
         call.knows_topics = self.topics.covers(call.topic_names)
-        return self._begin_at_rest(call)
+        is_first = not (self._is_feeding or self._inputs)
+        return is_first and self.group.begin_at_rest(call, self._services.clock.now_ms())
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
         """Run the errands of a call that has begun, until it is answered."""
@@ -256,11 +257,6 @@ class GroupDriver:
         is_first = not (self._is_feeding or self._inputs)
         if not (is_first and self.group.take_at_rest(event, self._services.clock.now_ms())):
             self._handle(event)
-
-    def _begin_at_rest(self, call: Call) -> bool:
-        """Have the group take a call the short way, after which there is nothing to carry out."""
-        is_first = not (self._is_feeding or self._inputs)
-        return is_first and self.group.begin_at_rest(call, self._services.clock.now_ms())
 
     def _handle(self, event: Input) -> None:
         self._inputs.append(event)
