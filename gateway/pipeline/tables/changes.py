@@ -63,7 +63,7 @@ class ChangeRow(Row):
     member_id: str | None
     """The member that the event is about."""
     instance_id: str | None
-    """The instance id of a static member, if any event mentions it."""
+    """The instance id of a static member then, if any event mentions it."""
     protocol: Protocol | None
     """The member's protocol from here on; null if unknown."""
     protocol_before: Protocol | None
@@ -262,22 +262,22 @@ def _implied_protocol(rows: Sequence[_Row]) -> Protocol | None:
 
 
 def _tell_instances(rows: Sequence[_Row], members: Mapping[str, Sequence[_Row]]) -> None:
-    """The instance id of a static member. If the member joined before the first event, its
-    replacement reveals the id: the next row is about the successor."""
-    known: dict[str, str] = {}
-
-    def learn(member_id: str | None, instance_id: str | None) -> None:
-        if member_id is not None and instance_id is not None:
-            known[member_id] = max(known.get(member_id, instance_id), instance_id)
-
+    """The instance id of a static member. It may take over another instance and keep its member id.
+    If it joined before the first event, its replacement reveals the id: the next row is about the
+    successor."""
     for row, behind in zip_longest(rows, rows[1:]):
         if isinstance(row.event, MemberJoined | ClientSeen):
-            learn(row.seen.member_id, row.event.instance_id)
-        elif isinstance(row.event, MemberReplaced) and behind is not None:
-            learn(row.seen.member_id, getattr(behind.event, "instance_id", None))
-    for member_id, instance_id in known.items():
-        for row in members[member_id]:
-            row.instance_id = instance_id
+            row.instance_id = row.event.instance_id
+        elif (
+            isinstance(row.event, MemberReplaced)
+            and behind is not None
+            and behind.seen.member_id == row.event.replaced_by
+        ):
+            row.instance_id = getattr(behind.event, "instance_id", None)
+    for its_rows in members.values():
+        latest = next((row.instance_id for row in its_rows if row.instance_id is not None), None)
+        for row in its_rows:
+            latest = row.instance_id = row.instance_id or latest
 
 
 def _tell_counts(rows: Sequence[_Row], members: Mapping[str, Sequence[_Row]]) -> None:
