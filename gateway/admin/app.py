@@ -27,6 +27,7 @@ from gateway.control.handlers import Handlers
 from gateway.control.messages import (
     COMMAND_BYTES_MAX,
     ORDERS,
+    AssessGroup,
     CommandRefused,
     DescribeGateway,
     DescribeGroup,
@@ -78,6 +79,10 @@ def admin_app(desk: Desk) -> App:
         Route("/api/gateway", api.shown(lambda _: DescribeGateway())),
         Route("/api/groups", api.shown(_list)),
         Route("/api/group", api.shown(_describe)),
+        Route(
+            "/api/readiness",
+            api.shown(lambda asked: AssessGroup(group_id=_text(asked, "group_id") or "")),
+        ),
         Route(
             "/api/latest-events",
             api.shown(lambda asked: LatestEvents(group_id=_text(asked, "group_id"))),

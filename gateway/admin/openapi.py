@@ -6,7 +6,14 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from gateway.board.views import Events, GatewayLine, GroupPage, Groups, Readiness
+from gateway.board.views import (
+    Events,
+    GatewayLine,
+    GroupPage,
+    GroupReadiness,
+    Groups,
+    Readiness,
+)
 from gateway.control.messages import (
     GROUP_ID_BYTES_MAX,
     Adopt,
@@ -44,7 +51,7 @@ _REASONS = {
     503: "Not now: too many clients at a time, or the state log cannot be read.",
 }
 _VIEWS: tuple[type[BaseModel], ...] = (
-    *(Groups, GroupPage, GatewayLine, Events, Readiness),
+    *(Groups, GroupPage, GroupReadiness, GatewayLine, Events, Readiness),
     *(Adopt, Adoption, Release, Released, Hold, Pause, Allow, PolicySet),
     *(Drain, Drained, Remove, Removed),
 )
@@ -73,6 +80,12 @@ def description() -> dict[str, Any]:
             "/api/group": _get(
                 "One group with its members.",
                 GroupPage,
+                _query("group_id", "Its group id.", _GROUP_ID) | {"required": True},
+                refusals=(400, 404, 503),
+            ),
+            "/api/readiness": _get(
+                "Whether a group is ready to be adopted and converted. Asks the cluster.",
+                GroupReadiness,
                 _query("group_id", "Its group id.", _GROUP_ID) | {"required": True},
                 refusals=(400, 404, 503),
             ),

@@ -190,8 +190,8 @@ function drawNumbers() {
 }
 
 const OFFERED = {
-  forwarded: (policy) => ["adopt", policy === "allow" ? "hold" : "allow"],
-  hosted: (policy) => [...["hold", "pause", "allow"].filter((each) => each !== policy), "release"],
+  forwarded: (policy) => ["adopt", policy === "allow" ? "hold" : "allow", "readiness"],
+  hosted: (policy) => [...["hold", "pause", "allow"].filter((each) => each !== policy), "release", "readiness"],
 };
 
 function drawCommands() {
@@ -199,8 +199,8 @@ function drawCommands() {
   if (line.command === names.join()) return;
   line.command = names.join();
   line.replaceChildren(...names.map((name) => {
-    const button = make("button", { type: "button" }, COMMANDS[name].label);
-    button.addEventListener("click", () => order(name));
+    const button = make("button", { type: "button" }, name === "readiness" ? "Readiness…" : COMMANDS[name].label);
+    button.addEventListener("click", () => (name === "readiness" ? assess() : order(name)));
     return button;
   }));
 }
@@ -390,6 +390,25 @@ async function order(name) {
   } catch (error) { told = [error.message]; }
   await confirmed(group, told.map((each) => make("p", {}, each)), null);
   wanted.group = true;
+}
+
+async function assess() {
+  const group = opened;
+  let told;
+  try {
+    const found = await read(`api/readiness?group_id=${about(group)}`);
+    const part = (title, lines) => (lines.length ? [make("p", {}, title), make("ul", {}, ...lines.map((each) => make("li", {}, each)))] : []);
+    told = [
+      ...part("It cannot convert yet:", found.conversion_obstacles),
+      ...(found.can_convert ? [make("p", {}, "It can convert: the first consumer with the new protocol begins the roll.")] : []),
+      ...part("It cannot be adopted now:", found.adoption_obstacles),
+      ...(found.can_be_adopted ? [make("p", {}, "It can be adopted now.")] : []),
+      ...part("To change in the consumers before they switch:", found.to_change),
+      ...part("Clients:", found.clients.map((each) => `${each.members} x ${[each.software_name, each.software_version].filter(Boolean).join(" ") || "unknown"}, `
+        + `new protocol: ${each.speaks_consumer === null ? "unknown" : each.speaks_consumer ? "yes" : "no"}${each.defects.map((why) => `; defective: ${why}`).join("")}`)),
+    ];
+  } catch (error) { told = [make("p", {}, error.message)]; }
+  await confirmed(`Is ${group} ready?`, told, null);
 }
 
 function confirmed(title, content, yes) {

@@ -23,6 +23,7 @@ async def test_a_group_is_listed_and_described() -> None:
         found = await stage.ask(f"/api/group?group_id={GROUP}")
         events = await stage.ask(f"/api/latest-events?group_id={GROUP}")
         gateway = await stage.ask("/api/gateway")
+        ready = await stage.ask(f"/api/readiness?group_id={GROUP}")
     assert [each["group_id"] for each in listed.json["groups"]] == [GROUP]
     assert [each["client_id"] for each in found.json["member_list"]] == ["n-1"]
     for path, answer in (
@@ -30,6 +31,7 @@ async def test_a_group_is_listed_and_described() -> None:
         ("/api/group", found),
         ("/api/latest-events", events),
         ("/api/gateway", gateway),
+        ("/api/readiness", ready),
     ):
         assert answer.status == 200
         fits(path, answer.json)
@@ -115,6 +117,8 @@ async def test_a_command_that_is_none_is_refused(
         ("POST", "/api/groups", 405),
         ("GET", "/api/nothing", 404),
         ("GET", "/api/groups?after=" + "x" * 40_000, 400),
+        ("GET", "/api/readiness", 400),
+        ("GET", "/api/readiness?group_id=nobody", 404),
         ("GET", "/api/latest-events?group_id=", 400),
         ("GET", "/api/events?after=x", 400),
     ],

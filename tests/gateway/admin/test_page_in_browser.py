@@ -70,6 +70,22 @@ async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:
         assert page.problems == []
 
 
+async def test_the_page_says_whether_a_group_is_ready(tmp_path: Path) -> None:
+    """In a dialog, which changes nothing."""
+    async with watched(tmp_path) as (_, page):
+        await open_group(page)
+        ready = HOLD.replace("Hold…", "Readiness…")
+        await page.until(f"{ready} !== undefined")
+        await page.run(f"{ready}.click()")
+        await page.until("document.getElementById('dialog').open")
+        said = await page.run("document.getElementById('dialog-text').textContent")
+        assert "It can convert" in said
+        assert "1 x unknown, new protocol: unknown" in said
+        assert await page.run("document.getElementById('dialog-yes').hidden")
+        assert await violations(page) == []
+        assert page.problems == []
+
+
 @pytest.mark.parametrize(("policy", "offered"), [("allow", "Hold…"), ("hold", "Allow…")])
 async def test_a_forwarded_group_can_be_held(tmp_path: Path, policy: str, offered: str) -> None:
     """It cannot be paused, because the cluster assigns its partitions."""
@@ -82,9 +98,9 @@ async def test_a_forwarded_group_can_be_held(tmp_path: Path, policy: str, offere
             " return new Response(JSON.stringify(told)); })(fetch)"
         )
         await open_group(page)
-        await page.until("document.querySelectorAll('#commands button').length === 2")
+        await page.until("document.querySelectorAll('#commands button').length === 3")
         buttons = "[...document.querySelectorAll('#commands button')].map((b) => b.textContent)"
-        assert await page.run(buttons) == ["Adopt…", offered]
+        assert await page.run(buttons) == ["Adopt…", offered, "Readiness…"]
 
 
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
