@@ -37,8 +37,8 @@ GROUPS_MAX = 20_000
 """Of more groups, those without an event for the longest time are forgotten."""
 CLIENTS_MAX = 2_000
 """Clients remembered per group. Of more, the first one seen is forgotten."""
-CLIENTS_IN_ALL_MAX = 50_000
-"""Clients remembered of all groups. Of more, the one seen first is forgotten."""
+CLIENTS_IN_ALL_MAX = 10_000
+"""Clients remembered of all groups, 2 KiB each. Of more, the one seen first is forgotten."""
 LINE_CHARS_MAX = 2_000
 """A client whose event is longer is not remembered: it chooses the lengths of its names. Nor is the
 rest of a longer reason."""
