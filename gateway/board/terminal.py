@@ -79,10 +79,17 @@ def groups_table(
             group.state or "-",
             f"{group.native_members}/{group.members}",
             f"{group.unowned_partition_s:.1f} p·s",
-            _cut("; ".join(filter(None, (_POLICIES[group.policy], group.blocker))) or "-"),
+            _cut(_waits_for(group)),
             style=None if group.owned_twice == 0 else "bold red",
         )
     return Group(table, Text(f"and {left_out} more")) if left_out else table
+
+
+def _waits_for(group: GroupLine) -> str:
+    policy, blocker = _POLICIES[group.policy], group.blocker or ""
+    if policy and blocker.startswith(policy):
+        return blocker
+    return "; ".join(filter(None, (policy, blocker))) or "-"
 
 
 def _rests(group: GroupLine) -> bool:

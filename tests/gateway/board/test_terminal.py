@@ -137,6 +137,8 @@ def test_long_names_take_no_column_from_the_list_of_groups() -> None:
     for word in ("team-07.", "hosted", "Reconciling", "1/8", "1.2 p·s", "waits for"):
         assert word in lines[1]
     assert lines[2].split()[-2:] == ["on", "hold"]
+    groups = [page(policy="pause", blocker="paused: it keeps its target assignment")]
+    assert printed(groups_table(groups), width=200)[1].count("paused") == 1
     assert "TYPE" in printed(groups_table(groups, width=200), width=200)[0]
 
 
