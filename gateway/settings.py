@@ -405,6 +405,11 @@ class Settings(BaseSettings):
         description="whether a replacement must have its predecessor's address, and not only its"
         " client id; pods change their addresses",
     )
+    group_rack_aware: bool = Field(
+        False,
+        description="whether the server assignors give members partitions with a replica in their"
+        " rack (`client.rack`), as far as the balance allows",
+    )
     group_static_takeover: Annotated[StaticTakeover, BeforeValidator(_lower)] = Field(
         StaticTakeover.KAFKA,
         description="`connection-closed`: a static member of the new protocol that crashed may be"
@@ -507,6 +512,7 @@ class Settings(BaseSettings):
             replacement_grace_ms=self.group_replacement_grace_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             static_takeover=self.group_static_takeover,
+            rack_aware=self.group_rack_aware,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
             conversion_rest_max_ms=self.group_conversion_rest_max_ms,
         )

@@ -15,12 +15,15 @@ Target = Mapping[str, frozenset[Partition]]
 
 NOTHING: frozenset[Partition] = frozenset()
 
+Racks = frozenset[str]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
     """`topic_ids` holds only topics that exist."""
 
     instance_id: str | None
+    rack_id: str | None = None
     topic_ids: frozenset[UUID]
 
 
@@ -30,7 +33,8 @@ class GroupSpec:
 
     `target` is the old target, without members that have no partitions. `owners` indexes it by
     partition and `loads` by size; `spared` does the latter for eager members that have exactly
-    their target. Iterating over `members` or `target` costs the size of the group; all other access
+    their target. `racks` has those of each partition's replicas, by topic; it is empty if racks do
+    not matter. Iterating over `members` or `target` costs the size of the group; all other access
     is cheap.
 
     `imbalance_percent` says how uneven a target may become rather than disturb a spared member;
@@ -45,6 +49,7 @@ class GroupSpec:
     loads: Loads
     spared: Loads = field(default_factory=Loads)
     imbalance_percent: int | None = None
+    racks: Mapping[UUID, tuple[Racks, ...]] = field(default_factory=dict)
 
     @property
     def is_homogeneous(self) -> bool:
@@ -59,6 +64,19 @@ class GroupSpec:
             raise GroupError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"the assignor does not know the topic {topic_id}"
             ) from None
+
+    @property
+    def rack_of(self) -> Mapping[str, str]:
+        """The racks of the members that have one. Costs the size of the group if racks matter."""
+        if not self.racks:
+            return {}
+        racks = {member_id: member.rack_id for member_id, member in self.members.items()}
+        return {member_id: rack for member_id, rack in racks.items() if rack is not None}
+
+    def racks_of(self, partition: Partition) -> Racks:
+        """The racks of its replicas; none if they are not known."""
+        racks = self.racks.get(partition.topic_id, ())
+        return racks[partition.number] if partition.number < len(racks) else frozenset()
 
     def changed(self, target: Mapping[str, set[Partition]]) -> Target:
         """The entries of a complete new target that differ from the old one."""

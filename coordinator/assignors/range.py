@@ -1,14 +1,17 @@
 """The range assignor: a contiguous block of each topic for each subscriber (rule 9.2).
 
 It ignores the old target, so it is sticky only as far as ids are stable, except that it spares
-eager members. Topics with equal subscribers and partition counts are co-partitioned.
+eager members. Topics with equal subscribers and partition counts are co-partitioned, even where
+racks break up the blocks.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
-from coordinator.assignors.group_spec import NOTHING, GroupSpec, Subscriber, Target
+from coordinator.assignors.group_spec import NOTHING, GroupSpec, Racks, Subscriber, Target
+from coordinator.assignors.racks import bring_home
 from coordinator.assignors.sparing import release
 from coordinator.group.target_loads import Loads
 from coordinator.interface.topics import Partition
@@ -20,17 +23,38 @@ def assign_range(spec: GroupSpec) -> Target:
     spared = _spared(spec, by_topic)
     target = {id_: set(_held(spec, id_)) if id_ in spared else set() for id_ in spec.members}
     kept = {partition for member_id in spared for partition in target[member_id]}
+    rack_of = spec.rack_of
+    alike: dict[tuple[tuple[int, ...], tuple[str, ...]], list[UUID]] = {}
     for topic_id, subscribers in by_topic.items():
-        everything = (Partition(topic_id, n) for n in range(spec.partition_count(topic_id)))
-        free = [partition for partition in everything if partition not in kept]
-        others = [id_ for id_ in subscribers if id_ not in spared]
-        share, extra = divmod(len(free), len(others) or 1)
-        start = 0
-        for position, member_id in enumerate(others):
-            end = start + share + (1 if position < extra else 0)
-            target[member_id].update(free[start:end])
-            start = end
+        count = spec.partition_count(topic_id)
+        free = tuple(n for n in range(count) if Partition(topic_id, n) not in kept)
+        others = tuple(id_ for id_ in subscribers if id_ not in spared)
+        alike.setdefault((free, others), []).append(topic_id)
+    for (free, others), topic_ids in alike.items():
+        blocks = _blocks(topic_ids[0], free, others)
+        bring_home(blocks, rack_of, partial(_common_racks, spec, topic_ids))
+        for member_id, block in blocks.items():
+            target[member_id].update(Partition(id_, n) for id_ in topic_ids for _, n in block)
     return spec.changed(target)
+
+
+def _blocks(
+    topic_id: UUID, numbers: Sequence[int], member_ids: Sequence[str]
+) -> dict[str, set[Partition]]:
+    """The block of each member."""
+    share, extra = divmod(len(numbers), len(member_ids) or 1)
+    blocks, start = {}, 0
+    for position, member_id in enumerate(member_ids):
+        end = start + share + (1 if position < extra else 0)
+        blocks[member_id] = {Partition(topic_id, number) for number in numbers[start:end]}
+        start = end
+    return blocks
+
+
+def _common_racks(spec: GroupSpec, topic_ids: Sequence[UUID], partition: Partition) -> Racks:
+    """The racks that have a replica of the partition with the same number of each topic."""
+    alike = (Partition(topic_id, partition.number) for topic_id in topic_ids)
+    return frozenset.intersection(*map(spec.racks_of, alike))
 
 
 def _spared(spec: GroupSpec, by_topic: Mapping[UUID, Sequence[str]]) -> set[str]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from coordinator.assignors.group_spec import NOTHING, GroupSpec, Target
 from coordinator.assignors.heterogeneous import assign_heterogeneously
+from coordinator.assignors.racks import near
 from coordinator.assignors.sparing import release
 from coordinator.group.target_loads import Loads
 from coordinator.interface.topics import Partition
@@ -20,6 +21,11 @@ def assign_uniformly(spec: GroupSpec) -> Target:
     """Keep as much of the old target as balance allows, and distribute the rest."""
     if not spec.members:
         return {}
+    return near(spec, _balanced(spec))
+
+
+def _balanced(spec: GroupSpec) -> Target:
+    """The same, wherever the members are."""
     if not spec.is_homogeneous:
         return assign_heterogeneously(spec)
     counts = {topic_id: spec.partition_count(topic_id) for topic_id in spec.subscriber_counts}

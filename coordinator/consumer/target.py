@@ -1,7 +1,7 @@
 """Computes the target assignment and writes its changes."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
-from coordinator.interface.topics import Topics
+from coordinator.interface.topics import Topic, Topics
 
 SHORT_COMPUTATION_MAX = 1_000
 """Members plus partitions up to which a computation takes about ten milliseconds."""
@@ -103,7 +103,13 @@ def group_spec(group: ConsumerGroup, topics: Topics, config: GroupConfig) -> Gro
         imbalance_percent=(
             None if config.unaffected_members_rejoin else config.eager_imbalance_percent
         ),
+        racks=_racks(map(topics.by_id.__getitem__, subscriber_counts)) if config.rack_aware else {},
     )
+
+
+def _racks(topics: Iterable[Topic]) -> Mapping[UUID, tuple[frozenset[str], ...]]:
+    """The racks of the topics that have any (DEV D84)."""
+    return {topic.topic_id: topic.racks for topic in topics if any(topic.racks)}
 
 
 class _Subscribers(Mapping[str, Subscriber]):
@@ -116,7 +122,9 @@ class _Subscribers(Mapping[str, Subscriber]):
     def __getitem__(self, member_id: str) -> Subscriber:
         member = self._group.members[member_id]
         topic_ids = self._topics.ids(self._group.topics_of(member))
-        return Subscriber(instance_id=member.instance_id, topic_ids=topic_ids)
+        return Subscriber(
+            instance_id=member.instance_id, rack_id=member.rack_id, topic_ids=topic_ids
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._group.members)

@@ -96,6 +96,7 @@ def draw_plan(world: World) -> Plan:
         consumer_assignment_interval_ms=dice.choice([0, 1_000]),
         classic_new_member_join_timeout_ms=20_000,
         replacement_grace_ms=dice.choice([0, 1_500, 3_000]),
+        rack_aware=True,  # where the cluster has racks
         static_takeover=dice.choice([*StaticTakeover]),
         unsettled_heartbeat_interval_ms=dice.choice([INT32_MAX, 1_000]),
         reconnect_timeout_ms=0,

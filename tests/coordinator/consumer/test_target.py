@@ -19,7 +19,7 @@ from tests.coordinator.conftest import MakeGroup
 from tests.support.assignor_strategies import Case, check_contract, fewest_moves, moves
 from tests.support.given_requests import NATIVE_JOIN
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript, make_topics, topic_id
+from tests.support.group_script import GroupScript, make_topics, subscription, topic_id
 from tests.support.hypothesis_profile import examples
 
 ALL = {"foo": (0, 1, 2)}
@@ -270,6 +270,53 @@ def test_the_first_target_is_computed_whatever_the_clock_says(group: GroupScript
     """No earlier target imposes an interval."""
     group.now_ms = 0
     assert group.named(group.native("n1").assignment) == {"foo": (0, 1, 2)}
+
+
+def racked(*racks: str, version: int = 1) -> Topics:
+    """The topic foo, each partition with one replica."""
+    foo = Topic(
+        name="foo",
+        topic_id=topic_id("foo"),
+        partition_count=len(racks),
+        racks=tuple(map(frozenset, racks)),
+    )
+    return Topics({"foo": foo}, version=version)
+
+
+def targets_in_foo(group: GroupScript) -> dict[str, tuple[int, ...]]:
+    return {member.member_id: tuple(member.target["foo"]) for member in group.view().members}
+
+
+@pytest.mark.parametrize("rack_aware", [True, False])
+def test_a_replica_that_moves_to_another_rack_may_move_its_partition(
+    make_group: MakeGroup, *, rack_aware: bool
+) -> None:
+    """DEV D84: if the settings say so. The group epoch is bumped in any case (rule 3.5)."""
+    config = GroupConfig(consumer_assignment_interval_ms=0, rack_aware=rack_aware)
+    group = make_group(config=config, topics=racked("a", "a", "b", "b"))
+    group.native("n1", rack_id="a")
+    group.native("n2", rack_id="b")
+    before = {"n1": (0, 1), "n2": (2, 3)}
+    assert targets_in_foo(group) == before
+    group.topics = racked("b", "a", "a", "b", version=2)
+    assert group.native("n1", rack_id="a").error == ErrorCode.NONE
+    assert group.consumer.assignment_epoch == 4
+    after = {"n1": (1, 2), "n2": (0, 3)}
+    assert targets_in_foo(group) == (after if rack_aware else before)
+
+
+@pytest.mark.parametrize("rack_aware", [True, False])
+def test_a_classic_member_counts_as_in_the_rack_of_its_subscription(
+    make_group: MakeGroup, *, rack_aware: bool
+) -> None:
+    """DEV D84: native members tell theirs in heartbeats."""
+    config = GroupConfig(consumer_assignment_interval_ms=0, rack_aware=rack_aware)
+    group = make_group(config=config, topics=racked("b", "b", "a", "a"))
+    group.native("n1", rack_id="a")
+    member_id = group.take_id()
+    group.join(member_id, metadata=subscription(("foo",), rack_id="b", version=3))
+    shares = [(2, 3), (0, 1)] if rack_aware else [(0, 1), (2, 3)]
+    assert targets_in_foo(group) == dict(zip(("n1", member_id), shares, strict=True))
 
 
 def test_the_range_assignor_ranks_static_members_first(make_group: MakeGroup) -> None:
