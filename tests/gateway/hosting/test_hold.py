@@ -4,10 +4,12 @@ import pytest
 
 from coordinator.handlers.roll_policy import NATIVE_MEMBERS_MAX, NO_LIMIT
 from coordinator.interface.config import RollPolicy
+from gateway.hosting.adoption_steps import Describe, Wish
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.effects import Look
 from gateway.hosting.hold import why_not_set
+from gateway.hosting.inputs import Adopt
 from gateway.hosting.standing import Found, NoAnswer, Nobody, Occupants, OtherKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import (
@@ -93,6 +95,15 @@ def test_a_join_waits_while_nobody_can_tell(
     """The client tries again: whether a hold is in force, or who is in the group, is unknown."""
     on = forwarded(found, forward=(GROUP,))
     assert situation_of(on.native("m", overrides=overrides)) is situation
+
+
+def test_a_join_waits_for_an_adoption_that_has_only_begun() -> None:
+    """The look of that moment is the adoption's. Without a hold the cluster answers."""
+    on = forwarded(DIRECT)
+    on.hold(Describe)
+    on.feed(Adopt(Wish()))
+    assert situation_of(on.native("m", overrides=HELD)) is Situation.MOVING
+    assert isinstance(on.native("m").answer, Forwarded)
 
 
 def test_a_hosted_group_asks_its_own_engine() -> None:
