@@ -173,14 +173,15 @@ def simulated(seed: int) -> Sequence[SimulatedStep]:
 
 
 def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozenset[tuple[str, int]]]:
-    """The run, and the partitions whose offsets no engine could protect, because members lied."""
+    """The run, and the partitions whose offsets no engine could protect, because members lied, or
+    whose reset no event tells, because its client had gone."""
     run = StoringRun(seed)
     offsets = SimulatedOffsets(run)
     recorder = Recorder(run, offsets)
     run.play()
     names = run.cluster.names
-    excused = frozenset((names[p.topic_id], p.number) for p in run.exempt_claims.partitions)
-    return recorder.steps, excused
+    excused = {*run.exempt_claims.partitions, *(p for p, _offset in run.untold_resets)}
+    return recorder.steps, frozenset((names[p.topic_id], p.number) for p in excused)
 
 
 @cache

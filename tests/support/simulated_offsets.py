@@ -11,6 +11,7 @@ from gateway.events.offset_events import NO_MEMBER
 from gateway.hosting.inputs import Damage
 from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
 from gateway.simulation.cluster import GROUP
+from gateway.simulation.network import ADMIN
 from gateway.simulation.plan import draw_plan
 from gateway.simulation.process import Applied, Process
 from gateway.simulation.run import Run
@@ -31,6 +32,8 @@ class StoringRun(Run):
 
     def __init__(self, seed: int) -> None:
         self.stored: dict[tuple[str, Partition], int] = {}
+        self.untold_resets: set[tuple[Partition, int]] = set()
+        """Offsets that an admin has set, but whose answer it did not wait for."""
         plan = draw_plan(World(seed))
         # The events do not contain what the log has of a process that did not see it any more, nor
         # commits of consumers that bypass the gateway. A partition that a lying leader has assigned
@@ -57,6 +60,8 @@ class StoringRun(Run):
 
     def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         self.stored[name, partition] = now
+        if name == ADMIN:
+            self.untold_resets.add((partition, now))
         super()._stored(name, partition, before, now)
 
 
@@ -107,6 +112,7 @@ class SimulatedOffsets:
     def _note_commit(self, name: str, commit: OffsetCommitReceived) -> None:
         stored = self._run.stored
         offsets = {p: stored[name, p] for p in commit.partitions if (name, p) in stored}
+        self._run.untold_resets.difference_update(offsets.items())
         by_topic = self._by_topic(offsets)
         request = commit_of(by_topic, group_id=GROUP, member_id=commit.member_id)
         answer = OffsetCommitResponse(

@@ -6,7 +6,8 @@ there is no offset, and begins where its own settings say. `skipped`: a new owne
 skips the records in between, unless they were consumed and the answer to their commit was lost.
 
 - A reset or a deletion through the gateway is an event, and counts as the stored offset from then
-  on. One made directly at the cluster looks like a loss or a skip, and so do expired offsets.
+  on. One made directly at the cluster looks like a loss or a skip. So do expired offsets, and a
+  reset whose client had gone before the answer.
 - Only owners are compared: another client's fetch may cross a commit on its way. A fetch without a
   member id counts as the owner's, and is compared with what was stored when the partition was
   granted.
