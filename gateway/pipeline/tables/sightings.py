@@ -79,7 +79,10 @@ class Sighting:
 def sightings(history: History) -> list[Sighting]:
     """Everything that happened, in the order of `place`. A seen member's place is the beginning."""
     told = history.of(*CHANGES)
-    rows = [*_seen(history), *map(_itself, told), *_restarts(told)]
+    restarts = list(_restarts(told))
+    forgotten = {row.member_id for row in restarts if row.is_back is False}
+    displaced = (row for row in _displaced(told) if row.member_id not in forgotten)
+    rows = [*_seen(history), *map(_itself, told), *restarts, *displaced]
     rows.sort(key=lambda row: row.place)
     return rows
 
@@ -134,6 +137,28 @@ def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
             undone.add((member_id, place))
             is_back = not isinstance(each.event, MemberJoined)
             yield Sighting(place + 1, at_ms, RESTARTED, member_id, is_back=is_back)
+
+
+def _displaced(told: Iterable[Told]) -> Iterator[Sighting]:
+    """A row for each member whose instance another member has without having replaced it: a restart
+    has forgotten the first one."""
+    holders: dict[str, str] = {}
+    instances: dict[str, str] = {}
+    for each in told:
+        match each.event:
+            case MemberJoined(member_id=member_id, instance_id=str(instance_id)):
+                holder = holders.get(instance_id, member_id)
+                if holder != member_id:
+                    place = each.position * PLACES
+                    yield Sighting(place, each.at_ms, RESTARTED, holder, is_back=False)
+                    instances.pop(holder, None)
+                holders[instance_id], instances[member_id] = member_id, instance_id
+            case MemberLeft() | MemberFenced() | MemberReplaced():
+                gone = instances.pop(each.event.member_id, None)
+                if gone is not None and holders.get(gone) == each.event.member_id:
+                    del holders[gone]
+            case _:
+                pass
 
 
 def _are_kept(told: Iterable[Told]) -> Iterator[bool]:

@@ -46,9 +46,13 @@ def says(member_id: str, *numbers: int) -> GatewayEvent:
     return PartitionsStated(member_id=member_id, member_epoch=1, partitions=partitions)
 
 
-def joins(member_id: str) -> GatewayEvent:
+def joins(member_id: str, instance_id: str | None = None) -> GatewayEvent:
     return MemberJoined(
-        member_id=member_id, client_id="c", client_host="/h", instance_id=None, protocol="classic"
+        member_id=member_id,
+        client_id="c",
+        client_host="/h",
+        instance_id=instance_id,
+        protocol="classic",
     )
 
 
@@ -117,6 +121,13 @@ def a_replacement_that_a_restart_forgot(writer: EventWriter) -> None:
     writer.process_id = "another"
     writer.beside(5, joins("e"), goes(PREPARING, COMPLETING))
     writer.tell(6, goes(COMPLETING, STABLE), gets("e", 0))
+
+
+def an_instance_with_another_member(writer: EventWriter) -> None:
+    """An instance has one member, so a restart has forgotten the first one."""
+    writer.tell(1, joins("a", "i"), gets("a", 0))
+    writer.tell(2, joins("b", "i"))
+    writer.tell(3, gets("b", 0))
 
 
 def an_emptied_group(writer: EventWriter) -> None:
@@ -332,6 +343,11 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "b", None, 3, 4),
         (0, "granted", "gap", None, None, 4, 6),
         (0, "granted", "owner", "e", None, 6, None),
+    ],
+    an_instance_with_another_member: [
+        (0, "granted", "owner", "a", None, 1, 2),
+        (0, "granted", "gap", None, None, 2, 3),
+        (0, "granted", "owner", "b", None, 3, None),
     ],
     an_emptied_group: [
         (0, "granted", "owner", "a", None, 1, 2),
