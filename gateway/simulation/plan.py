@@ -19,6 +19,7 @@ from gateway.simulation.world import World
 
 CHAOS_MS = 80_000
 CLIENTS_MAX = 6
+REPLACEMENT_GRACES_MS = [0, 1_500, 3_000]
 SLOW_COMMIT_MS = 1_000
 TOPIC_NAMES = ("foo", "bar", "baz")
 REGEXES = ("ba.", "foo|bar", "no.*")
@@ -95,7 +96,7 @@ def draw_plan(world: World) -> Plan:
         consumer_migration_policy=dice.choice(POLICIES),
         consumer_assignment_interval_ms=dice.choice([0, 1_000]),
         classic_new_member_join_timeout_ms=20_000,
-        replacement_grace_ms=dice.choice([0, 1_500, 3_000]),
+        replacement_grace_ms=dice.choice(REPLACEMENT_GRACES_MS),
         rack_aware=True,  # where the cluster has racks
         static_takeover=dice.choice([*StaticTakeover]),
         unsettled_heartbeat_interval_ms=dice.choice([INT32_MAX, 1_000]),
@@ -107,7 +108,8 @@ def draw_plan(world: World) -> Plan:
     config = replace(
         config,
         unaffected_members_rejoin=config.unsettled_heartbeat_interval_ms == INT32_MAX,
-        second_target_waits=config.unsettled_heartbeat_interval_ms == INT32_MAX,
+        second_target_waits=config.unsettled_heartbeat_interval_ms == INT32_MAX
+        or config.replacement_grace_ms == REPLACEMENT_GRACES_MS[-1],
         eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
     )
     return Plan(

@@ -43,15 +43,15 @@ class TargetWatch:
         self.after_load(state)
         if isinstance(event, JoinGroupReceived):  # the member has given up its partitions
             spared = {id_: mine for id_, mine in spared.items() if id_ != event.member_id}
+        assignor: str | None = None
         for record in step.records:
             if isinstance(record, MemberMetadata):
                 spared = {id_: mine for id_, mine in spared.items() if id_ != record.member_id}
-            elif (
-                isinstance(record, TargetAssignmentMetadata)
-                and isinstance(group, ConsumerGroup)
-                and record.assignor is not None
-            ):
-                _check(group, spared, record.assignor, config, topics)
+                assignor = None  # the next target is for other members
+            elif isinstance(record, TargetAssignmentMetadata):
+                assignor = record.assignor
+        if isinstance(group, ConsumerGroup) and assignor is not None:
+            _check(group, spared, assignor, config, topics)
         if isinstance(group, ConsumerGroup) and not group.phases and _is_final(state, topics):
             _check_bounds(group, _pools(group, group.assignor, config, topics), config)
 

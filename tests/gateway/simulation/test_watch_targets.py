@@ -8,7 +8,12 @@ from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
-from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.interface.records import (
+    MemberMetadata,
+    RemovalCause,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
 from gateway.simulation.watch_targets import TargetWatch
 from tests.support.group_records import given_classic, given_native
@@ -68,6 +73,17 @@ def test_a_target_beyond_the_bounds_is_found(group: GroupScript) -> None:
     assert broken.value.invariant is Invariant.BALANCED
     with pytest.raises(BrokenInvariantError, match="not in"):
         computed(group, replace(CONFIG, eager_imbalance_percent=0), n1=range(4, 7), n2=range(7, 8))
+
+
+def test_a_target_is_not_compared_with_the_members_after_it(group: GroupScript) -> None:
+    """A deadline computes it, and the next one in the same step removes a member."""
+    watch, state = TargetWatch(), group.engine.state
+    watch.after_load(state)
+    gone = MemberMetadata(member_id="n2", value=None, cause=RemovalCause.SESSION_EXPIRED)
+    step = Step(records=(COMPUTED, gone))
+    watch.after_step(state, TimePassed(), step, CONFIG, group.topics)
+    with pytest.raises(BrokenInvariantError):
+        watch.after_step(state, TimePassed(), Step(records=(COMPUTED,)), CONFIG, group.topics)
 
 
 def test_where_every_member_rejoins_anyway_nobody_is_spared(group: GroupScript) -> None:

@@ -59,7 +59,7 @@ def a_place_is_taken_twice(patch: Patch) -> None:
         patch.setattr(name, take)
 
 
-@noticed_by(Invariant.SINGLE_HOLDER, Invariant.NO_ERROR, Invariant.INDEXES)
+@noticed_by(Invariant.SINGLE_HOLDER, Invariant.NO_ERROR, Invariant.INDEXES, Invariant.BALANCED)
 def a_new_target_leaves_the_places(patch: Patch) -> None:
     """The partitions of a place get another target, and keep the old one."""
     patch.setattr("coordinator.consumer.target.end_places", lambda _step: None)

@@ -138,7 +138,7 @@ def a_group_ignores_its_assignment_interval(patch: Patch) -> None:
 # -- racks -----------------------------------------------------------------------------------------
 
 
-@noticed_by(Invariant.RACKS)
+@noticed_by(Invariant.RACKS, Invariant.THERE_AND_BACK)
 def an_upgrade_loses_racks(patch: Patch) -> None:
     """An upgrade forgets the racks of classic members."""
     real = upgrade._consumer_member
