@@ -139,24 +139,24 @@ def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
             yield Sighting(place + 1, at_ms, RESTARTED, member_id, is_back=is_back)
 
 
-def _displaced(told: Iterable[Told]) -> Iterator[Sighting]:
-    """A row for each member whose instance another member has without having replaced it: a restart
-    has forgotten the first one."""
+def _displaced(told: Sequence[Told]) -> Iterator[Sighting]:
+    """A row for each member without a record whose instance another member has, without having
+    replaced it: a restart has forgotten the first one."""
     holders: dict[str, str] = {}
-    instances: dict[str, str] = {}
-    for each in told:
+    for each, is_kept in zip(told, _are_kept(told), strict=True):
         match each.event:
             case MemberJoined(member_id=member_id, instance_id=str(instance_id)):
-                holder = holders.get(instance_id, member_id)
+                holder = holders.pop(instance_id, member_id)
                 if holder != member_id:
                     place = each.position * PLACES
                     yield Sighting(place, each.at_ms, RESTARTED, holder, is_back=False)
-                    instances.pop(holder, None)
-                holders[instance_id], instances[member_id] = member_id, instance_id
+                if not is_kept:
+                    holders[instance_id] = member_id
             case MemberLeft() | MemberFenced() | MemberReplaced():
-                gone = instances.pop(each.event.member_id, None)
-                if gone is not None and holders.get(gone) == each.event.member_id:
-                    del holders[gone]
+                gone = each.event.member_id
+                holders = {name: holder for name, holder in holders.items() if holder != gone}
+            case event if is_kept and _has_all_members(event):
+                holders.clear()
             case _:
                 pass
 

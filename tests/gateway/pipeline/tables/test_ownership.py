@@ -124,7 +124,9 @@ def a_replacement_that_a_restart_forgot(writer: EventWriter) -> None:
 
 
 def an_instance_with_another_member(writer: EventWriter) -> None:
-    """An instance has one member, so a restart has forgotten the first one."""
+    """An instance has one member, so a restart has forgotten the first one, which joined in a
+    rebalance. Members of consumer groups change their instances without an event."""
+    writer.tell(0, goes(EMPTY, PREPARING))
     writer.tell(1, joins("a", "i"), gets("a", 0))
     writer.tell(2, joins("b", "i"))
     writer.tell(3, gets("b", 0))
