@@ -64,6 +64,8 @@ class Invariant(StrEnum):
     BALANCED = "engine: targets are balanced within bounds, and spare whom they can"
     DISTURBED = "engine: no classic member rejoins for nothing"
     INTERVALS = "engine: targets and regular expressions follow their intervals"
+    HELD = "engine: a group that is held or rests gets no more native members"
+    PAUSED = "engine: a paused group keeps its target"
     ANSWERS = "engine: every request is answered once or parked"
     PURE = "engine: decisions change nothing"
     INDEXES = "engine: the tables of a group agree"

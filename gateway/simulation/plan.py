@@ -21,6 +21,7 @@ CHAOS_MS = 80_000
 CLIENTS_MAX = 6
 REPLACEMENT_GRACES_MS = [0, 1_500, 3_000]
 SLOW_COMMIT_MS = 1_000
+REST_MS_MAX = 6_000
 TOPIC_NAMES = ("foo", "bar", "baz")
 REGEXES = ("ba.", "foo|bar", "no.*")
 EAGER_LISTS = (("range",), ("roundrobin", "range"), ("range", "roundrobin"))
@@ -57,6 +58,8 @@ class Plan:
     has_misbehaviour: bool
     has_topic_changes: bool
     has_policy_changes: bool
+    """Whether operators restart the gateway with another policy, and hold, pause and allow the
+    group. It then also rests after conversions to and fro."""
     error_rate: float
     log_doubt_rate: float
     has_takeovers: bool
@@ -112,7 +115,7 @@ def draw_plan(world: World) -> Plan:
         or config.replacement_grace_ms == REPLACEMENT_GRACES_MS[-1],
         eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
     )
-    return Plan(
+    plan = Plan(
         config=config,
         classic_style=dice.choice(["eager", "cooperative", "both"]),
         pause_ms_max=dice.choice([800, 2_000, 4_000]),
@@ -141,6 +144,8 @@ def draw_plan(world: World) -> Plan:
         has_clock_jumps=world.chance(0.5),
         has_racks=world.chance(0.3),
     )
+    rest_max_ms = REST_MS_MAX if plan.has_policy_changes else 0
+    return replace(plan, config=replace(config, conversion_rest_max_ms=rest_max_ms))
 
 
 def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:

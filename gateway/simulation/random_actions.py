@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from coordinator.handlers.group_configs import ASSIGNMENT_INTERVAL, SESSION_TIMEOUT
-from coordinator.interface.config import MigrationPolicy
+from coordinator.interface.config import MigrationPolicy, RollPolicy
 from coordinator.interface.events import (
     ConfigChange,
     ConfigOperation,
@@ -19,7 +19,7 @@ from coordinator.interface.events import (
 from coordinator.interface.topics import Partition
 from gateway.simulation.careless import Careless, CarelessClassic, CarelessNative
 from gateway.simulation.classic_client import ClassicClient
-from gateway.simulation.client import Client, ClientContext, Spec
+from gateway.simulation.client import RETRY_MS, Client, ClientContext, Spec
 from gateway.simulation.cluster import Positions
 from gateway.simulation.driver import Answer, Driver
 from gateway.simulation.librdkafka_client import LibrdkafkaClient
@@ -108,6 +108,7 @@ class RandomActions:
             self._freeze: 2 * plan.has_freezes,
             self._crash: 1 * plan.has_crashes,
             self._set_policy: 0.7 * plan.has_policy_changes,
+            self._steer: 1 * plan.has_policy_changes,
             self._intrude: 0.5 * plan.has_takeovers * plan.holds_anchors,
             self._cluster.remove_anchor: 0.7 * plan.has_takeovers * plan.holds_anchors,
             self._pause: 0.7 * plan.has_pauses,
@@ -295,6 +296,18 @@ class RandomActions:
             policy = self._world.dice.choice([*MigrationPolicy])
             self._driver.crash(self._world.between(1, DOWN_MS_MAX), policy)
 
+    def _steer(self) -> None:
+        """Let an operator hold, pause or allow the migration of the group."""
+        policy = self._world.dice.choice((RollPolicy.HOLD, RollPolicy.PAUSE, RollPolicy.ALLOW))
+        token = self._context.network.next_token()
+        self._ask_as_admin(ConfigsReceived(token=token, policy=policy))
+
+    def allow(self) -> None:
+        """End what an operator has set, in as many tries as it takes."""
+        token = self._context.network.next_token()
+        request = ConfigsReceived(token=token, policy=RollPolicy.ALLOW)
+        self._ask_as_admin(request, again=self.allow)
+
     def _grow(self) -> None:
         self._cluster.grow(self._world.dice.choice(sorted(self._cluster.topics.by_name)))
 
@@ -352,10 +365,23 @@ class RandomActions:
         )
         self._ask_as_admin(commit, positions)
 
-    def _ask_as_admin(self, request: Request, positions: Positions = MappingProxyType({})) -> None:
+    def _ask_as_admin(
+        self,
+        request: Request,
+        positions: Positions = MappingProxyType({}),
+        *,
+        again: Callable[[], None] | None = None,
+    ) -> None:
+        """`again` follows an error or a lost answer."""
         self._world.tell("admin", request)
 
         def heard(answer: Answer) -> None:
             self._world.tell("admin hears", answer.reply)
+            if answer.reply.error:
+                lost()
 
-        self._admin.send(Ask(request=request, heard=heard, lost=lambda: None, positions=positions))
+        def lost() -> None:
+            if again is not None:
+                self._world.after(RETRY_MS, again)
+
+        self._admin.send(Ask(request=request, heard=heard, lost=lost, positions=positions))

@@ -12,6 +12,7 @@ from gateway.simulation.driver import Driver
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
 from gateway.simulation.native_client import NativeClient
 from gateway.simulation.network import Network
+from gateway.simulation.plan import Plan
 from gateway.simulation.random_actions import RandomActions
 from gateway.simulation.world import World
 
@@ -25,6 +26,7 @@ class Scene(Protocol):
     """The parts of a run that must settle."""
 
     world: World
+    plan: Plan
     driver: Driver
     network: Network
     cluster: Cluster
@@ -75,6 +77,8 @@ def _end_all_faults(scene: Scene) -> None:
             # A late first heartbeat may have restored an older subscription, because the protocol
             # cannot tell it from a new one.
             client.repeat_subscription()
+    if scene.plan.has_policy_changes:
+        scene.random_actions.allow()
     scene.random_actions.reinforce()
 
 

@@ -68,6 +68,7 @@ from gateway.simulation.replay import (
 from gateway.simulation.watch_intervals import IntervalWatch
 from gateway.simulation.watch_members import EpochWatch, SilenceWatch, removed_members
 from gateway.simulation.watch_owners import OwnerWatch
+from gateway.simulation.watch_roll import RollWatch
 from gateway.simulation.watch_targets import TargetWatch
 from gateway.simulation.world import World
 from kafka_codecs.consumer_protocol import NO_GENERATION, decode_assignment
@@ -85,7 +86,7 @@ class Watch:
 
     def __init__(self, world: World, driver: Driver, network: Network, owners: OwnerWatch) -> None:
         self.epochs, self.silence, self.owners = EpochWatch(), SilenceWatch(), owners
-        self.intervals, self.targets = IntervalWatch(), TargetWatch()
+        self.intervals, self.targets, self.roll = IntervalWatch(), TargetWatch(), RollWatch()
         self._world, self._driver, self._network = world, driver, network
         self._state = driver.engine.state
         self._replayed = GroupState(GROUP)
@@ -142,6 +143,7 @@ class Watch:
         if has_moved:
             self.intervals.note(state)
             self.epochs.after_step(state, step, config)
+            self.roll.after_step(state, step, config, decided_ms)
             self.targets.after_step(state, event, step, config, topics)
         self._check_replies(event, step, topics)
         self._check_verdict(event, step)
@@ -179,6 +181,7 @@ class Watch:
         self.epochs.after_load(state)
         self.intervals.after_load(state)
         self.targets.after_load(state)
+        self.roll.look_at(state)
         self.silence.after_load(state, config, self._world.now_ms)
         self.owners.after_load()
 

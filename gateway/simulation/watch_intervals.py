@@ -47,7 +47,7 @@ class IntervalWatch:
                 now_ms,
             )
             require(
-                group.assignment_epoch == group.epoch or now_ms < due_ms,
+                group.assignment_epoch == group.epoch or now_ms < due_ms or config.is_paused,
                 Invariant.INTERVALS,
                 "no target was computed for epoch",
                 group.epoch,

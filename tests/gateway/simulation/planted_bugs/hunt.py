@@ -16,6 +16,7 @@ from tests.gateway.simulation.planted_bugs import (
     invariants_1_to_5,
     invariants_6_to_10,
     other_checks,
+    rolls,
     sparing,
     surroundings,
 )
@@ -31,6 +32,7 @@ BUGS = [
         invariants_6_to_10,
         other_checks,
         graces,
+        rolls,
         sparing,
         surroundings,
         hosting,
