@@ -3,7 +3,7 @@
 from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.places import take_place
 from coordinator.consumer.regexes import forget_unused_regexes
-from coordinator.consumer.removal import delete_member, replace_member
+from coordinator.consumer.removal import delete_member, may_have_departed, replace_member
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import StaticTakeover
@@ -103,7 +103,13 @@ def _take_over(
         delete_member(step, member_id, RemovalCause.REPLACED)
         forget_unused_regexes(step)
         bump_epoch_if_needed(step, EpochCause.MEMBER_REMOVED)
-    replace_member(step, holder_id, member_id)
+    if may_have_departed(step, member_id):
+        # DEV D68: the instance had this id in this epoch already. Its client may not know that it
+        # was replaced meanwhile, and would go on where it was.
+        delete_member(step, holder_id, RemovalCause.REPLACED)
+        forget_unused_regexes(step)
+    else:
+        replace_member(step, holder_id, member_id)
 
 
 def _check_epoch(member: Member, current: Assignment, event: ConsumerHeartbeatReceived) -> None:

@@ -10,15 +10,17 @@ A place grants nothing: its partitions are free, but nobody else's target has th
 
 from dataclasses import replace
 
-from coordinator.consumer.removal import delete_member
+from coordinator.consumer.removal import DEPARTED_MAX, delete_member, may_have_departed
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import Member, RemovalCause, TargetAssignmentMember
-from coordinator.interface.volatile_records import DeadlineKind, Place, PlaceMoved
-
-PLACES_MAX = 1_000
-"""Places that members may leave in one epoch. The next one that leaves begins another epoch."""
+from coordinator.interface.volatile_records import (
+    DeadlineKind,
+    MemberDeparted,
+    Place,
+    PlaceMoved,
+)
 
 
 def may_keep_place(step: StepBuilder, member_id: str) -> bool:
@@ -35,7 +37,7 @@ def may_keep_place(step: StepBuilder, member_id: str) -> bool:
         and not member.topic_regex
         and group.assignment_epoch == group.epoch
         and len(group.members) > 1
-        and len(step.state.departed) < PLACES_MAX
+        and len(step.state.departed) < DEPARTED_MAX
     )
 
 
@@ -44,6 +46,7 @@ def leave_place(step: StepBuilder, member_id: str) -> None:
     member = step.consumer.members[member_id]
     delete_member(step, member_id, RemovalCause.LEFT, keeps_target=True)
     step.emit(PlaceMoved(member_id, Place(member)))
+    step.emit(MemberDeparted(member_id))
     step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_grace_ms)
 
 
@@ -79,12 +82,12 @@ def _replaces(
 
 
 def returns_in_person(step: StepBuilder, member_id: str) -> bool:
-    """Whether a joiner is no replacement, because it has left in this epoch itself. Its place ends,
-    if another member has not taken it, and a new target is due.
+    """Whether a joiner is no replacement, because it was a member in this epoch itself. Its place
+    ends, if another member has not taken it, and a new target is due.
 
     In this epoch a late commit of its past could not be told from one of its present (DEV D68).
     """
-    if member_id not in step.state.departed:
+    if not may_have_departed(step, member_id):
         return False
     if member_id in step.state.places:
         end_place(step, member_id)

@@ -13,7 +13,16 @@ from coordinator.interface.records import (
     TargetAssignmentMember,
 )
 from coordinator.interface.topics import Partition
-from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, DeadlineSet
+from coordinator.interface.volatile_records import (
+    DeadlineKey,
+    DeadlineKind,
+    DeadlineSet,
+    MemberDeparted,
+)
+
+DEPARTED_MAX = 1_000
+"""Ids of departed members that are remembered in one epoch. The next member that leaves then begins
+another epoch, and so does the next that joins."""
 
 
 def delete_member(
@@ -34,6 +43,12 @@ def stop_timers(step: StepBuilder, member_id: str) -> None:
     step.disarm(DeadlineKind.SESSION, member_id)
     step.disarm(DeadlineKind.REVOCATION, member_id)
     end_phase(step, member_id)
+
+
+def may_have_departed(step: StepBuilder, member_id: str) -> bool:
+    """Whether the id may be that of a member which left its place or its instance in this epoch."""
+    departed = step.state.departed
+    return member_id in departed or len(departed) >= DEPARTED_MAX
 
 
 def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
@@ -62,6 +77,8 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
         pending_revocation=_assigned_since(current.pending_revocation, last_epoch),
     )
     step.emit(CurrentAssignment(member_id=new_id, value=inherited))
+    if new_id != old_id and len(step.state.departed) < DEPARTED_MAX:
+        step.emit(MemberDeparted(old_id))
     if revoke_by_ms is not None:
         # A new id does not extend the revocation deadline (deviation D4).
         step.emit(DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, new_id), revoke_by_ms))

@@ -31,6 +31,7 @@ from coordinator.interface.volatile_records import (
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
+    MemberDeparted,
     MemberPhase,
     MemberPhaseMoved,
     Place,
@@ -103,6 +104,7 @@ def arm_after_load(
                 yield from _arm_member(group, member, config, now_ms)
             for member_id in sorted(group.targets.keys() - group.members.keys()):
                 yield PlaceMoved(member_id, Place(None))
+                yield MemberDeparted(member_id)
                 yield DeadlineSet(DeadlineKey(DeadlineKind.GRACE, member_id), now_ms)
         case None:
             pass

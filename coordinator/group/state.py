@@ -38,6 +38,7 @@ from coordinator.interface.volatile_records import (
     DeadlineCleared,
     DeadlineKey,
     DeadlineSet,
+    MemberDeparted,
     MemberPhaseMoved,
     Place,
     PlaceMoved,
@@ -61,6 +62,7 @@ RecordBesideTheGroup = (
     | RegexResolutionMoved
     | ConversionsMoved
     | PlaceMoved
+    | MemberDeparted
     | GroupConfigs
     | GroupAdoption
     | GroupRelease
@@ -105,7 +107,8 @@ class GroupState(Forkable):
         self.places: Table[str, Place] = Table()
         """Keyed by the ids of members that left a consumer group."""
         self.departed: Table[str, None] = Table()
-        """The ids of all members that have left such a place in the present assignment epoch."""
+        """The ids of members that have left such a place in the present assignment epoch, or whose
+        instance another has taken."""
         self.adoption: Adoption | None = None
         self.release: Release | None = None
 
@@ -154,8 +157,12 @@ class GroupState(Forkable):
                 self.resolution = resolution
             case ConversionsMoved(conversions):
                 self.conversions = conversions
-            case PlaceMoved(member_id, place):
-                self._put_place(member_id, place)
+            case PlaceMoved(member_id, Place() as place):
+                self.places.put(member_id, place)
+            case PlaceMoved(member_id):
+                self.places.drop(member_id)
+            case MemberDeparted(member_id):
+                self.departed.put(member_id, None)
             case ClassicGroupMetadata(value=None):
                 if isinstance(self.group, ClassicGroup):
                     self.group = None
@@ -181,13 +188,6 @@ class GroupState(Forkable):
                 if not isinstance(self.group, ClassicGroup):
                     self.group = ClassicGroup()
                 self.group.apply(record)
-
-    def _put_place(self, member_id: str, place: Place | None) -> None:
-        if place is None:
-            self.places.drop(member_id)
-        else:
-            self.places.put(member_id, place)
-            self.departed.put(member_id, None)
 
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(record, TargetAssignmentMetadata) and self.departed:

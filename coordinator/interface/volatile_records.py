@@ -254,6 +254,13 @@ class PlaceMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberDeparted:
+    """A member left its place, or its instance to another, in the present assignment epoch."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopicsChecked:
     """The metadata hash was compared with this version of the topic image."""
 
@@ -352,4 +359,5 @@ VolatileRecord = (
     | RegexResolutionMoved
     | ConversionsMoved
     | PlaceMoved
+    | MemberDeparted
 )

@@ -10,6 +10,7 @@ from coordinator.interface.records import (
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript
 
 
@@ -41,6 +42,23 @@ def test_inherited_partitions_cannot_be_committed_with_an_epoch_before_the_repla
     group.native("n1", instance_id="i1")
     assert classic not in group.consumer.members
     _, verdict = group.commit("n1", stale_epoch, held)
+    assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_an_id_that_was_replaced_in_this_epoch_inherits_nothing(group: GroupScript) -> None:
+    """DEV D68: its join may have been late. Its client then goes on where it was, and would take
+    back what its replacement has committed."""
+    held = {"foo": (0,)}
+    group.given_consumer_group(
+        given_native("n1", instance_id="i1", assigned=held),
+        given_native("n2", assigned={"foo": (1, 2)}),
+    )
+    epoch = group.current("n1").member_epoch
+    group.join(instance_id="i1")
+    assert group.consumer.epoch == epoch
+    group.native("n1", instance_id="i1")
+    assert group.current("n1").member_epoch > epoch
+    _, verdict = group.commit("n1", epoch, held)
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
