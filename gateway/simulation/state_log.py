@@ -30,6 +30,8 @@ class SimulatedLog:
         self._writer = 0
         self._compacted = 0
         """How many batches fewer there are since they were compacted."""
+        self._has_compacted = False
+        """Whether the first of the batches is what compaction has left."""
 
     def take(self) -> int:
         """Fence all earlier writers. Returns the number of the new one."""
@@ -75,7 +77,7 @@ class SimulatedLog:
     def since(self, stored: int) -> Sequence[Batch] | None:
         """The batches after the first so many; None if some of them were compacted."""
         first = stored - self._compacted
-        return self.batches[first:] if first > 0 or not self._compacted else None
+        return self.batches[first:] if first >= self._has_compacted else None
 
     def records(self) -> Sequence[DurableRecord]:
         """All records, in the order of writing."""
@@ -86,4 +88,6 @@ class SimulatedLog:
         cut = self._world.between(0, len(self.batches))
         compact = tuple(compacted(record for batch in self.batches[:cut] for record in batch))
         self.batches[:cut] = [compact] if compact else []
-        self._compacted += cut - bool(compact)
+        if cut:
+            self._has_compacted = bool(compact)
+            self._compacted += cut - self._has_compacted

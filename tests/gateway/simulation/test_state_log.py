@@ -50,3 +50,19 @@ def test_compaction_keeps_the_newest_record_of_each_key() -> None:
         assert log.records()[-1] == BATCH[0]
         lengths.add(len(log.records()))
     assert lengths == {1, 2, 3, 4}
+
+
+def test_a_batch_after_a_compaction_that_leaves_nothing_is_read() -> None:
+    """It is the first of the log, and new all the same."""
+    ended = (GroupEpoch(epoch=None, cause=EpochCause.MEMBER_REMOVED),)
+    read = set()
+    for seed in range(20):
+        log = SimulatedLog(World(seed))
+        writer = log.take()
+        log.append(writer, [BATCH, ended])
+        before = log.stored
+        log.compact()
+        log.append(writer, [BATCH])
+        assert log.since(before) == [BATCH]
+        read.add(log.since(0) is None)
+    assert read == {True, False}
