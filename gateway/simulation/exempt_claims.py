@@ -21,9 +21,20 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     Request,
 )
-from coordinator.interface.records import ClassicGroupMetadata, EpochCause, GroupEpoch
+from coordinator.interface.records import (
+    ClassicGroupMetadata,
+    CurrentAssignment,
+    EpochCause,
+    GroupEpoch,
+    RemovalCause,
+)
 from coordinator.interface.topics import Partition
-from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, JoinReleased
+from coordinator.interface.volatile_records import (
+    ClassicCoreMoved,
+    ClassicGroupMemberPut,
+    ClassicPhase,
+    JoinReleased,
+)
 from gateway.simulation import leader
 from gateway.simulation.client import Claim, Client
 from gateway.simulation.watch_members import removed_members
@@ -133,18 +144,46 @@ class ExemptClaims:
                         self._distrust(client)
 
     def _note_liars(self, step: Step) -> None:
-        """A conversion may use the owned partitions that members state, even those of liars."""
-        group = self._state().group
+        """A leader or a conversion may believe the owned partitions that a liar states, while their
+        owner still has to give them up. The group reserves them for the liar or its heir."""
+        converted, inherited = self._converted_liars(step), self._inherited_from_liars(step)
+        if not converted and not inherited:
+            return
+        for client in self._clients:
+            names = client.context.network.cluster.names
+            for partition in client.claims:
+                name = (names[partition.topic_id], partition.number)
+                if client.is_honest and (partition in converted or name in inherited):
+                    self._doubt(client, partition)
+
+    def _converted_liars(self, step: Step) -> Set[Partition]:
+        """The partitions of liars in a group that this step converted. The joiner may already have
+        replaced its liar."""
         is_converted = any(
             isinstance(record, GroupEpoch) and record.cause is EpochCause.CONVERTED
             for record in step.records
         )
-        if not is_converted or not isinstance(group, ConsumerGroup):
-            return
-        for client in self._clients:
-            for partition in client.claims:
-                if client.is_honest and group.holders.get(partition) in self._liars:
-                    self._doubt(client, partition)
+        return {
+            partition
+            for record in step.records
+            if is_converted and isinstance(record, CurrentAssignment)
+            if record.value is not None and record.member_id in self._liars
+            for partition in record.value.held
+        }
+
+    def _inherited_from_liars(self, step: Step) -> Set[leader.Name]:
+        """The partitions of a static classic member that replaced a liar in this step."""
+        replaced = {
+            member_id
+            for member_id, cause in removed_members(step).items()
+            if cause is RemovalCause.REPLACED
+        }
+        return {
+            name
+            for record in step.records
+            if isinstance(record, ClassicGroupMemberPut) and replaced & self._liars
+            for name in leader.read_assignment(record.member.assignment)
+        }
 
     def overtaken(self, client: Client, request: Request) -> None:
         """Doubt the client's claims after one of its requests arrived late.

@@ -1,6 +1,8 @@
 """Claims that the ownership checks ignore."""
 
+from collections.abc import Set
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -8,12 +10,15 @@ from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import MemberMetadata, RemovalCause
+from coordinator.interface.topics import Partition
 from gateway.simulation.exempt_claims import ExemptClaims
-from gateway.simulation.misbehaviour import HoardingClassic
+from gateway.simulation.misbehaviour import HoardingClassic, LyingClassic
 from gateway.simulation.native_client import NativeClient
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription
 from tests.support.given_requests import CLASSIC_JOIN, NATIVE_BEAT
 from tests.support.simulation import Stage
+
+COOPERATIVE: dict[str, Any] = {"protocols": ("cooperative-sticky",), "is_cooperative": True}
 
 
 def an_owner() -> tuple[Stage, ExemptClaims, NativeClient]:
@@ -22,6 +27,20 @@ def an_owner() -> tuple[Stage, ExemptClaims, NativeClient]:
     client = stage.native("n1")
     stage.wait()
     return stage, stage.exempt_claims, client
+
+
+def an_owner_robbed_by_a_liar() -> tuple[Stage, Set[Partition]]:
+    """A stage, and the partitions that a client still owns, although its leader has given them to
+    a static liar."""
+    stage = Stage()
+    owner = stage.classic("c1", callback_ms=5_000, **COOPERATIVE)
+    stage.wait(3_000)
+    liar = stage.misbehaving(LyingClassic, "c2", instance_id="i1", **COOPERATIVE)
+    while not liar.claims:
+        stage.wait(10)
+    disputed = owner.claims.keys() & liar.claims.keys()
+    assert disputed
+    return stage, disputed
 
 
 def voided(exempt_claims: ExemptClaims, client: NativeClient) -> int:
@@ -78,6 +97,27 @@ def test_a_liar_voids_claims_even_after_its_client_died() -> None:
     assert isinstance(group, ConsumerGroup)
     assert group.holders[disputed] == liar.member_id
     assert disputed in stage.exempt_claims.partitions
+
+
+def test_the_heir_of_a_liar_voids_claims_to_what_the_liar_got() -> None:
+    """The leader gives the owner's partitions to the liar, whose generation is the newest. The
+    owner is still revoking them when a classic client takes over the instance id (seed 369)."""
+    stage, disputed = an_owner_robbed_by_a_liar()
+    heir = stage.classic("c3", instance_id="i1", **COOPERATIVE)
+    stage.wait(1_000)
+    assert heir.claims.keys() >= disputed
+    assert stage.exempt_claims.partitions == disputed
+
+
+def test_the_native_heir_of_a_liar_voids_claims_too() -> None:
+    """Its heartbeat converts the group and replaces the liar in the same step."""
+    stage, disputed = an_owner_robbed_by_a_liar()
+    heir = stage.native("n1", instance_id="i1")
+    stage.wait(1_000)
+    group = stage.driver.engine.state.group
+    assert isinstance(group, ConsumerGroup)
+    assert group.instances["i1"] == heir.member_id
+    assert stage.exempt_claims.partitions == disputed
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(0, 0), (3, 4)])
