@@ -57,7 +57,7 @@ def reassign_member(step: StepBuilder, member: Member) -> None:
     keeps running.
     """
     current = whole = step.consumer.assignments[member.member_id]
-    if current.pending_revocation:
+    if current.state is MemberState.UNREVOKED_PARTITIONS:
         state = MemberState.UNRELEASED_PARTITIONS  # transient: the member is reconciled again
         whole = replace(current, state=state, assigned=current.held, pending_revocation={})
     reconciled = reconcile(whole, _goal(step, member, None), subscription_changed=False)

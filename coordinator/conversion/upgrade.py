@@ -4,7 +4,7 @@ Everything is validated before any parked request is released (DEV D1), so a ref
 disturbs no member.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from coordinator.classic.durability import store_group
@@ -15,8 +15,8 @@ from coordinator.conversion.hold import check_rested, note_upgrade
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import (
+    list_stored_assignment,
     owned_partitions,
-    read_stored_assignment,
     read_subscription,
 )
 from coordinator.group.step_builder import StepBuilder
@@ -177,7 +177,7 @@ def obstacles(group: ClassicGroupValue, config: GroupConfig) -> Iterator[str]:
             read_subscription(
                 member.metadata_for(group.protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
             )
-            read_stored_assignment(member.assignment, Topics(), protocol=group.protocol)
+            list_stored_assignment(member.assignment, protocol=group.protocol)
         except GroupError as error:
             yield f"{member.member_id}: {error.why}"
 
@@ -216,9 +216,15 @@ def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list
         )[1]
         for member_id, member in group.members.items()
     }
-    claims = {
-        member_id: read_stored_assignment(member.assignment, topics, protocol=protocol)
+    told = {
+        member_id: list_stored_assignment(member.assignment, protocol=protocol)
         for member_id, member in group.members.items()
+    }
+    claims = {member_id: owned_partitions(listed, topics) for member_id, listed in told.items()}
+    told_unknown = {
+        member_id
+        for member_id, listed in told.items()
+        if any(each.partitions and each.topic not in topics.by_name for each in listed)
     }
     newest_first = sorted(
         subscriptions.items(),
@@ -229,7 +235,7 @@ def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list
         member_id: owned_partitions(subscription.owned_partitions, topics)
         for member_id, subscription in newest_first
     }
-    currents = _current_assignments(group, claims, owned)
+    currents = _current_assignments(group, claims, owned, told_unknown)
     return [
         _Converted(
             _consumer_member(member, subscriptions[id_].topics, subscriptions[id_].rack_id),
@@ -250,11 +256,14 @@ def _current_assignments(
     group: ClassicGroup,
     claims: Mapping[str, frozenset[Partition]],
     owned: Mapping[str, frozenset[Partition]],
+    told_unknown: Set[str],
 ) -> dict[str, Assignment]:
     """The partitions that each member holds: its assignment, at the group's generation.
 
     DEV D3, D8, D21; Kafka uses only the assignments:
-    - If a client-side assignor assigned a partition twice, the first claimant keeps it.
+    - If a client-side assignor assigned a partition twice, the first claimant keeps it. The other
+      client uses it all the same, and partitions of topics that are unknown here (`told_unknown`).
+      No target tells such a member to rejoin, so it counts as one that must revoke (rule 5.7).
     - A member that lagged at the downgrade continues from where it was, if no rebalance has
       completed since.
     - A cooperative member may still be revoking partitions that it owned at its join and was not
@@ -275,7 +284,8 @@ def _current_assignments(
     owned_beyond = {id_: take(owned[id_]) for id_ in owned if id_ not in currents}
     for id_ in others:
         was_wiped = not group.members[id_].assignment
-        must_revoke = bool(owned_beyond[id_]) and not was_wiped
+        uses_more = id_ in told_unknown or not claims[id_] <= assigned[id_].keys()
+        must_revoke = (bool(owned_beyond[id_]) and not was_wiped) or uses_more
         currents[id_] = Assignment(
             member_epoch=group.core.generation,
             previous_epoch=group.core.generation,

@@ -46,6 +46,13 @@ def version_of(metadata: bytes) -> int:
 def read_stored_assignment(
     assignment: bytes, topics: Topics, *, protocol: str | None
 ) -> frozenset[Partition]:
+    """Like `list_stored_assignment`, with ids for names."""
+    return owned_partitions(list_stored_assignment(assignment, protocol=protocol), topics)
+
+
+def list_stored_assignment(
+    assignment: bytes, *, protocol: str | None
+) -> tuple[TopicPartition, ...]:
     """The partitions that a leader assigned to a member; none for zero bytes, if it never synced.
 
     Raises GroupError GROUP_ID_NOT_FOUND if the bytes are malformed, or contain data of a custom
@@ -56,7 +63,7 @@ def read_stored_assignment(
     its groups could convert after the second generation.
     """
     if not assignment:
-        return frozenset()
+        return ()
     try:
         _version, decoded = decode_assignment(assignment)
     except WireError as broken:
@@ -69,7 +76,7 @@ def read_stored_assignment(
             ErrorCode.GROUP_ID_NOT_FOUND,
             "a custom assignor of the classic members keeps user data in the assignment",
         )
-    return owned_partitions(decoded.assigned_partitions, topics)
+    return decoded.assigned_partitions
 
 
 def owned_partitions(listed: Iterable[TopicPartition], topics: Topics) -> frozenset[Partition]:

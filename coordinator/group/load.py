@@ -14,6 +14,7 @@ from coordinator.group.classic_phases import check_phase
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import STATIC_LEAVE_EPOCH
 from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
@@ -23,6 +24,7 @@ from coordinator.interface.records import (
     GroupRelease,
     Member,
     MemberMetadata,
+    MemberState,
     Release,
 )
 from coordinator.interface.volatile_records import (
@@ -143,7 +145,8 @@ def _arm_member(
     current = group.assignments.get(member_id)
     if current is None:
         return
-    if current.pending_revocation:
+    is_away = current.member_epoch == STATIC_LEAVE_EPOCH
+    if current.state is MemberState.UNREVOKED_PARTITIONS and not is_away:
         yield DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, member_id), rebalance_at_ms)
     if not member.is_classic:
         # The member may have missed its assignment, or acknowledged it before the load. It gets its

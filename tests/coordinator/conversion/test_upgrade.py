@@ -273,6 +273,42 @@ def test_a_claim_from_an_earlier_group_of_the_same_name_loses(group: GroupScript
     assert group.current("c1").held.keys() == group.topics.partitions({"foo": (1,)}.items())
 
 
+@pytest.mark.parametrize("after_restart", [False, True])
+@pytest.mark.parametrize("topic", ["foo", "new"])
+def test_a_member_that_was_told_more_than_it_keeps_rejoins(
+    group: GroupScript, topic: str, *, after_restart: bool
+) -> None:
+    """DEV D3: its client uses foo-0, which c1 keeps, or new-0, which the gateway did not know yet.
+    Nothing in its target shows that, so it would use the partition for ever (rule 5.11)."""
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0, 1, 2)}),
+        given_classic_group_member("c2", {topic: (0,)}),
+        generation=4,
+    )
+    group.native("n1")
+    if after_restart:
+        group.restart()
+    assert group.current("c2").held == {}
+    assert group.left_ms(DeadlineKind.REVOCATION, "c2") == 10_000
+    assert group.beat("c2", 4).error == ErrorCode.REBALANCE_IN_PROGRESS
+    generation = group.join("c2").generation
+    assert group.current("c2").state is not MemberState.UNREVOKED_PARTITIONS
+    assert group.synced("c2", generation) == group.assigned("c2")
+
+
+def test_a_member_that_was_told_more_than_it_keeps_may_become_native(group: GroupScript) -> None:
+    """The process is new and owns nothing, so nothing is left to give up."""
+    group.given_classic_group(
+        given_classic_group_member("c1", {"foo": (0, 1, 2)}),
+        given_classic_group_member("c2", {"foo": (0,)}),
+        generation=4,
+    )
+    group.native("n1")
+    group.native("c2")
+    assert group.current("c2").state is not MemberState.UNREVOKED_PARTITIONS
+    assert group.left_ms(DeadlineKind.REVOCATION, "c2") is None
+
+
 def test_partitions_given_up_during_the_upgrade_get_an_owner(group: GroupScript) -> None:
     """A static member returns as native with the same topics. That alone bumps nothing, and foo-2,
     which c1 gives up, would stay unassigned."""
