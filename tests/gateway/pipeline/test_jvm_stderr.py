@@ -44,4 +44,6 @@ def test_output_after_the_start_is_passed_on(capfd: pytest.CaptureFixture[str]) 
         stderr.pass_on()
         jvm.communicate("go\n", timeout=20)
     stderr.join()
-    assert capfd.readouterr().err == "an error\n"
+    lines = capfd.readouterr().err.splitlines()
+    # A Kafka client of an earlier test may write its own lines meanwhile.
+    assert [line for line in lines if "rdkafka#" not in line] == ["an error"]
