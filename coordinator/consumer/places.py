@@ -24,7 +24,7 @@ from coordinator.interface.volatile_records import (
 
 
 def may_keep_place(step: StepBuilder, member_id: str) -> bool:
-    """Whether nobody but the replacement of this member needs to hear that it leaves.
+    """Whether only the replacement of this member needs to learn that it leaves.
 
     A static member has its place anyway. With a target due, the others hear of that one. Without
     other members, nobody is spared. The topics of a regular expression are forgotten with its last

@@ -187,7 +187,7 @@ class Events(View):
     """The latest events, the oldest first."""
 
     stream_id: str
-    """The stream of the positions: it begins anew with the gateway's process."""
+    """The stream of the positions. Each process of the gateway has its own."""
     last: Count
     """The position of the latest event of all groups."""
     events: tuple[EventLine, ...]

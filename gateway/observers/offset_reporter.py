@@ -239,7 +239,7 @@ class OffsetReporter:
             self._groups.pop(group_id, None)
 
     def _cut(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
-        """Report the commits so far, and begin anew."""
+        """Report the commits so far. The interval is empty afterwards."""
         self._partitions -= interval.size
         event = _committed(committer, interval)
         interval.topics = {}

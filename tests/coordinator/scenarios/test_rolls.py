@@ -17,7 +17,7 @@ NAMES = [f"c{n}" for n in range(8)]
 LIKE_KAFKA = GroupConfig(classic_initial_rebalance_delay_ms=0)
 EVEN = 6
 LEAST, MOST = 3, 10
-"""Half of the even share less, or more than it with seven members, each of whom has seven."""
+"""Half of the even share of eight members, and half as much again as that of seven, which is 7."""
 
 
 def sparing(assignor: str = "uniform") -> GroupConfig:

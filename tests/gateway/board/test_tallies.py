@@ -191,7 +191,7 @@ def test_a_client_with_long_names_is_not_remembered() -> None:
 
 def test_the_partitions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader may assign partitions that do not exist, and leave them behind in an empty group.
-    The group without an event for the longest time begins anew."""
+    The group whose last event is oldest loses its tally."""
     monkeypatch.setattr(tallies, "PARTITIONS_MAX", 4)
     history = History()
     history.assign("a", 0, 1)
