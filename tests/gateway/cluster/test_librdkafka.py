@@ -47,14 +47,16 @@ def test_an_unreachable_cluster_raises_without_console_output(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """librdkafka would print a line of its own per attempt."""
+    port = free_port()
     of_everybody = MemoryHandler(capacity=1_000, flushLevel=logging.CRITICAL + 1)
     logging.getLogger().addHandler(of_everybody)
     try:
-        admin = AdminClient(dict(client_config([(HOST, free_port())], "c")))
+        admin = AdminClient(dict(client_config([(HOST, port)], "c")))
         with pytest.raises(KafkaException):
             admin.list_topics(timeout=LIMIT_S)
         admin.poll(0)
     finally:
         logging.getLogger().removeHandler(of_everybody)
-    assert of_everybody.buffer == []
-    assert capfd.readouterr() == ("", "")
+    # A Kafka client of an earlier test may write lines of its own meanwhile.
+    printed = "".join(capfd.readouterr())
+    assert f":{port}" not in printed + "".join(map(logging.Formatter().format, of_everybody.buffer))
