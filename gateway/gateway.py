@@ -9,7 +9,7 @@ from importlib.metadata import version
 import structlog
 import trio
 
-from coordinator.interface.config import GroupConfig
+from coordinator.interface.config import GroupConfig, StaticTakeover
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.cluster import Cluster
@@ -19,6 +19,7 @@ from gateway.cluster.errors import UpstreamRefused
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.places import Places
+from gateway.data_path.presence import Presence
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
@@ -171,7 +172,9 @@ async def run_gateway(
         async with backstage(config, state_log, sinks) as behind:
             cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
             nursery, tell = services.nursery, services.journal.tell
-            places, removal = Places(config.data_path.limits), Removal()
+            closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
+            places = Places(config.data_path.limits, Presence() if closes_count else None)
+            removal = Removal()
             operators = Operators(
                 config.operators,
                 hosted_groups,

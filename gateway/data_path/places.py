@@ -17,15 +17,15 @@ _T = TypeVar("_T")
 class Places:
     """The connections that may be open at a time."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, presence: Presence | None = None) -> None:
+        """`presence` learns whose connections they are."""
         self._limits = limits
+        self.presence = presence
         self._shaking: Counter[str] = Counter()
         self._by_owner: Counter[Owner] = Counter()
         self.count = 0
         self.traffic = Traffic()
         """What passes on the connections."""
-        self.presence = Presence()
-        """Whose connections they are."""
 
     def take(self, client_host: str, *, shakes: bool) -> "Place":
         """Count a new connection. `shakes`: whether it begins with a handshake, of TLS or SASL.
@@ -89,15 +89,16 @@ class Place:
 
     def introduce(self, client_id: str | None, number: int) -> None:
         """The client has told its id. `number` is that of the connection."""
-        self._number = number
-        self._client = Client(self._client_host, client_id)
-        self._places.presence.begin(self._client)
+        if (presence := self._places.presence) is not None:
+            self._number = number
+            self._client = Client(self._client_host, client_id)
+            presence.begin(self._client)
 
     def note_end(self, *, by_client: bool) -> None:
         """Nothing more comes on the connection."""
         client, self._client = self._client, None
-        if client is not None:
-            self._places.presence.end(client, self.owner, self._number, by_client=by_client)
+        if client is not None and (presence := self._places.presence) is not None:
+            presence.end(client, self.owner, self._number, by_client=by_client)
 
     def leave(self) -> None:
         """The connection has ended."""

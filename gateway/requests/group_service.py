@@ -77,12 +77,12 @@ class GroupService:
         tell: Tell = write_to_log,
         names: NameQuota,
         complaints: Complaints,
-        presence: Presence,
+        presence: Presence | None = None,
     ) -> None:
         """`topic_names` names the topics that exist now; `shows_members`: whether DescribeGroups
         lists the members of consumer groups; `refuses_defective`: whether client versions that are
         known to be defective are refused the new protocol; `names`: how many names of one client
-        are remembered."""
+        are remembered; `presence`: who is connected, if that counts (DEV D82)."""
         self._groups = groups
         self._coordinators = coordinators
         self._topic_names = topic_names
@@ -306,11 +306,11 @@ class GroupService:
         return answer
 
     def _note_presence(self, request: GroupRequest) -> None:
-        upstream = request.upstream
-        if upstream.member is not None and isinstance(
-            request.message, ConsumerGroupHeartbeatRequest
-        ):
-            self._presence.spoke(upstream.member, upstream.number)
+        presence, upstream = self._presence, request.upstream
+        if presence is None or upstream.member is None:
+            return
+        if isinstance(request.message, ConsumerGroupHeartbeatRequest):
+            presence.spoke(upstream.member, upstream.number)
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """Answer while the broker is away: the client retries here or at the new coordinator.

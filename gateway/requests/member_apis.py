@@ -31,7 +31,9 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 class MemberApis:
     """Answers members, and clients that want to be one."""
 
-    def __init__(self, groups: Groups, coordinators: Coordinators, presence: Presence) -> None:
+    def __init__(
+        self, groups: Groups, coordinators: Coordinators, presence: Presence | None
+    ) -> None:
         self._groups = groups
         self._coordinators = coordinators
         self._presence = presence
@@ -51,8 +53,8 @@ class MemberApis:
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )
         event = messages.event(call.token, request.header, message, request.client_host)
-        if isinstance(event, ConsumerHeartbeatReceived):
-            event = self._with_presence(event, request, group_id)
+        if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
+            event = _with_presence(self._presence, event, request, group_id)
         call.event = event
         call.topic_names = topics_of_request(event)
         driver = self._groups.driver(group_id, request.owner)
@@ -84,17 +86,6 @@ class MemberApis:
             case _:
                 return messages.response(checked(answer), version)
 
-    def _with_presence(
-        self, event: ConsumerHeartbeatReceived, request: GroupRequest, group_id: str
-    ) -> Request:
-        """The event of a native member, which is there; a static one may replace one that has
-        gone."""
-        gone = frozenset[str]()
-        if event.member_epoch == JOIN_EPOCH and event.instance_id is not None:
-            gone = self._presence.gone(group_id, request.owner)
-        self._presence.heard((group_id, event.member_id))
-        return replace(event, disconnected=gone) if gone else event
-
     def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
         match message, told:
             case JoinGroupRequest(), JoinGroupResponse(error_code=0):
@@ -102,6 +93,17 @@ class MemberApis:
                 self._groups.driver(message.group_id).feed(SeenForeign(why))
             case _:
                 pass
+
+
+def _with_presence(
+    presence: Presence, event: ConsumerHeartbeatReceived, request: GroupRequest, group_id: str
+) -> Request:
+    """The event of a native member, which is there; a static one may replace one that has gone."""
+    gone = frozenset[str]()
+    if event.member_epoch == JOIN_EPOCH and event.instance_id is not None:
+        gone = presence.gone(group_id, request.owner)
+    presence.heard((group_id, event.member_id))
+    return replace(event, disconnected=gone) if gone else event
 
 
 def _client(request: GroupRequest) -> Client:

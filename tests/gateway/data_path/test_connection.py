@@ -16,6 +16,7 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.places import Places
+from gateway.data_path.presence import Presence
 from gateway.hosting.owner import Owner
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
@@ -284,12 +285,13 @@ async def test_only_a_close_by_the_client_counts_as_one(
     """DEV D82: the client of a connection that the gateway ends may live on."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    places = Places(Limits())
+    presence = Presence()
+    places = Places(Limits(), presence)
     async with ground() as on:
         connection = connection_at(on, ours, places, nursery)
         nursery.start_soon(connection._shared.facilities.poller.run)
         connection._place.introduce("consumer-1", 1)
-        places.presence.spoke(("orders", "m1"), 1)
+        presence.spoke(("orders", "m1"), 1)
         nursery.start_soon(connection.serve)
         await trio.testing.wait_all_tasks_blocked(0.01)
         if by_client:
@@ -298,7 +300,7 @@ async def test_only_a_close_by_the_client_counts_as_one(
             connection.drain()
         with trio.fail_after(5):
             await until(lambda: ours.fileno() < 0)
-        assert places.presence.gone("orders", Owner("h")) == ({"m1"} if by_client else set())
+        assert presence.gone("orders", Owner("h")) == ({"m1"} if by_client else set())
     theirs.close()
     nursery.cancel_scope.cancel()
 

@@ -5,6 +5,8 @@ import pytest
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections
 from gateway.data_path.places import Places
+from gateway.data_path.presence import Presence
+from gateway.hosting.owner import Owner
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 
@@ -57,3 +59,15 @@ def test_handshakes_of_one_address_are_limited() -> None:
     places.take(THERE, shakes=True)
     place.settle(None)
     places.take(HERE, shakes=True)
+
+
+def test_only_a_presence_learns_whose_connections_end() -> None:
+    """Without `group.static.takeover` nobody keeps that."""
+    for presence in (None, Presence()):
+        place = Places(Limits(), presence).take(HERE, shakes=False)
+        place.introduce("consumer-1", 1)
+        if presence is not None:
+            presence.spoke(("orders", "m1"), 1)
+        place.note_end(by_client=True)
+        place.leave()
+        assert presence is None or presence.gone("orders", Owner(HERE)) == {"m1"}
