@@ -13,6 +13,7 @@ from gateway import logs, settings
 from gateway.commands import examples
 from gateway.control.messages import GROUP_ID_BYTES_MAX
 from gateway.demo.outcome import Options
+from gateway.settings_sources import ENVIRONMENT_PREFIX, add_flags
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
 CONSUMER_KINDS = ("native", "eager", "cooperative")
@@ -38,8 +39,8 @@ WRONG_CALL = 2
 
 _SERVE_EPILOG = f"""\
 Each setting can be given in three places: as a flag, as an environment variable
-({settings.ENVIRONMENT_PREFIX} and its name, such as {settings.ENVIRONMENT_PREFIX}LISTEN), and by
-its name in the TOML file that --config or {settings.ENVIRONMENT_PREFIX}CONFIG names. A flag
+({ENVIRONMENT_PREFIX} and its name, such as {ENVIRONMENT_PREFIX}LISTEN), and by
+its name in the TOML file that --config or {ENVIRONMENT_PREFIX}CONFIG names. A flag
 overrides a variable, and a variable overrides the file. Kafka's own configs keep their dotted names
 in the file.
 """
@@ -131,7 +132,7 @@ def _add_serve(commands: _Commands) -> None:
         epilog=_SERVE_EPILOG,
         allow_abbrev=False,
     )
-    settings.add_flags(serve)
+    add_flags(serve)
 
 
 def _add_adopt(commands: _Commands) -> None:
@@ -555,7 +556,7 @@ def _add_state_dir(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--state-dir",
         metavar="DIR",
-        default=os.environ.get(f"{settings.ENVIRONMENT_PREFIX}STATE_DIR"),
+        default=os.environ.get(f"{ENVIRONMENT_PREFIX}STATE_DIR"),
         help="the gateway's state folder (default: the gateway's own default)",
     )
 

@@ -34,6 +34,7 @@ from gateway.pipeline.errors import PipelineError
 from gateway.readable import escaped
 from gateway.security import UNPROTECTED, Security, security_of
 from gateway.settings import Address
+from gateway.settings_sources import load
 
 if TYPE_CHECKING:
     from gateway.demo.outcome import Outcome
@@ -68,9 +69,9 @@ def _serve(options: argparse.Namespace) -> int:
     with loading():
         from gateway import serve
 
-    chosen = settings.load(vars(options))
+    chosen = load(vars(options))
     logs.configure(chosen.log_format, chosen.log_level)
-    return serve.run(chosen, partial(settings.load, vars(options)))
+    return serve.run(chosen, partial(load, vars(options)))
 
 
 def _adopt(options: argparse.Namespace) -> int:
@@ -116,7 +117,7 @@ def _release_offline(options: argparse.Namespace) -> int:
 
     names = ("config", "upstream", "state_dir")
     given = {name: getattr(options, name) for name in names if getattr(options, name)}
-    chosen = settings.load(given)
+    chosen = load(given)
     logs.configure(chosen.log_format, "error")
     return offline_release.run(chosen, options.group)
 
@@ -315,7 +316,7 @@ def _report_line(folder: Path) -> str:
 
 def _security_for(upstream: Sequence[Address]) -> Security:
     """The environment says how to connect, as for `serve`. Raises SettingsError."""
-    return security_of(settings.load({"upstream": ",".join(map(str, upstream))}))
+    return security_of(load({"upstream": ",".join(map(str, upstream))}))
 
 
 def _state(options: argparse.Namespace) -> int:

@@ -12,7 +12,8 @@ from textwrap import wrap
 from pydantic.fields import FieldInfo
 
 from gateway.reloading import RELOADED
-from gateway.settings import Settings, default_text, file_key
+from gateway.settings import Settings, file_key
+from gateway.settings_sources import default_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 MARK = "<!-- From here on generated: python -m gateway.doc_pages.settings -->\n"

@@ -1,4 +1,4 @@
-"""Denied permissions, even where the tests run as root."""
+"""Denied permissions, even where the tests run as root; an environment without settings."""
 
 import os
 import tempfile
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from gateway.settings import Settings
 
 NOBODY = 65534
 
@@ -24,3 +26,11 @@ def read_only_folder() -> Iterator[Path]:
         finally:
             os.seteuid(before)
             folder.chmod(0o755)
+
+
+@pytest.fixture
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings in the environment, and a home of the test's own."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"GROUPFERRY_{name.upper()}", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

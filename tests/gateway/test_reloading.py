@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway import settings
+from gateway import settings_sources
 from gateway.data_path.config import Limits
 from gateway.hosting.remembered import NameQuota
 from gateway.hosting.room import TooManyGroups
@@ -27,7 +27,7 @@ class Reloaded:
         )
 
     def _read(self) -> Settings:
-        return settings.load(self.flags)
+        return settings_sources.load(self.flags)
 
     def again(self, **changes: str) -> dict[str, object]:
         """Change the settings, and reload. Returns the line."""
@@ -56,7 +56,7 @@ def test_a_change_that_counts_at_once_is_named_once(on: Reloaded) -> None:
 
 def test_a_change_that_needs_a_restart_is_named_until_then(on: Reloaded) -> None:
     """Its value is not shown, and nothing changes."""
-    before = limits_of(settings.load(on.flags))
+    before = limits_of(settings_sources.load(on.flags))
     for _ in range(2):
         line = on.again(group_max_size="7", anchor_linger_ms="9")
         assert line["changed"] is None
@@ -69,7 +69,7 @@ def test_settings_that_cannot_be_read_change_nothing(on: Reloaded) -> None:
     line = on.again(upstream="k", max_connections="10")
     assert line["event"] == "settings_not_read"
     assert str(line["reason"]).startswith("--upstream: k is not HOST:PORT")
-    assert on.limits == limits_of(settings.load({"upstream": "k:1"}))
+    assert on.limits == limits_of(settings_sources.load({"upstream": "k:1"}))
 
 
 def test_hosting_takes_new_limits_and_another_way_to_adopt(on: Reloaded) -> None:

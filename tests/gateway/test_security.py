@@ -6,7 +6,8 @@ import pytest
 
 from gateway.cluster.access import PLAIN_ACCESS
 from gateway.security import security_of
-from gateway.settings import SettingsError, load
+from gateway.settings import SettingsError
+from gateway.settings_sources import load
 from tests.support.certificate_authority import CertificateAuthority
 
 

@@ -18,7 +18,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from gateway import serve, settings
+from gateway import serve, settings_sources
 from gateway.cluster import cluster
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.state_folder import locked
@@ -39,7 +39,7 @@ def test_an_unreachable_cluster_is_one_line(
     """The exit status is 1, and there is no traceback."""
     port = free_port()
     flags = {"upstream": f"127.0.0.1:{port}", "state_dir": f"{tmp_path}"}
-    assert serve.run(settings.load(flags), partial(settings.load, flags)) == 1
+    assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
     complaint = capsys.readouterr().err.splitlines()
     assert complaint == [f"groupferry: cannot connect to 127.0.0.1:{port}: Connection refused"]
 
@@ -58,7 +58,7 @@ def test_a_hanging_cluster_is_reported_and_given_up(
     monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as deaf, capture_logs() as lines:
         upstream = f"127.0.0.1:{deaf.getsockname()[1]}"
-        found = settings.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
+        found = settings_sources.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
         assert serve.run(found, lambda: found) == 1
     assert capsys.readouterr().err == f"groupferry: {upstream} did not answer in 0.5 s\n"
     assert [line["event"] for line in lines] == ["cluster_awaited"]
@@ -225,10 +225,10 @@ def test_an_unusable_state_folder_is_one_line(
     """The exit status is 1, without a traceback or a connection to the cluster."""
     flags = {"upstream": f"127.0.0.1:{free_port()}", "state_dir": f"{tmp_path}"}
     with locked(tmp_path):
-        assert serve.run(settings.load(flags), partial(settings.load, flags)) == 1
+        assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: the state folder {tmp_path} is in use by another")
     (tmp_path / "state.sqlite").write_bytes(b"nonsense")
-    assert serve.run(settings.load(flags), partial(settings.load, flags)) == 1
+    assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")

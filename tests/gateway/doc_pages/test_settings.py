@@ -4,7 +4,8 @@ import tomllib
 from pathlib import Path
 
 from gateway.doc_pages.settings import CONFIG_FILE, PAGE, config_file, page
-from gateway.settings import SECRETS, Settings, file_key, load
+from gateway.settings import SECRETS, Settings, file_key
+from gateway.settings_sources import load
 
 
 def test_the_page_has_the_settings() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.interface.config import GroupConfig
-from gateway.settings import load
+from gateway.settings_sources import load
 
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
