@@ -26,6 +26,7 @@ from gateway.board.tallies import Tally
 from gateway.board.views import GatewayLine, GroupLine
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
+from gateway.events.catalog import EVENTS
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.states import AnchorPhase
 from gateway.observers.answers import AnswerCounts
@@ -37,6 +38,8 @@ from kafka_codecs.error_codes import name_of
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LAG_LOOK_S = 0.5
 """How often the lag of the event loop is measured."""
+# Prometheus takes no series from nothing to 1 for an increase: what alerts look at begins with 0.
+_ALERTED_REFUSALS = ("connection_refused", "too_many_groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +181,7 @@ class Metrics:
         yield _counter(
             "events",
             "Events by name.",
-            [((name,), count) for name, count in self._sources.board.tallies.events.items()],
+            [((name,), self._sources.board.tallies.events[name]) for name in EVENTS],
             "event",
         )
         yield from _of_each_group(reading)
@@ -210,7 +213,8 @@ class Metrics:
             ],
             "side",
         )
-        refusals = {each.name.lower(): n for each, n in self._sources.counts.refusals.items()}
+        refusals = dict.fromkeys(_ALERTED_REFUSALS, 0)
+        refusals |= {each.name.lower(): n for each, n in self._sources.counts.refusals.items()}
         yield _counter(
             "refusals",
             "Requests and connections that the gateway itself refused.",

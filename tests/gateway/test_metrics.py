@@ -23,6 +23,7 @@ from tests.support.admin import admin_stage
 from tests.support.hosted_groups import GROUP
 
 CODE = Path(gateway.__file__).parent
+INCREASE = re.compile(r'increase\((\w+)\{\w+=~?"([^"]+)"\}')
 NAME = re.compile(r"\bgroupferry_[a-z_]+[a-z]")
 
 Series = dict[str, dict[tuple[str, ...], float]]
@@ -120,6 +121,17 @@ async def test_refusals_are_counted_by_reason() -> None:
         ("too_many_groups",): 1,
         ("connection_refused",): 2,
     }
+
+
+async def test_what_alerts_compare_with_before_is_there_from_the_start() -> None:
+    """The increase of a series that begins with 1 is 0, so its first event would alert nobody."""
+    async with admin_stage() as stage:
+        series = parsed((await stage.ask("/metrics")).body)
+    watched = INCREASE.findall((CODE / "deploy" / "alerts.yaml").read_text())
+    assert len(watched) == 3
+    for name, values in watched:
+        for value in values.split("|"):
+            assert series[name][(value,)] == 0, value
 
 
 async def test_a_late_task_shows_as_lag(autojump_clock: MockClock) -> None:

@@ -1,4 +1,5 @@
-"""Each warning and each error of `groupferry serve` has an entry in the documentation."""
+"""Each warning and each error of `groupferry serve`, and each alert, has an entry in the
+documentation."""
 
 import ast
 import re
@@ -17,6 +18,7 @@ BY_LEVEL = re.compile(r"(log|told)\.(warning|error|exception)|.*complain(ts\.tel
 BY_ARGUMENT = re.compile(r"Log|.*\._log")
 """What a call looks like whose arguments have the level."""
 ENTRY = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+ALERT = re.compile(r"- alert: (\w+)")
 
 
 def logged() -> Iterator[str]:
@@ -43,10 +45,11 @@ def told() -> Iterator[str]:
             yield event.name
 
 
-def test_every_warning_and_error_has_an_entry() -> None:
+def test_every_alert_warning_and_error_has_an_entry() -> None:
     """Nor has the page an entry without a line, or one twice."""
     entries = ENTRY.findall(PAGE.read_text())
-    assert sorted(entries) == sorted({*logged(), *told()})
+    alerts = ALERT.findall((CODE / "deploy" / "alerts.yaml").read_text())
+    assert sorted(entries) == sorted({*logged(), *told(), *alerts})
 
 
 def test_lines_are_found_however_they_are_written() -> None:
