@@ -102,7 +102,6 @@ class Operators:
                 self._board.steps,
                 cluster=self._cluster,
                 now_ms=self._clock.now_ms,
-                rates_of=self._traffic.rates_of,
                 tell=self._tell,
                 hold=self._hold if self._config.hold_on_regression else None,
             ).run()

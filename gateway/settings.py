@@ -293,8 +293,8 @@ class Settings(BaseModel):
     )
     regression_share_percent: Annotated[int, Field(ge=1, le=1_000)] = Field(
         30,
-        description="the part of what a group consumes that may stay behind in the minute after a"
-        " consumer has changed its protocol",
+        description="the part of what a group or a consumer reads that may stay behind in the"
+        " minute after that consumer has changed its protocol",
     )
     describe_groups_consumer: Annotated[Literal["members", "dead"], BeforeValidator(_lower)] = (
         Field(

@@ -76,7 +76,7 @@ class Board:
         self.events = RecentEvents()
         self.tallies = Tallies(groups.state_of)
         self.lags = Lags()
-        self.steps = Steps(self.lags, share=regression_share)
+        self.steps = Steps(self.lags, self.tallies, places.traffic, share=regression_share)
         self._groups = groups
         self._cluster = cluster
         self._clock = clock

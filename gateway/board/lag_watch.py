@@ -11,10 +11,7 @@ from gateway.board.lags import Lags, Partition
 from gateway.board.steps import Steps
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.removal import Client
-from gateway.data_path.traffic import Rates
 from gateway.events.event import Tell
-from gateway.events.group_events import StepMadeWorse
 from kafka_codecs.list_offsets import (
     LATEST,
     ListOffsetsPartition,
@@ -33,9 +30,6 @@ ANSWER_S = 5.0
 Hold = Callable[[str, str], Awaitable[object]]
 """Puts a group on hold, for a reason."""
 
-RatesOf = Callable[[Client], tuple[Rates | None, Rates | None]]
-"""What passes to a client, before its restart and now; None if it is not known."""
-
 log = structlog.get_logger()
 
 
@@ -49,7 +43,6 @@ class LagWatch:
         *,
         cluster: Cluster,
         now_ms: Callable[[], int],
-        rates_of: RatesOf,
         tell: Tell,
         hold: Hold | None,
     ) -> None:
@@ -58,7 +51,6 @@ class LagWatch:
         self._steps = steps
         self._cluster = cluster
         self._now_ms = now_ms
-        self._rates_of = rates_of
         self._tell = tell
         self._hold = hold
 
@@ -75,11 +67,6 @@ class LagWatch:
         ends = await self._ends_of(wanted) if wanted else {}
         self._lags.take_ends(turns, ends, self._now_ms())
         for group_id, event in tuple(self._steps.judge(self._now_ms())):
-            if isinstance(event, StepMadeWorse):
-                client = Client(event.client_host.removeprefix("/"), event.client_id)
-                before, after = self._rates_of(client)
-                rates = {**_named(before, "before"), **_named(after, "after")}
-                event = event.model_copy(update=rates)  # noqa: PLW2901  # the same, completed
             self._tell(event, group_id)
             if self._hold is not None:
                 await self._hold(group_id, event.name)
@@ -106,11 +93,6 @@ class LagWatch:
             for node_id, some in by_leader.items():
                 nursery.start_soon(ask, node_id, some)
         return found
-
-
-def _named(rates: Rates | None, when: str) -> Mapping[str, float]:
-    fields = {} if rates is None else rates._asdict()
-    return {f"{name}_{when}": rate for name, rate in fields.items()}
 
 
 def _request(partitions: Iterable[Partition]) -> ListOffsetsRequest:

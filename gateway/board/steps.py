@@ -2,15 +2,20 @@
 worse: a fold of the events, and of the lag. Pure.
 
 A step made it worse if the group has fallen behind since, by more than a share of what it consumed
-before. A consumer that switches again and again flaps.
+before. It also did if the consumer's own partitions are behind by that share of their part, and the
+consumer reads less than before by the same share. A consumer without lag reads less because there
+is less to read. One that switches again and again flaps.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from gateway.board.lags import Lags
+from gateway.board.lags import GroupLag, Lags
+from gateway.board.tallies import Tallies
+from gateway.data_path.removal import Client
+from gateway.data_path.traffic import Rates, Traffic
 from gateway.events.envelope import Envelope
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
@@ -86,15 +91,21 @@ class _Step:
     at_ms: int
     lag: int
     per_s: float
+    """Records that the group consumed."""
     consumed: int
+    rates: Rates | None
+    """Those of the client before the step."""
 
 
 class Steps:
-    """`take` sees every event, after `lags` has; `judge` tells what has become worse."""
+    """`take` sees every event, after `lags` and `tallies` have; `judge` tells what has become
+    worse."""
 
-    def __init__(self, lags: Lags, *, share: float) -> None:
-        """`share`: of what a group consumes, the part that may stay behind after a step."""
+    def __init__(self, lags: Lags, tallies: Tallies, traffic: Traffic, *, share: float) -> None:
+        """`share`: of what a group or a client consumes, the part that a step may cost."""
         self._lags = lags
+        self._tallies = tallies
+        self._traffic = traffic
         self._share = share
         self._groups: dict[str, _Group] = {}
         """The one with the latest event is the last."""
@@ -156,8 +167,15 @@ class Steps:
         if lag is None or group is None or not group.looked_ms or group.looked_ms < step.at_ms:
             return None
         length_s = (now_ms - step.at_ms) / 1000
-        left_behind = lag - step.lag
-        if left_behind < max(LEFT_BEHIND_MIN, self._share * step.per_s * length_s):
+        left_behind, allowed = lag - step.lag, self._share * step.per_s * length_s
+        if left_behind < LEFT_BEHIND_MIN:
+            return None
+        is_group_behind = left_behind >= allowed
+        own_lag, own_part = self._of_client(step, group, now_ms)
+        if not is_group_behind and (own_lag or 0) < max(LEFT_BEHIND_MIN, own_part * allowed):
+            return None
+        rates = self._traffic.rates_now(_connected(step.client))
+        if not is_group_behind and not _reads_less(step.rates, rates, self._share):
             return None
         client_id, client_host = step.client
         return StepMadeWorse(
@@ -168,7 +186,24 @@ class Steps:
             lag_after=lag,
             records_per_s_before=round(step.per_s, 1),
             records_per_s_after=round((group.consumed - step.consumed) / length_s, 1),
+            client_lag=own_lag,
+            **_named(step.rates, "before"),
+            **_named(rates, "after"),
         )
+
+    def _of_client(self, step: _Step, group: GroupLag, now_ms: int) -> tuple[int | None, float]:
+        """The lag of the client's partitions, and their part of all that the group consumes."""
+        tally, known = self._tallies.of(step.group_id, now_ms), self._groups.get(step.group_id)
+        if tally is None or known is None:
+            return None, 0.0
+        mine = [
+            (topic, number)
+            for member_id, client in known.clients.items()
+            if client == step.client
+            for topic, numbers in tally.held_by(member_id).items()
+            for number in numbers
+        ]
+        return group.of(mine), len(mine) / max(1, len(group.committed))
 
     def _see(
         self, group_id: str, member_id: str, client: _Client, protocol: Protocol, at_ms: int
@@ -210,6 +245,7 @@ class Steps:
                 lag=lag,
                 per_s=per_s,
                 consumed=known.consumed,
+                rates=self._traffic.rates_before(_connected(client)),
             )
         )
 
@@ -223,6 +259,24 @@ class Steps:
     def _forget(self, group_id: str) -> None:
         if (group := self._groups.pop(group_id, None)) is not None:
             self._entries -= group.size
+
+
+def _connected(client: _Client) -> Client:
+    client_id, client_host = client
+    return Client(client_host.removeprefix("/"), client_id)
+
+
+def _reads_less(before: Rates | None, after: Rates | None, share: float) -> bool:
+    """Whether it is less by more than this share. A client without connections reads nothing."""
+    if before is None:
+        return False
+    now_per_s = 0.0 if after is None else after.bytes_per_s
+    return now_per_s < (1 - share) * before.bytes_per_s
+
+
+def _named(rates: Rates | None, when: str) -> Mapping[str, float]:
+    fields = {} if rates is None else rates._asdict()
+    return {f"{name}_{when}": rate for name, rate in fields.items()}
 
 
 def _remember(table: dict[_K, _V], key: _K, value: _V) -> None:

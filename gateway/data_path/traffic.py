@@ -90,19 +90,23 @@ class Traffic:
             went += more[1]
         return came, went
 
-    def rates_of(self, client: Client) -> tuple[Rates | None, Rates | None]:
-        """What passes to a client: over the life of the connections that it has ended last, and
-        over that of those that it has now. None without any."""
-        before, now_s = self._ended.get(hash(client)), trio.current_time()
+    def rates_before(self, client: Client) -> Rates | None:
+        """What passed to a client, over the life of the connections that it has ended last. None
+        without any."""
+        ended = self._ended.get(hash(client))
+        if ended is None:
+            return None
+        return _rates(ended.bytes_to_client, ended.fetches, ended.lasted_s)
+
+    def rates_now(self, client: Client) -> Rates | None:
+        """What passes to a client, over the life of its connections. None without any. The cost
+        follows the number of all connections."""
         mine = [flow for flow in tuple(self.open) if flow.client == client]
-        after = None
-        if mine:
-            lasted_s = max(now_s - flow.accepted_s for flow in mine)
-            went = sum(flow.moved_bytes[1] for flow in mine)
-            after = _rates(went, sum(flow.fetches for flow in mine), lasted_s)
-        if before is None:
-            return None, after
-        return _rates(before.bytes_to_client, before.fetches, before.lasted_s), after
+        if not mine:
+            return None
+        lasted_s = max(trio.current_time() - flow.accepted_s for flow in mine)
+        went = sum(flow.moved_bytes[1] for flow in mine)
+        return _rates(went, sum(flow.fetches for flow in mine), lasted_s)
 
 
 def _rates(count: int, fetches: int, length_s: float) -> Rates:

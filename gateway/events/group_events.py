@@ -52,7 +52,8 @@ class ConversionRefused(GatewayEvent):
 
 
 class StepMadeWorse(GatewayEvent):
-    """A consumer changed its protocol, and its group has fallen behind since."""
+    """A consumer changed its protocol, and its group has fallen behind since, or the consumer
+    itself."""
 
     level: ClassVar[Level] = "warning"
     client_id: str
@@ -65,6 +66,8 @@ class StepMadeWorse(GatewayEvent):
     records_per_s_before: float
     """What the group consumed in the minute before, by its commits."""
     records_per_s_after: float
+    client_lag: int | None = None
+    """The records that the consumer's own partitions are behind; null if unknown."""
     bytes_per_s_before: float | None = None
     """What passed to this client, over the life of the connections that it had before; null if
     unknown."""

@@ -4,16 +4,15 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-import pytest
-
 from gateway.board.lag_watch import PARTITIONS_AT_ONCE_MAX, LagWatch
 from gateway.board.lags import Lags
 from gateway.board.steps import Steps
+from gateway.board.tallies import Tallies
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
-from gateway.data_path.traffic import Rates
+from gateway.data_path.traffic import Traffic
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import ClientFlapped, StepMadeWorse
+from gateway.events.group_events import ClientFlapped
 from kafka_codecs.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -65,7 +64,8 @@ class Stage:
 
     def __init__(self, cluster: FakeCluster, *, partitions: int = 2, holds: bool = False) -> None:
         self.lags = Lags()
-        self.steps = Steps(self.lags, share=0.3)
+        tallies = Tallies(lambda _: "Stable")
+        self.steps = Steps(self.lags, tallies, Traffic(), share=0.3)
         self.told: list[tuple[str | None, GatewayEvent]] = []
         self.held: list[tuple[str, str]] = []
         self.watch = LagWatch(
@@ -73,7 +73,6 @@ class Stage:
             self.steps,
             cluster=cast("Cluster", cluster),
             now_ms=lambda: 5_000,
-            rates_of=lambda client: (Rates(float(len(client.host)), 2.5), None),
             tell=lambda event, group_id=None: self.told.append((group_id, event)),
             hold=self._hold if holds else None,
         )
@@ -127,26 +126,3 @@ async def test_a_group_that_has_become_worse_is_told_and_held() -> None:
         await stage.watch.look()
         assert stage.told == [("g", flapped)]
         assert stage.held == [("g", "client_flapped")] * holds
-
-
-async def test_a_step_that_made_it_worse_is_told_with_the_bytes_of_its_client(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By its address, which events write with a slash."""
-    stage = Stage(FakeCluster())
-    worse = StepMadeWorse(
-        client_id="c",
-        client_host="/10.0.0.1",
-        protocol="consumer",
-        lag_before=0,
-        lag_after=500,
-        records_per_s_before=9.0,
-        records_per_s_after=1.0,
-    )
-    monkeypatch.setattr(stage.steps, "judge", lambda _: iter([("g", worse)]))
-    await stage.watch.look()
-    ((_, told),) = stage.told
-    assert isinstance(told, StepMadeWorse)
-    assert (told.bytes_per_s_before, told.bytes_per_s_after) == (float(len("10.0.0.1")), None)
-    assert (told.fetches_per_s_before, told.fetches_per_s_after) == (2.5, None)
-    assert told.lag_after == 500

@@ -1,15 +1,42 @@
 """Whether a step of a migration made it worse."""
 
+from dataclasses import dataclass
+from typing import cast
+
 import pytest
 
+from coordinator.interface.records import RemovalCause
 from gateway.board import steps as module
 from gateway.board.lags import Lags
 from gateway.board.steps import JUDGED_AFTER_MS, Steps
+from gateway.board.tallies import Tallies
+from gateway.data_path.removal import Client
+from gateway.data_path.traffic import Rates, Traffic
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ClientFlapped, GroupConverted, GroupDeleted, StepMadeWorse
-from gateway.events.member_events import MemberJoined, MemberSwitched, Protocol
+from gateway.events.member_events import (
+    MemberJoined,
+    MemberLeft,
+    MemberSwitched,
+    PartitionsAssigned,
+    Protocol,
+)
 from tests.gateway.board.test_lags import committed
 from tests.support.group_events import enveloped
+
+
+@dataclass
+class FakeTraffic:
+    """What passes to every client."""
+
+    before: Rates | None = None
+    now: Rates | None = None
+
+    def rates_before(self, _: Client) -> Rates | None:
+        return self.before
+
+    def rates_now(self, _: Client) -> Rates | None:
+        return self.now
 
 
 class Watched:
@@ -17,7 +44,9 @@ class Watched:
 
     def __init__(self) -> None:
         self.lags = Lags()
-        self.steps = Steps(self.lags, share=0.3)
+        self.tallies = Tallies(lambda _: "Stable")
+        self.traffic = FakeTraffic()
+        self.steps = Steps(self.lags, self.tallies, cast("Traffic", self.traffic), share=0.3)
         self.now_ms = 1_000_000
         self.committed = self.end = 0
 
@@ -25,6 +54,7 @@ class Watched:
         """Let an event happen."""
         envelope = enveloped(event, group_id=group_id, at_ms=self.now_ms)
         self.lags.take(envelope)
+        self.tallies.take(envelope)
         self.steps.take(envelope)
 
     def joined(
@@ -86,6 +116,87 @@ def test_a_step_after_which_the_group_falls_behind_is_told(watched: Watched) -> 
         )
     ]
     assert watched.run(120, produced=10, consumed=10) == []
+
+
+class Four(Watched):
+    """Four members, each with one partition that gets 10 records in a second."""
+
+    def __init__(self, *, behind: int = 0) -> None:
+        """`behind`: how many records each partition has been behind since before."""
+        super().__init__()
+        self.ends = [0] * 4
+        self.commits = [-behind] * 4
+        for number in range(4):
+            self.joined("classic", f"c{number}", member_id=f"m{number}")
+            self.grant(f"m{number}", number)
+        self.pass_minute([10] * 4)
+
+    def grant(self, member_id: str, number: int) -> None:
+        """Assign it the partition."""
+        self.told(
+            PartitionsAssigned(member_id=member_id, member_epoch=1, partitions={"t": (number,)})
+        )
+
+    def switch(self, before: float, now: float) -> None:
+        """The first one comes back as a native member, and its bytes per second change."""
+        self.traffic.before, self.traffic.now = Rates(before, 1.0), Rates(now, 1.0)
+        self.told(MemberLeft(member_id="m0", cause=RemovalCause.LEFT))
+        self.joined("consumer", "c0", member_id="n0")
+        self.grant("n0", 0)
+
+    def pass_minute(self, consumed: list[int], produced: int = 10) -> list[GatewayEvent]:
+        """Let 70 s pass, with so many records for each partition in each second."""
+        found: list[GatewayEvent] = []
+        for _ in range(7):
+            self.now_ms += 10_000
+            self.ends = [end + 10 * produced for end in self.ends]
+            self.commits = [
+                done + 10 * more for done, more in zip(self.commits, consumed, strict=True)
+            ]
+            named = {f"p{number}": 1_000 + done for number, done in enumerate(self.commits)}
+            self.told(committed(**named))
+            ends = {("t", number): 1_000 + end for number, end in enumerate(self.ends)}
+            turns = self.lags.take_turns(10, self.steps.watched)
+            self.lags.take_ends(turns, ends, self.now_ms)
+            found += [event for _, event in self.steps.judge(self.now_ms)]
+        return found
+
+
+def test_a_consumer_that_falls_behind_by_itself_is_told() -> None:
+    """Its group of four has lost less than the share."""
+    group = Four()
+    group.switch(1000.0, 500.0)
+    (told,) = group.pass_minute([5, 10, 10, 10])
+    assert isinstance(told, StepMadeWorse)
+    assert (told.client_id, told.lag_after, told.client_lag) == ("c0", 300, 300)
+    assert (told.bytes_per_s_before, told.bytes_per_s_after) == (1000.0, 500.0)
+    assert (told.fetches_per_s_before, told.fetches_per_s_after) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "consumed", "produced"),
+    [
+        ((1000.0, 100.0), [1, 1, 1, 1], 1),
+        ((1000.0, 0.0), [0, 0, 0, 0], 0),
+        ((1000.0, 900.0), [5, 10, 10, 10], 10),
+        ((1000.0, 100.0), [10, 5, 10, 10], 10),
+    ],
+    ids=["less to read", "an idle topic", "it reads as much", "another one falls behind"],
+)
+def test_a_consumer_that_reads_all_there_is_has_lost_nothing(
+    bytes_per_s: tuple[float, float], consumed: list[int], produced: int
+) -> None:
+    """Whatever its bytes per second say, or whoever else is slow."""
+    group = Four()
+    group.switch(*bytes_per_s)
+    assert group.pass_minute(consumed, produced) == []
+
+
+def test_a_lag_of_long_standing_is_no_regression() -> None:
+    """Even if the consumer reads less: its group is no further behind."""
+    group = Four(behind=5_000)
+    group.switch(1000.0, 500.0)
+    assert group.pass_minute([10, 10, 10, 10]) == []
 
 
 @pytest.mark.parametrize(

@@ -39,16 +39,17 @@ async def test_the_rates_of_a_client_are_before_and_after_its_restart(
 ) -> None:
     """Over the life of its connections. Those that end together are one restart."""
     traffic = Traffic()
-    assert traffic.rates_of(CLIENT) == (None, None)
+    assert (traffic.rates_before(CLIENT), traffic.rates_now(CLIENT)) == (None, None)
     mock_clock.jump(100)
     for moved in ((0, 600), (0, 400)):
         traffic.note_end(FakeFlow(moved, fetches=20))
     traffic.open = [FakeFlow((0, 30), accepted_s=trio.current_time(), fetches=5)]
     mock_clock.jump(10)
-    assert traffic.rates_of(CLIENT) == (Rates(10.0, 0.4), Rates(3.0, 0.5))
+    assert traffic.rates_before(CLIENT) == Rates(10.0, 0.4)
+    assert traffic.rates_now(CLIENT) == Rates(3.0, 0.5)
     mock_clock.jump(TOGETHER_S + 1)
     traffic.note_end(FakeFlow((0, 142), accepted_s=trio.current_time() - 71))
-    assert traffic.rates_of(CLIENT)[0] == Rates(2.0, 0.0)
+    assert traffic.rates_before(CLIENT) == Rates(2.0, 0.0)
 
 
 async def test_the_clients_in_memory_have_a_bound(
@@ -59,6 +60,6 @@ async def test_the_clients_in_memory_have_a_bound(
     traffic = Traffic()
     for name in "abc":
         traffic.note_end(FakeFlow((1, 1), Client("h", name)))
-    forgotten = [name for name in "abc" if traffic.rates_of(Client("h", name))[0] is None]
+    forgotten = [name for name in "abc" if traffic.rates_before(Client("h", name)) is None]
     assert forgotten == ["a"]
     assert traffic.totals() == (3, 3)
