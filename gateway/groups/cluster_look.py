@@ -157,7 +157,12 @@ class ClusterLook:
                     if member.member_type != MemberType.CLASSIC
                 )
                 found[group.group_id] = Occupants(
-                    CONSUMER_PROTOCOL_TYPE, client_ids, native_ids=native_ids
+                    CONSUMER_PROTOCOL_TYPE,
+                    client_ids,
+                    native_ids=native_ids,
+                    tells_natives=all(
+                        member.member_type != MemberType.UNKNOWN for member in group.members
+                    ),
                 )
         return found
 

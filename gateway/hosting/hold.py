@@ -48,6 +48,8 @@ def why_not_set(found: Found, policy: RollPolicy) -> str:
             return "a gateway holds it in the cluster"
         case Occupants() if policy is RollPolicy.PAUSE:
             return "the cluster assigns its partitions, so it can only be held"
+        case Occupants(tells_natives=False) if policy is RollPolicy.HOLD:
+            return "the cluster does not say which members are native, as Kafka does since 4.0"
         case Occupants():
             return ""
         case NoAnswer(why):

@@ -47,6 +47,8 @@ class Occupants:
     """The cluster's description of a classic group."""
     native_ids: tuple[frozenset[str], ...] = field(default=(), compare=False, repr=False)
     """The member id and the instance id of each native member."""
+    tells_natives: bool = field(default=True, compare=False)
+    """Whether the cluster says which members are native; Kafka does since 4.0."""
 
     @property
     def native(self) -> int:

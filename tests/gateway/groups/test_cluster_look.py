@@ -117,6 +117,7 @@ async def test_a_look_tells_native_members_from_classic_ones() -> None:
     found = await ClusterLook(cluster_that_says(gone, answer)).look("g")
     assert isinstance(found, Occupants)
     assert found.native_ids == (frozenset({"n-1", "i"}), frozenset({"u-1"}))
+    assert not found.tells_natives
 
 
 @pytest.mark.parametrize(

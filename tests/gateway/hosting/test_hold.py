@@ -24,6 +24,7 @@ from tests.support.hosted_scene import (
 
 HELD = {NATIVE_MEMBERS_MAX: 1}
 MIXED = Occupants("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
+UNTOLD = Occupants("consumer", ("c",), native_ids=(frozenset({"c"}),), tells_natives=False)
 NATIVE = Occupants("consumer", ("n",), native_ids=(frozenset({"n"}),))
 
 
@@ -119,6 +120,8 @@ def test_a_hosted_group_asks_its_own_engine() -> None:
     [
         (DIRECT, RollPolicy.HOLD, ""),
         (MIXED, RollPolicy.ALLOW, ""),
+        (UNTOLD, RollPolicy.ALLOW, ""),
+        (UNTOLD, RollPolicy.HOLD, "does not say which members are native"),
         (MIXED, RollPolicy.PAUSE, "only be held"),
         (anchored("log-2", 1), RollPolicy.HOLD, "a gateway holds it"),
         (NoAnswer("nobody listens"), RollPolicy.HOLD, "nobody listens"),
