@@ -90,7 +90,7 @@ def description() -> dict[str, Any]:
                 refusals=(400, 404, 503),
             ),
             "/api/latest-events": _get(
-                "The latest events of a group, or of the gateway and all groups.",
+                "The latest events of a group, or of the gateway and all groups, without commits.",
                 Events,
                 _query("group_id", "Only events of this group.", _GROUP_ID),
             ),

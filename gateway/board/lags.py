@@ -134,11 +134,12 @@ class Lags:
         return self._groups.get(group_id)
 
     def total(self, group_id: str, now_ms: int) -> int | None:
-        """The lag of a group; None if it is not known, or too old."""
+        """The lag of a group when its ends were known last; None if it is not known, or too old.
+        Commits since then would make it smaller than it is."""
         group = self._groups.get(group_id)
         if group is None or group.looked_ms is None or now_ms - group.looked_ms > FRESH_MS:
             return None
-        return group.total
+        return group.history[-1]
 
     def take_turns(
         self, partitions_max: int, first: Iterable[str] = ()

@@ -13,6 +13,7 @@ from uuid import uuid4
 import trio
 
 from gateway.events.envelope import Envelope
+from gateway.events.offset_events import OffsetsCommitted
 
 EVENTS_MAX = 10_000
 BYTES_MAX = 8 * 1024 * 1024
@@ -26,6 +27,7 @@ class Happened(NamedTuple):
     group_id: str | None
     line: bytes
     """Its JSON line, without a line end."""
+    is_commit: bool
 
 
 class RecentEvents:
@@ -43,7 +45,8 @@ class RecentEvents:
         """Keep an event."""
         self._last += 1
         line = told.line.encode()
-        self._kept.append(Happened(self._last, told.group_id, line))
+        is_commit = isinstance(told.fields, OffsetsCommitted)
+        self._kept.append(Happened(self._last, told.group_id, line, is_commit))
         self._bytes += len(line)
         while len(self._kept) > EVENTS_MAX or (self._bytes > BYTES_MAX and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft().line)
@@ -69,12 +72,13 @@ class RecentEvents:
         return list(islice(self._kept, start, start + events_max))
 
     def latest(self, group_id: str | None, *, events_max: int) -> list[Happened]:
-        """The latest events of a group, or of the gateway and all groups, the oldest first."""
+        """The latest events of a group, or of the gateway and all groups, the oldest first. Commits
+        are left out: they would be most of them."""
         return list(islice(self._of(group_id), events_max))[::-1]
 
     def _of(self, group_id: str | None) -> Iterator[Happened]:
         for each in reversed(self._kept):
-            if group_id in (None, each.group_id):
+            if group_id in (None, each.group_id) and not each.is_commit:
                 yield each
 
     async def wait_after(self, position: int) -> None:

@@ -184,7 +184,7 @@ class EventLine(View):
 
 
 class Events(View):
-    """The latest events, the oldest first."""
+    """The latest events without commits, the oldest first."""
 
     stream_id: str
     """The stream of the positions. Each process of the gateway has its own."""

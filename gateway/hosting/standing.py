@@ -67,8 +67,10 @@ class Occupants:
         )
 
     def __str__(self) -> str:
-        named = sorted(set(self.client_ids))[:NAMED_OCCUPANTS_MAX]
-        return f"{len(self.client_ids)} members ({', '.join(named)})"
+        known = sorted(set(self.client_ids))
+        named, more = known[:NAMED_OCCUPANTS_MAX], len(known) - NAMED_OCCUPANTS_MAX
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{len(self.client_ids)} members ({', '.join(named)}{rest})"
 
 
 @dataclass(frozen=True, slots=True)

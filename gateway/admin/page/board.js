@@ -505,7 +505,7 @@ function take(part) {
   wanted.list = wanted.group = true;
   if (fields.event === undefined) {
     const told = JSON.parse(fields.data);
-    if (opened !== null && told.group_id === opened) {
+    if (opened !== null && told.group_id === opened && told.event !== "offsets_committed") {
       const position = Number(fields.id.split("-")[1]);
       if (!story.some((each) => each.position === position)) {
         story.push({ position, ...told });

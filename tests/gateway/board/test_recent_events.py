@@ -8,6 +8,8 @@ from gateway.board import recent_events
 from gateway.board.recent_events import RecentEvents
 from gateway.events.envelope import Envelope
 from gateway.events.group_events import GroupHosted
+from tests.gateway.board.test_lags import committed
+from tests.support.group_events import enveloped
 
 
 def told(sequence: int, group_id: str = "g", reason: str = "") -> Envelope:
@@ -43,6 +45,14 @@ def test_a_watcher_goes_on_after_the_last_event_it_has_seen() -> None:
     assert events.after(1, events_max=1)[0].line == told(2, "b").line.encode()
     assert [each.position for each in events.latest("a", events_max=9)] == [1, 3]
     assert [each.position for each in events.latest(None, events_max=2)] == [2, 3]
+
+
+def test_the_latest_events_leave_out_commits() -> None:
+    """A group commits all the time. A watcher of every event still gets them."""
+    events = recent("g")
+    events.take(enveloped(committed(p0=1), group_id="g"))
+    assert [each.position for each in events.latest("g", events_max=9)] == [1]
+    assert [each.position for each in events.after(0, events_max=9)] == [1, 2]
 
 
 def test_the_oldest_events_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
