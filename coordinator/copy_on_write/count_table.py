@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
+from coordinator.copy_on_write.overlay import Overlay
 from coordinator.copy_on_write.table import Table
 
 K = TypeVar("K")
@@ -26,3 +27,12 @@ class CountTable(Table[K, int]):
                 self.put(key, count)
             else:
                 self.drop(key)
+
+
+class _CountOverlay(Overlay[K, int]):
+    __slots__ = ()
+
+    add, remove = CountTable.add, CountTable.remove
+
+
+CountTable.overlay = _CountOverlay

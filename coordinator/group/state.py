@@ -4,7 +4,7 @@ Time and requests do not occur here. The rules decide which records to write.
 """
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import TypeGuard, get_args
 
 from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
@@ -52,22 +52,29 @@ from coordinator.interface.volatile_records import (
 
 Record = DurableRecord | VolatileRecord
 
-DURABLE_TYPES = get_args(DurableRecord)
+DURABLE_TYPES = frozenset(get_args(DurableRecord))
 
-RecordBesideTheGroup = (
-    DeadlineSet
-    | DeadlineCleared
-    | CommitStarted
-    | CommitEnded
-    | RegexResolutionMoved
-    | ConversionsMoved
-    | PlaceMoved
-    | MemberDeparted
-    | GroupConfigs
-    | GroupAdoption
-    | GroupRelease
+TYPES_BESIDE_THE_GROUP = frozenset(
+    {
+        DeadlineSet,
+        DeadlineCleared,
+        CommitStarted,
+        CommitEnded,
+        RegexResolutionMoved,
+        ConversionsMoved,
+        PlaceMoved,
+        MemberDeparted,
+        GroupConfigs,
+        GroupAdoption,
+        GroupRelease,
+    }
 )
-"""Records that do not change the group itself, whatever its kind."""
+"""Records of these types do not change the group itself, whatever its kind."""
+
+
+def is_durable(record: Record) -> TypeGuard[DurableRecord]:
+    """Whether the log needs the record."""
+    return type(record) in DURABLE_TYPES
 
 
 class GroupState(Forkable):
@@ -133,7 +140,7 @@ class GroupState(Forkable):
 
     def apply(self, record: Record) -> None:  # noqa: PLR0912  # one case for each kind of record
         """Apply a record. Replay passes only durable records, in any combination that log
-        compaction can leave (rule 8.4)."""
+        compaction can leave (rule 8.4). Frequent records come first."""
         match record:
             case DeadlineSet(key, at_ms):
                 self.deadlines.put(key, at_ms)
@@ -147,6 +154,21 @@ class GroupState(Forkable):
                 if (ended := self.commits.get(commit)) is not None:
                     self.committing.remove(ended.partitions)
                     self.commits.drop(commit)
+            case GroupEpoch(epoch=None):
+                if isinstance(self.group, ConsumerGroup):
+                    self.group = None
+            case (
+                GroupEpoch()
+                | MemberMetadata()
+                | TargetAssignmentMetadata()
+                | TargetAssignmentMember()
+                | CurrentAssignment()
+                | RegularExpression()
+                | MemberPhaseMoved()
+                | RepetitionMoved()
+                | TopicsChecked()
+            ):
+                self._apply_to_consumer_group(record)
             case GroupConfigs(overrides=overrides):
                 self.config_overrides = overrides
             case GroupAdoption(value=adoption):
@@ -169,21 +191,6 @@ class GroupState(Forkable):
             case ClassicMemberRemoval():
                 if isinstance(self.group, ClassicGroup):
                     self.group.apply(record)
-            case GroupEpoch(epoch=None):
-                if isinstance(self.group, ConsumerGroup):
-                    self.group = None
-            case (
-                GroupEpoch()
-                | MemberMetadata()
-                | TargetAssignmentMetadata()
-                | TargetAssignmentMember()
-                | CurrentAssignment()
-                | RegularExpression()
-                | MemberPhaseMoved()
-                | RepetitionMoved()
-                | TopicsChecked()
-            ):
-                self._apply_to_consumer_group(record)
             case _:
                 if not isinstance(self.group, ClassicGroup):
                     self.group = ClassicGroup()
@@ -194,6 +201,6 @@ class GroupState(Forkable):
             self.departed = Table()
         if isinstance(self.group, ConsumerGroup):
             self.group.apply(record)
-        elif not (isinstance(record, DURABLE_TYPES) and is_tombstone(record)):
+        elif not (is_durable(record) and is_tombstone(record)):
             self.group = ConsumerGroup()
             self.group.apply(record)

@@ -7,7 +7,7 @@ that follow. The group itself changes only when the driver has logged the record
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.classic_phases import check_phase, stored_phase
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.state import DURABLE_TYPES, GroupState, Record
+from coordinator.group.state import GroupState, Record, is_durable
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.records import ClassicGroupMetadata, CurrentAssignment, DurableRecord
@@ -80,7 +80,7 @@ class StepBuilder:
             elif isinstance(record, PhaseRecord):
                 self._guard_phase(record)
             self.records.append(record)
-            if isinstance(record, DURABLE_TYPES):
+            if is_durable(record):
                 self.durable.append(record)
             self.state.apply(record)
 

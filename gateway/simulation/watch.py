@@ -7,7 +7,7 @@ from typing import Any
 from coordinator.engine import GroupEngine, Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.state import GroupState, RecordBesideTheGroup
+from coordinator.group.state import TYPES_BESIDE_THE_GROUP, GroupState
 from coordinator.handlers.group_configs import in_force
 from coordinator.handlers.offsets import NO_MEMBER
 from coordinator.interface.config import INT32_MAX, GroupConfig
@@ -133,7 +133,7 @@ class Watch:
         self._world.counts["events"] += 1
         self._world.tell("engine", *step.records)
         config = self._config_in_force(process)
-        has_moved = not all(isinstance(record, RecordBesideTheGroup) for record in step.records)
+        has_moved = not all(type(record) in TYPES_BESIDE_THE_GROUP for record in step.records)
         self._check_state(step, topics, has_moved=has_moved)
         self._check_taken(event)
         self._check_replaced(event, step)

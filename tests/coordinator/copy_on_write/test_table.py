@@ -1,9 +1,12 @@
-"""A mapping whose forks store only their own writes."""
+"""A mapping whose forks change independently of it."""
+
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.copy_on_write import table as tables
 from coordinator.copy_on_write.table import Table
 
 CHANGES = st.lists(
@@ -11,30 +14,38 @@ CHANGES = st.lists(
 )
 
 
-def change(table: Table[str, int] | dict[str, int], what: str, key: str, value: int) -> None:
-    if what == "clear":
-        table.clear()
-    elif isinstance(table, Table):
-        table.put(key, value) if what == "put" else table.drop(key)
-    elif what == "put":
-        table[key] = value
-    else:
-        table.pop(key, None)
+def change(table: Table[str, int], what: str, key: str, value: int) -> None:
+    match what:
+        case "put":
+            table.put(key, value)
+        case "drop":
+            table.drop(key)
+        case _:
+            table.clear()
 
 
+@pytest.fixture(params=[0, 64], ids=["overlays", "copies"], scope="module")
+def copied_rows_max(request: pytest.FixtureRequest) -> Iterator[int]:
+    """With 0, the fork of each table is an overlay."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "COPIED_ROWS_MAX", request.param)
+        yield request.param
+
+
+@pytest.mark.usefixtures("copied_rows_max")
 @given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)), CHANGES, CHANGES)
 def test_forks_change_independently(
     rows: dict[str, int],
     changes: list[tuple[str, str, int]],
     later: list[tuple[str, str, int]],
 ) -> None:
-    """Each behaves like a dict that was copied at the fork."""
+    """Each behaves like a dict that was copied at the fork, which a table without forks is."""
     table = Table(rows)
-    fork, expected = table.fork(), dict(rows)
+    fork, expected = table.fork(), Table(rows)
     for each in changes:
         change(fork, *each)
         change(expected, *each)
-    second, second_expected = fork.fork(), dict(expected)
+    second, second_expected = fork.fork(), Table(expected)
     for each in later:
         change(second, *each)
         change(second_expected, *each)
@@ -58,25 +69,16 @@ def test_forks_change_independently(
             )
 
 
-def test_a_fork_stores_only_its_own_writes() -> None:
+def test_the_fork_of_a_large_table_is_no_copy() -> None:
     """A step is therefore cheap, however many rows there are."""
-    table = Table({n: n for n in range(1_000)})
-    fork = table.fork()
-    assert fork._borrowed is table._own
-    fork.put(1, 11)
-    fork.put(1_000, 12)
-    fork.drop(2)
-    fork.drop(-1)  # a key without a row
-    assert fork._borrowed is table._own
-    assert (fork._own, fork._hidden) == ({1: 11, 1_000: 12}, {2})
-    assert len(fork) == 1_000
-    with pytest.raises(KeyError):
-        fork[2]
+    small = Table({n: n for n in range(tables.COPIED_ROWS_MAX)})
+    large = Table({n: n for n in range(tables.COPIED_ROWS_MAX + 1)})
+    assert isinstance(small.fork(), Table)
+    assert not isinstance(large.fork(), dict)
 
 
 def test_tables_with_the_same_rows_are_equal() -> None:
-    """A table never equals a dict, and has no hash, because it is mutable."""
+    """A table has no hash, because it is mutable."""
     assert Table({"a": 1}) == Table({"a": 1})
     assert Table({"a": 1}) != Table({"a": 2})
-    assert Table({"a": 1}) != {"a": 1}
     assert Table.__hash__ is None

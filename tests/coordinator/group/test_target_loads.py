@@ -57,7 +57,7 @@ def test_a_load_without_members_has_no_row() -> None:
     loads = Loads()
     for load in range(100):
         loads.put("a", load)
-    assert repr(loads) == "Loads(Table({99: Table({'a': None})}))"
+    assert repr(loads) == "Loads({99: {'a': None}})"
     assert loads != {99: ["a"]}
 
 

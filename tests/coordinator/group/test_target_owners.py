@@ -82,4 +82,4 @@ def test_any_number_costs_the_same(number: int) -> None:
     owners.give([Partition(FOO, number)], "a")
     assert list(owners.beyond({FOO: 3})) == [Partition(FOO, number)]
     assert max(owned.bit_length() for owned in owners._owned.values()) <= BLOCK
-    assert repr(owners).startswith("Owners(Table({Partition(")
+    assert repr(owners).startswith("Owners({Partition(")
