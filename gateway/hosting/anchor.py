@@ -38,6 +38,8 @@ JOIN_REPEATS_MAX = 10
 """How often a JoinGroup that was answered with REBALANCE_IN_PROGRESS is repeated at once."""
 RENEWAL_INTERVAL_MS = 10_000
 """The least time between two generations that only renew the anchor's assignment."""
+GENERATIONS_OF_A_CONSUMER = 4
+"""How many generations begin, at least, until the anchor is back after a consumer had its group."""
 NO_MEMBER = ""
 """The member id of a commit to a group without members."""
 
@@ -425,12 +427,16 @@ class Anchor:
     def _has_missed_a_generation(self, present: int) -> bool:
         """Whether somebody else had the group meanwhile.
 
-        The removal of the anchor begins one generation, and each of its joins at most another one.
-        A consumer adds two, one when it joins and one when it leaves. A group that was converted or
-        deleted begins at generation 1.
+        If a consumer had it, at least four generations have begun: with the removal of the anchor,
+        with the consumer's joining and leaving, and with the anchor's return. Fewer may come from a
+        late JoinGroup of this anchor, or of another gateway with the same state log. More may come
+        from joins that got no answer. A group that was converted or deleted begins at generation 1.
         """
         held = self._held_generation
-        return held is not None and not held < present <= held + 1 + self._joins
+        if held is None:
+            return False
+        own = max(GENERATIONS_OF_A_CONSUMER - 1, 1 + self._joins)
+        return not held < present <= held + own
 
     def _taken(self, now_ms: int) -> None:
         assert self._ids is not None

@@ -237,13 +237,10 @@ class Watch:
         )
 
     def given_up(self, process: Process) -> None:
-        """The newest process gives way to consumers, not to anchors of its predecessors. A removed
-        anchor whose own JoinGroup comes late may take that for a consumer: it counts generations.
-        """
+        """The newest process gives way to consumers, not to anchors of its predecessors."""
         is_anchor = isinstance(process.found, Occupants) and process.found.anchored is not None
-        cluster = self._network.cluster
-        disturbed_ms = max(cluster.intruded_ms, cluster.anchor_removed_ms)
-        was_taken = disturbed_ms > process.confirmed_ms - TRIP_MS_MAX
+        intruded_ms = self._network.cluster.intruded_ms
+        was_taken = intruded_ms > process.confirmed_ms - TRIP_MS_MAX
         require(
             was_taken or not is_anchor, Invariant.GIVEN_UP, process.name, "found", process.found
         )
