@@ -137,9 +137,9 @@ class Steps:
                 pass
 
     def _sample(self, group_id: str, at_ms: int) -> None:
-        group, lag = self._groups.get(group_id), self._lags.of(group_id)
-        if group is None or lag is None:
+        if (lag := self._lags.of(group_id)) is None:
             return
+        group = self._touch(group_id)
         if not group.samples or at_ms - group.samples[-1][0] >= SAMPLE_EVERY_MS:
             group.samples.append((at_ms, lag.consumed))
 
@@ -167,7 +167,10 @@ class Steps:
         if lag is None or group is None or not group.looked_ms or group.looked_ms < step.at_ms:
             return None
         length_s = (now_ms - step.at_ms) / 1000
-        left_behind, allowed = lag - step.lag, self._share * step.per_s * length_s
+        after_per_s = (group.consumed - step.consumed) / length_s
+        # Some records are always on their way: more in a group that has more to read than before.
+        allowed = self._share * max(step.per_s, after_per_s) * length_s
+        left_behind = lag - step.lag
         if left_behind < LEFT_BEHIND_MIN:
             return None
         is_group_behind = left_behind >= allowed
@@ -185,7 +188,7 @@ class Steps:
             lag_before=step.lag,
             lag_after=lag,
             records_per_s_before=round(step.per_s, 1),
-            records_per_s_after=round((group.consumed - step.consumed) / length_s, 1),
+            records_per_s_after=round(after_per_s, 1),
             client_lag=own_lag,
             **_named(step.rates, "before"),
             **_named(rates, "after"),
@@ -233,9 +236,9 @@ class Steps:
         if lag is None or known is None or len(self._open) >= OPEN_STEPS_MAX:
             return
         since = next((each for each in group.samples if at_ms - each[0] <= BEFORE_MS), None)
-        per_s = 0.0
-        if since is not None and at_ms > since[0]:
-            per_s = 1000 * (known.consumed - since[1]) / (at_ms - since[0])
+        if since is None or at_ms <= since[0]:
+            return  # what it consumed before is not known
+        per_s = 1000 * (known.consumed - since[1]) / (at_ms - since[0])
         self._open.append(
             _Step(
                 group_id=group_id,

@@ -8,7 +8,7 @@ import pytest
 from coordinator.interface.records import RemovalCause
 from gateway.board import steps as module
 from gateway.board.lags import Lags
-from gateway.board.steps import JUDGED_AFTER_MS, Steps
+from gateway.board.steps import BEFORE_MS, JUDGED_AFTER_MS, Steps
 from gateway.board.tallies import Tallies
 from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Rates, Traffic
@@ -210,6 +210,41 @@ def test_a_step_that_loses_nothing_is_not_told(
     """Also if producers send less: then nothing stays behind."""
     watched.joined("consumer", member_id="n")
     assert watched.run(70, produced=produced, consumed=consumed) == []
+
+
+def test_a_group_that_was_idle_before_may_have_more_on_its_way_now() -> None:
+    """It had nothing to read, and commits once in a while now."""
+    idle = Watched()
+    idle.joined("classic")
+    idle.run(70, produced=0, consumed=0)
+    idle.joined("consumer", member_id="n")
+    assert idle.run(50, produced=10, consumed=10) == []
+    assert idle.run(20, produced=20, consumed=10) == []
+
+
+def test_a_step_without_a_time_before_is_not_judged() -> None:
+    """The group was adopted a moment ago: nobody knows what it consumes."""
+    new = Watched()
+    new.joined("classic")
+    new.run(10, produced=10, consumed=10)
+    new.now_ms += BEFORE_MS + 1
+    new.joined("consumer", member_id="n")
+    assert new.steps.watched == []
+
+
+def test_a_group_whose_members_were_here_before_is_watched() -> None:
+    """Those of an adopted group do not join."""
+    adopted = Watched()
+    adopted.run(70, produced=10, consumed=10)
+    adopted.told(
+        GroupConverted(
+            direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n"
+        )
+    )
+    adopted.joined("consumer", member_id="n")
+    (told,) = adopted.run(70, produced=10, consumed=4)
+    assert isinstance(told, StepMadeWorse)
+    assert told.records_per_s_before == 10.0
 
 
 def test_the_way_back_is_a_step_too(watched: Watched) -> None:
