@@ -2,17 +2,17 @@
 worse: a fold of the events, and of the lag. Pure.
 
 A step made it worse if the group has fallen behind since, by more than a share of what it consumed
-before. It also did if the consumer's own partitions are behind by that share of their part, and the
-consumer reads less than before by the same share. A consumer without lag reads less because there
-is less to read. One that switches again and again flaps.
+before. It also did if the consumer's own partitions are behind by that share of their part, and
+have fallen behind since, or the consumer reads less than before by the same share. A consumer
+without lag reads less because there is less to read. One that switches again and again flaps.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from gateway.board.lags import GroupLag, Lags
+from gateway.board.lags import Lags
 from gateway.board.tallies import Tallies
 from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Rates, Traffic
@@ -83,7 +83,15 @@ class _Group:
         return len(self.protocols) + len(self.latest) + len(self.clients)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
+class _Own:
+    """The partitions of one client."""
+
+    partitions: int = 0
+    lag: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class _Step:
     group_id: str
     client: _Client
@@ -95,6 +103,8 @@ class _Step:
     consumed: int
     rates: Rates | None
     """Those of the client before the step."""
+    own_lag: int | None = None
+    """The lag of the client's partitions at the first look after the step."""
 
 
 class Steps:
@@ -157,14 +167,28 @@ class Steps:
         """What has become worse since the last call."""
         while self._flapped:
             yield self._flapped.popleft()
-        while self._open and now_ms - self._open[0].at_ms >= JUDGED_AFTER_MS:
-            step = self._open.popleft()
-            if (worse := self._judged(step, now_ms)) is not None:
+        clients: dict[str, Mapping[_Client, _Own]] = {}
+        for step in tuple(self._open):
+            is_due = now_ms - step.at_ms >= JUDGED_AFTER_MS
+            if not is_due and (step.own_lag is not None or not self._has_looked_since(step)):
+                continue
+            if step.group_id not in clients:
+                clients[step.group_id] = self._own_of(step.group_id, now_ms)
+            own = clients[step.group_id].get(step.client)
+            if not is_due:
+                step.own_lag = None if own is None else own.lag
+                continue
+            self._open.popleft()  # the oldest one
+            if (worse := self._judged(step, own, now_ms)) is not None:
                 yield step.group_id, worse
 
-    def _judged(self, step: _Step, now_ms: int) -> StepMadeWorse | None:
+    def _has_looked_since(self, step: _Step) -> bool:
+        group = self._lags.of(step.group_id)
+        return group is not None and group.looked_ms is not None and group.looked_ms >= step.at_ms
+
+    def _judged(self, step: _Step, own: _Own | None, now_ms: int) -> StepMadeWorse | None:
         lag, group = self._lags.total(step.group_id, now_ms), self._lags.of(step.group_id)
-        if lag is None or group is None or not group.looked_ms or group.looked_ms < step.at_ms:
+        if lag is None or group is None or not self._has_looked_since(step):
             return None
         length_s = (now_ms - step.at_ms) / 1000
         after_per_s = (group.consumed - step.consumed) / length_s
@@ -173,13 +197,16 @@ class Steps:
         left_behind = lag - step.lag
         if left_behind < LEFT_BEHIND_MIN:
             return None
-        is_group_behind = left_behind >= allowed
-        own_lag, own_part = self._of_client(step, group, now_ms)
-        if not is_group_behind and (own_lag or 0) < max(LEFT_BEHIND_MIN, own_part * allowed):
-            return None
-        rates = self._traffic.rates_now(_connected(step.client))
-        if not is_group_behind and not _reads_less(step.rates, rates, self._share):
-            return None
+        rates = None
+        if left_behind < allowed:
+            part = 0.0 if own is None else own.partitions / max(1, len(group.committed))
+            own_min = max(LEFT_BEHIND_MIN, part * allowed)
+            if own is None or step.own_lag is None or own.lag < own_min:
+                return None
+            rates = self._traffic.rates_now(_connected(step.client))
+            has_fallen_behind = own.lag - step.own_lag >= own_min
+            if not has_fallen_behind and not _reads_less(step.rates, rates, self._share):
+                return None
         client_id, client_host = step.client
         return StepMadeWorse(
             client_id=client_id,
@@ -189,24 +216,24 @@ class Steps:
             lag_after=lag,
             records_per_s_before=round(step.per_s, 1),
             records_per_s_after=round(after_per_s, 1),
-            client_lag=own_lag,
+            client_lag=None if own is None else own.lag,
             **_named(step.rates, "before"),
-            **_named(rates, "after"),
+            **_named(rates or self._traffic.rates_now(_connected(step.client)), "after"),
         )
 
-    def _of_client(self, step: _Step, group: GroupLag, now_ms: int) -> tuple[int | None, float]:
-        """The lag of the client's partitions, and their part of all that the group consumes."""
-        tally, known = self._tallies.of(step.group_id, now_ms), self._groups.get(step.group_id)
-        if tally is None or known is None:
-            return None, 0.0
-        mine = [
-            (topic, number)
-            for member_id, client in known.clients.items()
-            if client == step.client
-            for topic, numbers in tally.held_by(member_id).items()
-            for number in numbers
-        ]
-        return group.of(mine), len(mine) / max(1, len(group.committed))
+    def _own_of(self, group_id: str, now_ms: int) -> Mapping[_Client, _Own]:
+        """What each client of a group has. The cost follows the group's partitions."""
+        found: defaultdict[_Client, _Own] = defaultdict(_Own)
+        tally, group = self._tallies.of(group_id, now_ms), self._groups.get(group_id)
+        lags = self._lags.of(group_id)
+        if tally is None or group is None or lags is None:
+            return found
+        for partition, member_id in tally.owners():
+            client, lag = group.clients.get(member_id), lags.of((partition,))
+            if client is not None and lag is not None:
+                found[client].partitions += 1
+                found[client].lag += lag
+        return found
 
     def _see(
         self, group_id: str, member_id: str, client: _Client, protocol: Protocol, at_ms: int

@@ -91,14 +91,11 @@ class Tally:
         """The partitions that had an owner, and have none now."""
         return len(self._unowned)
 
-    def held_by(self, member_id: str) -> dict[str, tuple[int, ...]]:
-        """The partitions of a member."""
-        if self._held[member_id] <= 0:
-            return {}
-        return {
-            topic: tuple(number for number, owner in owners.items() if owner == member_id)
-            for topic, owners in self._owners.items()
-        }
+    def owners(self) -> Iterator[tuple[tuple[str, int], str]]:
+        """Each partition with the member that has it."""
+        for topic, owners in self._owners.items():
+            for number, member_id in owners.items():
+                yield (topic, number), member_id
 
     def advance(self, now_ms: int, state: str) -> None:
         """Let time pass, during which the group was in this state."""
@@ -132,8 +129,7 @@ class Tally:
             case PartitionsRevoked():
                 self.disturbed += 1
             case MemberLeft() | MemberFenced() | MemberReplaced():
-                # Seldom anything is left that the member has not released by an event of its own.
-                self._release(event.member_id, self.held_by(event.member_id))
+                self._release(event.member_id, self._rest_of(event.member_id))
                 self.clients.pop(event.member_id, None)
             case TopicsGone(topics=topics):
                 self._forget(topics)
@@ -183,6 +179,15 @@ class Tally:
                 self._owners.pop(topic, None)
         if self._held[member_id] <= 0:
             del self._held[member_id]
+
+    def _rest_of(self, member_id: str) -> dict[str, tuple[int, ...]]:
+        """What a member that is gone has not released by an event of its own: seldom anything."""
+        if self._held[member_id] <= 0:
+            return {}
+        return {
+            topic: tuple(number for number, owner in owners.items() if owner == member_id)
+            for topic, owners in self._owners.items()
+        }
 
     def _forget(self, topics: tuple[str, ...]) -> None:
         for topic in topics:

@@ -178,10 +178,10 @@ def test_a_consumer_that_falls_behind_by_itself_is_told() -> None:
     [
         ((1000.0, 100.0), [1, 1, 1, 1], 1),
         ((1000.0, 0.0), [0, 0, 0, 0], 0),
-        ((1000.0, 900.0), [5, 10, 10, 10], 10),
+        ((1000.0, 900.0), [8, 10, 10, 10], 10),
         ((1000.0, 100.0), [10, 5, 10, 10], 10),
     ],
-    ids=["less to read", "an idle topic", "it reads as much", "another one falls behind"],
+    ids=["less to read", "an idle topic", "less than the share", "another one falls behind"],
 )
 def test_a_consumer_that_reads_all_there_is_has_lost_nothing(
     bytes_per_s: tuple[float, float], consumed: list[int], produced: int
@@ -190,6 +190,23 @@ def test_a_consumer_that_reads_all_there_is_has_lost_nothing(
     group = Four()
     group.switch(*bytes_per_s)
     assert group.pass_minute(consumed, produced) == []
+
+
+def test_a_consumer_that_reads_ahead_and_handles_less_is_told() -> None:
+    """librdkafka fetches as fast as before, until its queue is full."""
+    group = Four()
+    group.switch(1000.0, 1000.0)
+    (told,) = group.pass_minute([5, 10, 10, 10])
+    assert isinstance(told, StepMadeWorse)
+    assert (told.client_id, told.client_lag) == ("c0", 300)
+
+
+def test_a_consumer_that_was_behind_and_reads_less_is_told() -> None:
+    """It would have enough to read. Its own lag does not grow: producers send less, too."""
+    group = Four(behind=5_000)
+    group.switch(1000.0, 500.0)
+    told = group.pass_minute([4, 2, 2, 2], produced=4)
+    assert [type(each) for each in told] == [StepMadeWorse]
 
 
 def test_a_lag_of_long_standing_is_no_regression() -> None:
