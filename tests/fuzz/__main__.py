@@ -4,6 +4,8 @@ import argparse
 import math
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 
 import trio
 
@@ -11,7 +13,7 @@ from tests.fuzz.campaign import TOGETHER, Campaign, Outcome, play
 
 
 def main() -> int:
-    """Play one campaign. Returns 1 if it found a problem."""
+    """Play a campaign, or two side by side. Returns 1 if a problem was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--frames", type=int, default=10_000_000, help="stop after this many")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after this time, too")
@@ -20,6 +22,11 @@ def main() -> int:
     parser.add_argument("--together", type=int, default=TOGETHER, help="connections at a time")
     parser.add_argument("--tls", action="store_true", help="clients use TLS")
     parser.add_argument("--sasl", action="store_true", help="clients authenticate")
+    parser.add_argument(
+        "--both",
+        action="store_true",
+        help="half of the frames without TLS and SASL, half with both, at two gateways",
+    )
     given = parser.parse_args()
     seed = time.time_ns() % 1_000_000 if given.seed is None else given.seed
     campaign = Campaign(
@@ -31,22 +38,48 @@ def main() -> int:
         authenticates=given.sasl,
         together=given.together,
     )
+    campaigns = [campaign]
+    if given.both:
+        half = replace(campaign, frames=given.frames // 2)
+        campaigns = [replace(half, tls=is_safe, authenticates=is_safe) for is_safe in (False, True)]
     print(f"seed {seed}", flush=True)
-    outcome = trio.run(play, campaign, _tell)
+    problems = trio.run(_play_all, campaigns)
+    print(f"{time.process_time():.0f} s of processor time here")
+    return 1 if problems else 0
+
+
+async def _play_all(campaigns: list[Campaign]) -> list[str]:
+    """Play them side by side. Returns what they have found."""
+    problems: list[str] = []
+    began_s = trio.current_time()
+
+    async def play_one(campaign: Campaign) -> None:
+        outcome = await play(campaign, partial(_tell, campaign, began_s))
+        problems.extend(outcome.problems)
+        print(
+            f"{campaign.listens}: {outcome.frames} frames on {outcome.connections} connections"
+            f" in {trio.current_time() - began_s:.0f} s,"
+            f" {outcome.cpu_s:.0f} s of processor time in the gateway,"
+            f" memory {' -> '.join(map(str, outcome.memory_kib))} KiB,"
+            f" {outcome.rounds} rounds of the neighbours",
+            *outcome.problems,
+            sep="\n",
+            flush=True,
+        )
+
+    async with trio.open_nursery() as nursery:
+        for campaign in campaigns:
+            nursery.start_soon(play_one, campaign)
+    return problems
+
+
+def _tell(campaign: Campaign, began_s: float, so_far: Outcome) -> None:
+    elapsed_s = trio.current_time() - began_s
     print(
-        f"{outcome.frames} frames on {outcome.connections} connections,"
-        f" {outcome.cpu_s:.0f} s of processor time in the gateway"
-        f" and {time.process_time():.0f} s here,"
-        f" memory {' -> '.join(map(str, outcome.memory_kib))} KiB,"
-        f" {outcome.rounds} rounds of the neighbours"
+        f"{campaign.listens}: {so_far.frames} frames in {elapsed_s:.0f} s,"
+        f" memory {so_far.memory_kib[-1]} KiB",
+        flush=True,
     )
-    for problem in outcome.problems:
-        print(problem)
-    return 1 if outcome.problems else 0
-
-
-def _tell(so_far: Outcome) -> None:
-    print(f"{so_far.frames} frames, memory {so_far.memory_kib[-1]} KiB", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tests.support import captures
 from tests.support.codecs import sample
 from tests.support.wire import SIZE, framed, produce_body, request_frame
 
-FRAMES_MAX = 128
+FRAMES_MAX = 256
 """Frames of one connection."""
 FRAMES_BEFORE_MAX = 8
 """Frames of one connection that has not authenticated: the first wrong one ends it."""
@@ -34,7 +34,7 @@ ENDED = 0.8
 """The part of the connections whose last frame is mutated until nobody can read it."""
 TRIES_MAX = 8
 """Mutations of one frame until one is as wanted."""
-GROUPS = 64
+GROUPS = 16
 """The groups that the attacks name."""
 USER, PASSWORD = "mallory", "fuzz-secret-31c7"
 

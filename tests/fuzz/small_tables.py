@@ -1,0 +1,42 @@
+"""The program of an attacked gateway: `groupferry` with small tables.
+
+What a gateway remembers is bounded by numbers that an attack from one address needs millions of
+frames to reach. With smaller ones its memory stops growing soon, and each frame after that shows
+that the bounds hold. Bounds with a setting are in `tests.fuzz.campaign.FLAGS`.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+TABLES: Mapping[str, Mapping[str, object]] = {
+    "gateway.board.lags": {"PARTITIONS_MAX": 500},
+    "gateway.board.recent_events": {"EVENTS_MAX": 500},
+    "gateway.board.steps": {"GROUPS_MAX": 150, "ENTRIES_MAX": 500},
+    "gateway.board.tallies": {
+        "GROUPS_MAX": 150,
+        "CLIENTS_IN_ALL_MAX": 200,
+        "PARTITIONS_MAX": 2_000,
+    },
+    "gateway.data_path.removal": {"REMEMBERED_MAX": 200},
+    "gateway.data_path.traffic": {"CLIENTS_MAX": 200},
+    "gateway.groups.forgetting": {
+        "FIRST_LOOK_S": (5.0, 10.0),
+        "NEW_GROUPS_MAX": 50,
+        "COUNT_INTERVAL_S": 5.0,
+    },
+    "gateway.groups.regex_permissions": {"GROUPS_MAX": 150, "TOPICS_MAX": 1_000},
+    "gateway.hosting.forwarded": {"BYTES_MAX": 1024 * 1024},
+    "gateway.observers.offset_reporter": {"PARTITIONS_MAX": 1_000},
+}
+"""By module. All are read when they are needed, not when the module is loaded."""
+
+
+def program() -> str:
+    """For `python -c`. Raises AttributeError if a table has another name by now."""
+    lines = ["import sys", "from gateway.cli import main"]
+    for module, bounds in TABLES.items():
+        lines.append(f"import {module} as module")
+        for name, bound in bounds.items():
+            getattr(import_module(module), name)
+            lines.append(f"module.{name} = {bound}")
+    return "\n".join([*lines, "sys.exit(main())"])
