@@ -29,8 +29,11 @@ from tests.support.serve_process import LogLine, ServeProcess, serving
 
 TOGETHER = 32
 """Connections at a time."""
-PATIENCE_S = 3.0
-"""How long an attacker waits for the next answer: a JoinGroup may wait for other members."""
+PATIENCE_S = 10.0
+"""How long an attacker waits for the next answer: a JoinGroup may wait for other members, and the
+gateway for a busy machine."""
+BROKER_TIMEOUT_MS = 30_000
+"""Longer than the machine may leave the broker without processor time. It is in this process."""
 WARM_UP = 0.2
 WARM_UP_FRAMES_MAX = 100_000
 """After this part of a campaign, the gateway has made what it keeps: caches, pools, groups, and the
@@ -56,6 +59,7 @@ FLAGS = (
     "--max-names-per-principal=1000",
     "--permission-lifetime-ms=60000",
     f"--group-consumer-session-timeout-ms={neighbours.SESSION_TIMEOUT_MS}",
+    f"--broker-timeout-ms={BROKER_TIMEOUT_MS}",
 )
 
 
