@@ -10,6 +10,8 @@ import trio
 from gateway.data_path.connection_context import ConnectionContext, Rewrite
 from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import BadFrame
+from gateway.data_path.held_requests import COUNTED_FROM_BYTES
+from gateway.data_path.places import Place
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
@@ -40,16 +42,34 @@ class ClientFrames:
     The caller has sent the run of relayed requests to the broker before it takes one out.
     """
 
-    __slots__ = ("_aside", "_limits", "sock", "source", "upstream")
+    __slots__ = (
+        "_aside",
+        "_held",
+        "_held_bytes",
+        "_held_of",
+        "_limits",
+        "_place",
+        "sock",
+        "source",
+        "upstream",
+    )
 
     def __init__(
-        self, sock: Transport, source: FrameSource, upstream: Upstream, context: ConnectionContext
+        self,
+        sock: Transport,
+        source: FrameSource,
+        upstream: Upstream,
+        context: ConnectionContext,
+        place: Place,
     ) -> None:
         self.sock = sock
         self.source = source
         self.upstream = upstream
         self._aside = context.aside
         self._limits = context.limits
+        self._place = place
+        self._held = context.held
+        self._held_bytes, self._held_of = 0, place.owner
 
     async def receive(self) -> None:
         """Wait for more bytes. Raises StreamEnded."""
@@ -57,10 +77,25 @@ class ClientFrames:
             raise StreamEnded
 
     async def hold(self, size: int) -> bytes:
-        """The next request with its header, once it is here. Raises BadFrame if it is too long."""
+        """The next request with its header, once it is here. It counts as held until `let_go`.
+        Raises BadFrame if it is too long, and TooMuchHeld."""
         if size > self._limits.max_held_request_bytes:
             raise BadFrame(f"a request of {size} bytes, above the limit for its api")
-        return await self.source.hold(size)
+        if size < COUNTED_FROM_BYTES:
+            return await self.source.hold(size)
+        if not self._held_bytes:
+            self._held_of = self._place.owner
+        return await self.source.hold(size, self._note_held)
+
+    def let_go(self) -> None:
+        """The requests that were held are answered, or the connection has ended."""
+        if self._held_bytes:
+            self._held.give_back(self._held_of, self._held_bytes)
+            self._held_bytes = 0
+
+    def _note_held(self, count_bytes: int) -> None:
+        self._held.take(self._held_of, count_bytes)
+        self._held_bytes += count_bytes
 
     async def hold_body(self, size: int) -> tuple[RequestHeader, bytes]:
         """As `hold`, in its two parts."""

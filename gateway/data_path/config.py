@@ -33,6 +33,8 @@ class Limits:
     """The longest request frame; Kafka's default (socket.request.max.bytes)."""
     max_held_request_bytes: int = 4 * 1024 * 1024
     """The longest request that is held in memory: group requests and Metadata."""
+    max_held_requests_bytes: int = 512 * 1024 * 1024
+    """What the long ones among them take together; those of one owner have half of it."""
     max_request_entries: int = 50_000
     """Entries over all lists of a held request; each costs time, however few bytes it has."""
     max_held_answer_bytes: int = 64 * 1024 * 1024

@@ -19,6 +19,7 @@ from gateway.data_path.errors import (
     NotAuthenticated,
     RequestRefused,
     TooManyConnections,
+    TooMuchHeld,
     UpstreamChanged,
     UpstreamLost,
 )
@@ -69,6 +70,7 @@ class ClientConnection:
         self._source = FrameSource(sock, context.facilities, "broker")
         self._upstream: Upstream
         self._authentication: Authentication | None = None
+        self._frames: ClientFrames
         self._relayed: RelayedRequests
         self._groups: GroupRequests
         self._requests: RequestServer
@@ -107,7 +109,8 @@ class ClientConnection:
             self._authentication = Authentication(
                 self._upstream, self._place, timeout_s=limits.handshake_timeout_s
             )
-        frames = ClientFrames(self._sock, self._source, self._upstream, context)
+        frames = ClientFrames(self._sock, self._source, self._upstream, context, self._place)
+        self._frames = frames
         self._relayed = RelayedRequests(frames, context, self._authentication)
         self._groups = GroupRequests(
             frames,
@@ -152,7 +155,7 @@ class ClientConnection:
                 complaints.tell("unknown_request_received", host, **refused)
             case NotAuthenticated():
                 complaints.tell("request_refused", host, reason=str(error))
-            case TooManyConnections():
+            case TooManyConnections() | TooMuchHeld():
                 complaints.tell("connection_refused", host, reason=str(error))
             case BadFrame() | WireError():
                 complaints.tell("bad_frame_received", host, reason=str(error))
@@ -246,6 +249,7 @@ class ClientConnection:
     def _close(self) -> None:
         self._upstream.close()
         self._groups.close()
+        self._frames.let_go()
         self._source.close()
         close(self._sock)
         self._move(ClientState.CLOSED)
@@ -256,6 +260,7 @@ class ClientConnection:
                 await self._groups.finish_begun()
             else:
                 await self._requests.serve()
+            self._frames.let_go()
             self._begun_s = trio.current_time()
             if self._state is ClientState.DRAINING:
                 break

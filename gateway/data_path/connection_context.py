@@ -8,8 +8,9 @@ import trio
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames
-from gateway.data_path.grants import Grants
+from gateway.data_path.grants import GrantRoom, Grants
 from gateway.data_path.group_apis import GroupApis
+from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
@@ -34,6 +35,10 @@ class ConnectionContext:
     facilities: Facilities = field(default_factory=Facilities)
     anonymous_grants: Grants
     """What the cluster has lately allowed clients without credentials."""
+    grant_room: GrantRoom = field(default_factory=GrantRoom)
+    """For what the cluster has allowed the others, each on its own connection."""
+    held: HeldRequests
+    """The long requests that are held in memory."""
     private_names: PrivateNames = NOTHING_PRIVATE
     """The topics and transactional ids that clients may not use."""
     clients_authenticate: bool = False

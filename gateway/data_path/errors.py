@@ -23,6 +23,10 @@ class TooManyConnections(Exception):
     """A limit on connections is reached. The client's connection is closed."""
 
 
+class TooMuchHeld(Exception):
+    """Long requests take as much memory as they may. The client's connection is closed."""
+
+
 class ListenError(Exception):
     """The gateway cannot listen on a port, or cannot use its port file. One line for the
     operator."""

@@ -1,17 +1,21 @@
 """What the cluster has lately allowed one client, or all clients without credentials. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
 from gateway.data_path.config import Limits
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.hosting.remembered import NameQuota, Remembered, weight
 
 OF_ONE_CLIENT_MAX = 1_000
 """Grants remembered for one authenticated connection. Beyond that the oldest is asked for again."""
 OF_THE_ANONYMOUS_MAX = 10_000
 """Grants remembered for all clients without credentials: to the cluster they are one principal."""
+OF_ALL_CLIENTS_MAX = 500_000
+"""Grants remembered for all authenticated connections together. Those of one principal have half of
+them. Beyond that, a connection forgets its own oldest ones."""
 
 ASK_AGAIN_S = 10.0
 """How long a member goes on after the cluster could not be asked."""
@@ -44,6 +48,31 @@ class Grant(NamedTuple):
     name: str
 
 
+def _weigh(grant: Grant) -> int:
+    return weight(grant.name)
+
+
+class GrantRoom:
+    """Counts the grants that all connections remember, by the `weight` of their names."""
+
+    def __init__(self, grants_max: int = OF_ALL_CLIENTS_MAX) -> None:
+        self._grants_max = grants_max
+        self._used = 0
+        self._used_by: Counter[Owner] = Counter()
+
+    def has(self, owner: Owner, count: int) -> bool:
+        """Whether connections of this owner may remember so many more."""
+        of_owner = self._used_by[owner] + count
+        return self._used + count <= self._grants_max and of_owner <= self._grants_max // 2
+
+    def take(self, owner: Owner, count: int) -> None:
+        """Count so many more, or fewer if it is negative."""
+        self._used += count
+        self._used_by[owner] += count
+        if not self._used_by[owner]:
+            del self._used_by[owner]
+
+
 class Grants:
     """Remembers what the cluster allowed, never what it refused: a new permission counts at once,
     and a lost one after the lifetime of the grant."""
@@ -53,16 +82,24 @@ class Grants:
         limits: Limits,
         grants_max: int = OF_ONE_CLIENT_MAX,
         quota: NameQuota | None = None,
+        room: GrantRoom | None = None,
     ) -> None:
         """A grant is asked for again `permission_lifetime_s` after the cluster gave it. `quota`: of
-        each owner; None if there is one."""
+        each owner; None if there is one. `room`: what these share with other connections."""
         self._limits = limits
         only = NameQuota(per_address=grants_max, per_principal=grants_max)
-        self._given_s: Remembered[Grant, float] = Remembered(grants_max, quota or only)
+        self._given_s: Remembered[Grant, float] = Remembered(grants_max, quota or only, _weigh)
+        self._room = room or GrantRoom()
+        self._taken = 0
+        self._owner: Owner | None = None
+        """Whose part of the room these take: the first owner's."""
 
     def add(self, grant: Grant, now_s: float, owner: Owner) -> None:
         """The cluster has allowed this to the owner's client."""
-        self._given_s.put(grant, now_s, owner)
+        self._owner = self._owner or owner
+        if grant in self._given_s or self._make_room(_weigh(grant), self._owner):
+            self._given_s.put(grant, now_s, owner)
+            self._settle()
 
     def keep(self, grants: Iterable[Grant], now_s: float, owner: Owner) -> None:
         """The cluster could not be asked: rely on these a little longer."""
@@ -72,6 +109,13 @@ class Grants:
     def remove(self, grant: Grant) -> None:
         """The cluster has refused this."""
         self._given_s.pop(grant)
+        self._settle()
+
+    def close(self) -> None:
+        """Give the room back: the connection has ended."""
+        if self._owner is not None:
+            self._room.take(self._owner, -self._taken)
+            self._taken = 0
 
     def has(self, grant: Grant, now_s: float) -> bool:
         """Whether the cluster need not be asked about this."""
@@ -81,3 +125,16 @@ class Grants:
     def had(self, grants: Iterable[Grant]) -> bool:
         """Whether the cluster allowed all of this when it was last asked, however long ago."""
         return all(grant in self._given_s for grant in grants)
+
+    def _make_room(self, count: int, owner: Owner) -> bool:
+        """Forget the oldest ones, until there is room. False if they are too few."""
+        while not self._room.has(owner, count) and len(self._given_s):
+            self._given_s.pop_oldest()
+            self._settle()
+        return self._room.has(owner, count)
+
+    def _settle(self) -> None:
+        """Take as much room as there are grants."""
+        if self._owner is not None:
+            self._room.take(self._owner, self._given_s.weight - self._taken)
+            self._taken = self._given_s.weight

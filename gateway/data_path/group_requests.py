@@ -82,7 +82,9 @@ class GroupRequests:
         self._place = place
         self._tls_subject = frames.sock.subject if isinstance(frames.sock, TlsSocket) else None
         self._grants = (
-            context.anonymous_grants if authentication is None else Grants(context.limits)
+            context.anonymous_grants
+            if authentication is None
+            else Grants(context.limits, room=context.grant_room)
         )
         self._context = contextvars.copy_context()
         self._begun: Begun | None = None
@@ -92,6 +94,8 @@ class GroupRequests:
     def close(self) -> None:
         """Forget the connection, which need not wait for the garbage collector then."""
         self._on_stored = _do_nothing
+        if self._authentication is not None:
+            self._grants.close()
 
     @property
     def has_begun(self) -> bool:

@@ -118,7 +118,7 @@ class RequestServer:
             (size,) = self._source.unpack(SIZE)
             if not 0 <= size <= TOKEN_BYTES_MAX:
                 raise BadFrame(f"a SASL token of {size} bytes")
-            token = await authentication.advance_raw(await self._source.hold(size))
+            token = await authentication.advance_raw(await self._frames.hold(size))
             await send_all(self._frames.sock, SIZE.pack(len(token)) + token)
 
     async def _answer_api_versions(self, size: int) -> None:

@@ -19,6 +19,7 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.errors import BadFrame, ListenError, TooManyConnections, UpstreamLost
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
+from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
 from gateway.data_path.places import Place, Places
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
@@ -74,6 +75,7 @@ async def serve(
         private_names=private_names,
         clients_authenticate=config.clients_authenticate,
         anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX, config.names),
+        held=HeldRequests(config.limits),
         facilities=facilities,
         removal=removal or Removal(),
         complaints=complaints or Complaints(),

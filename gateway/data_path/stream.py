@@ -294,13 +294,14 @@ class FrameSource:
             await self._fill_or_fail()
             await self.flush(sink)
 
-    async def hold(self, size: int) -> bytes:
+    async def hold(self, size: int, note: Callable[[int], None] | None = None) -> bytes:
         """The whole next frame without its size. The caller has checked `size` against a limit.
 
-        Memory grows with the bytes that arrive, not with the announced size. Raises StreamEnded.
+        Memory grows with the bytes that arrive, not with the announced size. `note` learns how many
+        have, before they are held, and may raise. Raises StreamEnded.
         """
         frame = bytearray()
-        await self._take(SIZE_BYTES + size, frame)
+        await self._take(SIZE_BYTES + size, frame, note)
         return bytes(memoryview(frame)[SIZE_BYTES:])
 
     async def drop(self, size: int) -> None:
@@ -391,10 +392,14 @@ class FrameSource:
             self._give_back()
         return count
 
-    async def _take(self, count: int, into: bytearray | None) -> None:
+    async def _take(
+        self, count: int, into: bytearray | None, note: Callable[[int], None] | None = None
+    ) -> None:
         assert self._run == self._start, "a run waits to be sent"
         while True:
             here = min(count, self._end - self._start)
+            if note is not None:
+                note(here)
             if into is not None:
                 into += self._view[self._start : self._start + here]
             self._start += here

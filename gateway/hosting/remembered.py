@@ -1,10 +1,15 @@
 """What the gateway remembers by names that clients choose: so much in total and of each owner."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.hosting.owner import Owner
+
+LONG_NAME_CHARS = 1_000
+"""A name counts once more for each so many characters, because Kafka's may have 32 KiB. So limits
+on names limit memory, too."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -24,16 +29,28 @@ class NameQuota:
         return max(1, entries_max // 2) if most is None else most
 
 
-class Remembered(Generic[_K, _V]):
-    """A table of limited size. An entry belongs to whoever named it first, so that nobody takes
-    over the names of others. An owner beyond its quota loses its own oldest entry; only a table
-    that is full loses the oldest of all."""
+def weight(name: object) -> int:
+    """For how many names this one counts. What is no text has a fixed size."""
+    return 1 + len(name) // LONG_NAME_CHARS if isinstance(name, str) else 1
 
-    def __init__(self, entries_max: int, quota: NameQuota) -> None:
+
+class Remembered(Generic[_K, _V]):
+    """A table of limited size; entries count by the `weight` of their names. An entry belongs to
+    whoever named it first, so that nobody takes over the names of others. An owner beyond its quota
+    loses its own oldest entry; only a table that is full loses the oldest of all."""
+
+    def __init__(
+        self, entries_max: int, quota: NameQuota, weigh: Callable[[_K], int] = weight
+    ) -> None:
+        """`weigh`: for how many entries one with this key counts."""
+        self._weigh = weigh
         self._entries_max = entries_max
         self._quota = quota
         self._entries: dict[_K, tuple[_V, Owner | None]] = {}
         self._of: dict[Owner, dict[_K, None]] = {}
+        self.weight = 0
+        """Of all entries."""
+        self._weight_of: Counter[Owner] = Counter()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -60,13 +77,16 @@ class Remembered(Generic[_K, _V]):
             owner = self._entries[key][1]
             self.pop(key)
         self._entries[key] = value, owner
+        self.weight += self._weigh(key)
         forgotten: list[_V] = []
         if owner is not None:
             keys = self._of.setdefault(owner, {})
             keys[key] = None
-            if len(keys) > self._quota.of(owner, self._entries_max):
+            self._weight_of[owner] += self._weigh(key)
+            most = self._quota.of(owner, self._entries_max)
+            while self._weight_of[owner] > most and len(keys) > 1:
                 forgotten += self.pop(next(iter(keys)))
-        if len(self._entries) > self._entries_max:
+        while self.weight > self._entries_max and len(self._entries) > 1:
             forgotten += self.pop(next(iter(self._entries)))
         return forgotten
 
@@ -75,9 +95,15 @@ class Remembered(Generic[_K, _V]):
         if key not in self._entries:
             return ()
         value, owner = self._entries.pop(key)
+        self.weight -= self._weigh(key)
         if owner is not None:
             keys = self._of[owner]
             del keys[key]
+            self._weight_of[owner] -= self._weigh(key)
             if not keys:
-                del self._of[owner]
+                del self._of[owner], self._weight_of[owner]
         return (value,)
+
+    def pop_oldest(self) -> None:
+        """Forget the oldest entry, of whichever owner. There must be one."""
+        self.pop(next(iter(self._entries)))

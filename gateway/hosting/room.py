@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import weight
 
 
 class TooManyGroups(Exception):
@@ -13,7 +14,7 @@ class TooManyGroups(Exception):
 
 class Room:
     """A group counts towards the principal whose request began it, or towards the address of a
-    client without one, whoever joins it later."""
+    client without one, whoever joins it later: once, or by the `weight` of a long name."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class Room:
         self._kind = kind
         self.limit(groups_max, groups_per_address_max, groups_per_principal_max)
         self._began: dict[str, Owner | None] = {}
+        self._used = 0
         self._by_owner: Counter[Owner] = Counter()
         self._complain = complain
         self.on_refusal: Callable[[], None] = lambda: None
@@ -48,7 +50,7 @@ class Room:
     def check(self, owner: Owner | None) -> None:
         """Raises TooManyGroups if this owner may not begin another group. None stands for a group
         that the gateway begins itself."""
-        if len(self._began) >= self.groups_max:
+        if self._used >= self.groups_max:
             self.on_refusal()
             raise TooManyGroups(f"the limit of {self.groups_max} {self._kind} groups is reached")
         if owner is None:
@@ -73,13 +75,15 @@ class Room:
     def take(self, group_id: str, owner: Owner | None) -> None:
         """Count a new group."""
         self._began[group_id] = owner
+        self._used += weight(group_id)
         if owner is not None:
-            self._by_owner[owner] += 1
+            self._by_owner[owner] += weight(group_id)
 
     def give_back(self, group_id: str) -> None:
         """Stop counting a group."""
         owner = self._began.pop(group_id)
+        self._used -= weight(group_id)
         if owner is not None:
-            self._by_owner[owner] -= 1
+            self._by_owner[owner] -= weight(group_id)
             if not self._by_owner[owner]:
                 del self._by_owner[owner]

@@ -3,21 +3,23 @@
 import struct
 from dataclasses import replace
 
+import trio
 from structlog.testing import capture_logs
 
 from gateway.data_path.client_frames import ASIDE_FROM_BYTES
+from gateway.data_path.config import Limits
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
-from kafka_codecs.heartbeat import HeartbeatResponse
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from tests.support.client_connection import HEARTBEAT, ground
+from tests.support.client_connection import HEARTBEAT, Parked, ground
 from tests.support.fake_broker import (
     answer_bytes,
 )
-from tests.support.wire import Wire, request_frame
+from tests.support.wire import Wire, connected, request_frame
 
 
 async def test_a_long_answer_is_rewritten_in_a_thread() -> None:
@@ -54,3 +56,27 @@ async def test_an_answer_that_its_version_cannot_carry_is_an_internal_error() ->
             await on.client.send(request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4)))
             assert await on.client.at_end()
         assert [line["event"] for line in lines] == ["connection_failed"]
+
+
+async def test_long_requests_of_one_client_take_a_limited_part_of_the_memory() -> None:
+    """On all its connections, until they are answered; short requests find room all the time."""
+    text = "x" * 30_000
+    long = HeartbeatRequest(group_id=text, generation_id=1, member_id=text, group_instance_id=text)
+    frame = request_frame(ApiKey.HEARTBEAT, 4, 1, encode(long, 4))
+    apis = Parked()
+    limits = Limits(max_held_requests_bytes=3 * len(frame))
+    async with ground(group_apis=apis, limits=limits) as on:
+        await on.client.send(frame)
+        await apis.asked.wait()
+        with capture_logs() as lines:
+            async with connected(on.gateway.address) as second:
+                await second.send(frame)
+                assert await second.at_end()
+        (line,) = [line for line in lines if line["event"] == "connection_refused"]
+        assert line["reason"].startswith("long requests of the address 127.0.0.1 take")
+        apis.go_on.set()
+        await on.client.frame()
+        for count in range(2):  # what is answered or refused takes no memory any more
+            async with connected(on.gateway.address) as later, trio.open_nursery() as nursery:
+                nursery.start_soon(later.send, frame)
+                assert len(await later.frame()) > 4, count

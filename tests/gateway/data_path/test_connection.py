@@ -15,6 +15,7 @@ from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import Places
 from gateway.data_path.presence import Presence
 from gateway.hosting.owner import Owner
@@ -321,6 +322,7 @@ def connection_at(
             topic_names=on.gateway.cluster.names_of,
             recall_metadata=on.gateway.cluster.recall,
             anonymous_grants=Grants(Limits()),
+            held=HeldRequests(Limits()),
         ),
     )
 

@@ -1,12 +1,13 @@
 """What is remembered of the cluster's permissions, and for how long."""
 
 from gateway.data_path.config import Limits
-from gateway.data_path.grants import ASK_AGAIN_S, Grant, Grants, Operation, Resource
+from gateway.data_path.grants import ASK_AGAIN_S, Grant, GrantRoom, Grants, Operation, Resource
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.remembered import LONG_NAME_CHARS, NameQuota
 
 LIFETIME_S = 60.0
 OWNER, OTHER_OWNER = Owner("10.0.0.1"), Owner("10.0.0.2")
+ALICE, BOB = Owner("alice", is_principal=True), Owner("bob", is_principal=True)
 LIMITS = Limits(permission_lifetime_s=LIFETIME_S)
 READ = Grant(Resource.GROUP, Operation.READ, "orders")
 OTHER = Grant(Resource.GROUP, Operation.READ, "payments")
@@ -63,3 +64,59 @@ def test_one_address_leaves_the_grants_of_others() -> None:
     assert [grants.has(READ._replace(name=f"invented-{each}"), 0) for each in (6, 7, 8)] == [
         *(False, True, True)
     ]
+
+
+def test_connections_of_one_principal_have_half_of_the_room() -> None:
+    """Each new grant costs the connection its own oldest one, and nobody else anything."""
+    room = GrantRoom(8)
+    first, second, other = (Grants(LIMITS, room=room) for _ in range(3))
+    first.add(READ, 0, ALICE)
+    for number in range(10):
+        second.add(_grant(f"g-{number}"), 0, ALICE)
+    kept = [number for number in range(10) if second.has(_grant(f"g-{number}"), 1)]
+    assert (first.has(READ, 1), kept) == (True, [7, 8, 9])
+    for number in range(4):
+        other.add(_grant(f"g-{number}"), 0, BOB)
+    assert all(other.has(_grant(f"g-{number}"), 1) for number in range(4))
+
+
+def test_a_connection_without_room_asks_each_time() -> None:
+    """Until another one of its principal has ended."""
+    room = GrantRoom(2)
+    first, second = Grants(LIMITS, room=room), Grants(LIMITS, room=room)
+    first.add(READ, 0, ALICE)
+    second.add(OTHER, 0, ALICE)
+    assert not second.has(OTHER, 1)
+    first.close()
+    second.add(OTHER, 0, ALICE)
+    assert second.has(OTHER, 1)
+
+
+def test_a_grant_gives_its_room_back_once() -> None:
+    """Refused, renewed, and at the end of the connection."""
+    room = GrantRoom(4)
+    grants = Grants(LIMITS, room=room)
+    grants.add(READ, 0, ALICE)
+    grants.add(READ, 1, ALICE)
+    grants.add(OTHER, 1, ALICE)
+    assert not room.has(ALICE, 1)
+    grants.remove(READ)
+    grants.remove(READ)
+    assert (room.has(ALICE, 1), room.has(ALICE, 2)) == (True, False)
+    grants.close()
+    grants.close()
+    assert (room.has(ALICE, 2), room.has(ALICE, 3)) == (True, False)
+
+
+def test_a_long_name_takes_more_room() -> None:
+    """Names of 32 KiB would fill the memory otherwise: here five short ones make way."""
+    grants = Grants(LIMITS, 6)
+    for number in range(6):
+        grants.add(_grant(f"g-{number}"), 0, ALICE)
+    grants.add(long := _grant("x" * 4 * LONG_NAME_CHARS), 0, ALICE)
+    kept = [number for number in range(6) if grants.has(_grant(f"g-{number}"), 1)]
+    assert (grants.has(long, 1), kept) == (True, [5])
+
+
+def _grant(name: str) -> Grant:
+    return Grant(Resource.GROUP, Operation.READ, name)

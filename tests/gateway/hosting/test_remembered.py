@@ -1,7 +1,7 @@
 """Tables of names with a quota for each owner."""
 
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.hosting.remembered import LONG_NAME_CHARS, NameQuota, Remembered
 
 ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
 SOMEWHERE = Owner("10.0.0.1")
@@ -63,3 +63,28 @@ def test_a_forgotten_name_no_longer_counts() -> None:
     table.put("b", 2, ALICE)
     table.put("c", 3, ALICE)
     assert list(table) == ["b", "c"]
+
+
+def test_a_long_name_counts_once_more_for_each_thousand_characters() -> None:
+    """Towards its owner and in total, so that a table of names has a size in bytes, too."""
+    table = remembered(10)
+    long = "x" * 3 * LONG_NAME_CHARS
+    for name in ("a", "b", "c"):
+        table.put(name, 1, ALICE)
+    table.put("mine", 2, MALLORY)
+    assert table.put(long, 3, MALLORY) == []
+    assert (list(table), table.weight) == (["a", "b", "c", "mine", long], 8)
+    assert table.put("y" * 2 * LONG_NAME_CHARS, 4, MALLORY) == [2, 3]
+    table.put("z" * 6 * LONG_NAME_CHARS, 5, None)
+    assert (len(table), table.weight) == (2, 10)
+
+
+def test_one_name_is_remembered_however_long_it_is() -> None:
+    """An owner with a quota of one still has it."""
+    table = remembered(quota=NameQuota(per_address=1))
+    long = "x" * 20 * LONG_NAME_CHARS
+    table.put("a", 1, SOMEWHERE)
+    table.put(long, 2, SOMEWHERE)
+    assert list(table) == [long]
+    assert table.pop(long) == (2,)
+    assert table.weight == 0

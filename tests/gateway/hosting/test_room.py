@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import LONG_NAME_CHARS
 from gateway.hosting.room import Room, TooManyGroups
 
 GREEDY, MODEST = Owner("10.0.0.1"), Owner("10.0.0.2")
@@ -70,3 +71,20 @@ def test_a_group_is_in_the_room_until_it_gives_its_place_back() -> None:
     assert room.has("orders")
     room.give_back("orders")
     assert not room.has("orders")
+
+
+def test_a_group_with_a_long_name_counts_as_many() -> None:
+    """Towards its owner and in total, until it ends."""
+    room = Room("hosted", groups_max=6, groups_per_address_max=4)
+    long = "x" * 3 * LONG_NAME_CHARS
+    room.take(long, GREEDY)
+    with pytest.raises(TooManyGroups, match="the limit of 4 hosted groups per client address"):
+        room.check(GREEDY)
+    room.check(MODEST)
+    room.take("b", MODEST)
+    room.take("c", MODEST)
+    with pytest.raises(TooManyGroups, match="the limit of 6 hosted groups is reached"):
+        room.check(MODEST)
+    room.give_back(long)
+    room.check(GREEDY)
+    assert room.count == 2

@@ -1,0 +1,36 @@
+"""The room for long requests."""
+
+import pytest
+
+from gateway.data_path.config import Limits
+from gateway.data_path.errors import TooMuchHeld
+from gateway.data_path.held_requests import HeldRequests
+from gateway.hosting.owner import Owner
+
+ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
+SOMEWHERE = Owner("10.0.0.1")
+
+
+def test_one_owner_has_half_of_the_room() -> None:
+    """However many connections it has; the other half is for others."""
+    held = HeldRequests(Limits(max_held_requests_bytes=100))
+    held.take(MALLORY, 30)
+    held.take(MALLORY, 20)
+    with pytest.raises(TooMuchHeld, match="long requests of the user mallory take 50 bytes"):
+        held.take(MALLORY, 1)
+    held.take(ALICE, 50)
+    with pytest.raises(TooMuchHeld, match="long requests of all clients take 100 bytes"):
+        held.take(SOMEWHERE, 1)
+
+
+def test_an_answered_request_makes_room() -> None:
+    """For its owner and for all; what was refused had taken none."""
+    held = HeldRequests(Limits(max_held_requests_bytes=100))
+    held.take(ALICE, 50)
+    with pytest.raises(TooMuchHeld):
+        held.take(ALICE, 1)
+    held.give_back(ALICE, 50)
+    assert held.count_bytes == 0
+    held.take(ALICE, 50)
+    held.take(MALLORY, 50)
+    assert held.count_bytes == 100
