@@ -15,7 +15,7 @@ from gateway.board.lags import Lags
 from gateway.board.reading import group_line, group_page, members_by_phase
 from gateway.board.recent_events import RecentEvents
 from gateway.board.steps import Steps
-from gateway.board.tallies import Tallies
+from gateway.board.tallies import GROUP_CHARS_MAX, Tallies
 from gateway.board.views import (
     EventLine,
     Events,
@@ -91,8 +91,9 @@ class Board:
         """See an event. Never raises."""
         self.events.take(told)
         self.tallies.take(told)
-        self.lags.take(told)
-        self.steps.take(told)
+        if len(told.group_id or "") <= GROUP_CHARS_MAX:
+            self.lags.take(told)
+            self.steps.take(told)
 
     # -- groups ----------------------------------------------------------------------------------
 

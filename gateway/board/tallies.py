@@ -39,6 +39,8 @@ CLIENTS_MAX = 2_000
 """Clients remembered per group. Of more, the first one seen is forgotten."""
 CLIENTS_IN_ALL_MAX = 10_000
 """Clients remembered of all groups, 2 KiB each. Of more, the one seen first is forgotten."""
+GROUP_CHARS_MAX = 1_000
+"""Groups with longer names have no sums: their clients choose the names."""
 LINE_CHARS_MAX = 2_000
 """A client whose event is longer is not remembered: it chooses the lengths of its names. Nor is the
 rest of a longer reason."""
@@ -223,7 +225,7 @@ class Tallies:
         """Count an event."""
         self.events[told.event] += 1
         group_id = told.group_id
-        if group_id is None:
+        if group_id is None or len(group_id) > GROUP_CHARS_MAX:
             return
         tally = self._tallies.pop(group_id, None) or Tally(told.at_ms, told.at_ms)
         self._tallies[group_id] = tally  # the latest one is the last

@@ -21,6 +21,7 @@ from coordinator.interface.topics import Topics
 from gateway.batches import batches
 from gateway.groups.cluster_look import LOOKED_AT_ONCE_MAX, ClusterLook
 from gateway.groups.groups import GroupFailed, GroupRefused, Groups
+from gateway.hosting.remembered import weight
 from gateway.state_log.log import StateLogError
 from kafka_codecs.error_codes import ErrorCode
 
@@ -48,7 +49,7 @@ class Forgetting:
         self._groups = groups
         self._look = look
         self._left = 0
-        """Empty groups after the last look."""
+        """Empty groups after the last look, by the `weight` of their names."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -65,7 +66,8 @@ class Forgetting:
 
     async def _is_crowded(self) -> bool:
         try:
-            return len(await self._groups.idle_group_ids()) >= self._left + NEW_GROUPS_MAX
+            idle = await self._groups.idle_group_ids()
+            return sum(map(weight, idle)) >= self._left + NEW_GROUPS_MAX
         except StateLogError:
             return False
 
@@ -74,14 +76,16 @@ class Forgetting:
         await self._groups.forget_events()
         alone = frozenset(await self._groups.configs_alone())
         idle = await self._groups.idle_group_ids()
-        groups = 0
+        groups, left = 0, sum(map(weight, idle))
         for some in batches(idle, LOOKED_AT_ONCE_MAX):
             for group_id in await self._look.forgotten(some):
                 if group_id not in alone:
-                    groups += await self._ask(group_id, _deletion)
+                    is_deleted = await self._ask(group_id, _deletion)
+                    groups += is_deleted
+                    left -= is_deleted * weight(group_id)
                 elif self._groups.quiet_ms(group_id) >= CONFIGS_ALONE_MS_MAX:
                     await self._ask(group_id, _reset)
-        self._left = len(idle) - groups
+        self._left = left
         if groups:
             log.info("groups_forgotten", groups=groups)
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 import trio
 
 from gateway.data_path.config import Limits
+from gateway.hosting.remembered import weight
 
 ASK_AGAIN_S = 10.0
 """The shortest time between two questions for one group while the cluster does not answer."""
 GROUPS_MAX = 10_000
-"""Groups that are remembered. For others the cluster is asked again."""
+"""Groups that are remembered, by the `weight` of their names. For others the cluster is asked
+again."""
 TOPICS_MAX = 200_000
 """Topics of all these groups, for which the same holds."""
 
@@ -37,7 +39,7 @@ class RegexPermissions:
         """The cluster is asked again `permission_lifetime_s` after it has answered."""
         self._limits = limits
         self._groups: dict[str, _Group] = {}
-        self._topics = 0
+        self._weight = self._topics = 0
 
     async def described(self, group_id: str, names: Collection[str]) -> frozenset[str]:
         """Those of the topics that the group may match. Waits for a heartbeat of the group if the
@@ -90,14 +92,16 @@ class RegexPermissions:
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = _Group()
+            self._weight += weight(group_id)
             self._bound(group_id)
         return group
 
     def _bound(self, group_id: str) -> None:
         """Forget the oldest groups but this one, unless a resolution waits for them."""
-        while len(self._groups) > GROUPS_MAX or self._topics > TOPICS_MAX:
+        while self._weight > GROUPS_MAX or self._topics > TOPICS_MAX:
             others = (each for each, of in self._groups.items() if not of.wanted)
             oldest = next((each for each in others if each != group_id), None)
             if oldest is None:
                 return
+            self._weight -= weight(oldest)
             self._topics -= len(self._groups.pop(oldest).told)

@@ -189,6 +189,17 @@ def test_a_client_with_long_names_is_not_remembered() -> None:
     assert len(history.tally().refusal or "") == tallies.LINE_CHARS_MAX
 
 
+def test_a_group_with_a_long_name_has_no_sums() -> None:
+    """20,000 of them would take half a gigabyte. Its events count."""
+    history = History()
+    long = "x" * (tallies.GROUP_CHARS_MAX + 1)
+    history.tell(seen("a"), group_id=long)
+    history.tell(seen("a"), group_id=long[1:])
+    assert history.tallies.of(long, 0) is None
+    assert history.tallies.of(long[1:], 0) is not None
+    assert history.tallies.events["client_seen"] == 2
+
+
 def test_the_partitions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader may assign partitions that do not exist, and leave them behind in an empty group.
     The group whose last event is oldest loses its tally."""

@@ -13,7 +13,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.groups import forgetting as module
 from gateway.groups.forgetting import CONFIGS_ALONE_MS_MAX, Forgetting
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.remembered import LONG_NAME_CHARS, NameQuota
 from gateway.requests import config_apis
 from gateway.requests.config_apis import ConfigApis
 from kafka_codecs.apis import ApiKey
@@ -183,6 +183,24 @@ async def test_many_new_groups_are_forgotten_on_the_same_day(
             await groups.native("n", -1, group=group)
         await trio.sleep(module.COUNT_INTERVAL_S)
         assert await groups.table.group_ids() == ("has-offsets",)
+
+
+async def test_groups_with_long_names_are_forgotten_earlier(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They count as many, and no longer once they are gone."""
+    monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
+    monkeypatch.setattr(module, "NEW_GROUPS_MAX", 3)
+    async with hosted_groups() as groups:
+        cluster_knows(groups)
+        groups.nursery.start_soon(forgetting(groups).run)
+        await trio.sleep(61)
+        for group in ("a" * 2 * LONG_NAME_CHARS, "b" * 2 * LONG_NAME_CHARS):
+            await groups.native("n", group=group)
+            await groups.native("n", -1, group=group)
+            assert await groups.table.group_ids() == (group,)
+            await trio.sleep(2 * module.COUNT_INTERVAL_S)
+            assert await groups.table.group_ids() == ()
 
 
 async def test_configs_without_a_group_are_forgotten_after_a_while(

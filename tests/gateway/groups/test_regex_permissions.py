@@ -7,6 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.data_path.config import Limits
 from gateway.groups import regex_permissions as module
 from gateway.groups.regex_permissions import ASK_AGAIN_S, RegexPermissions
+from gateway.hosting.remembered import LONG_NAME_CHARS
 
 LIFETIME_S = 60.0
 LIMITS = Limits(permission_lifetime_s=LIFETIME_S)
@@ -53,6 +54,20 @@ async def test_the_groups_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch
         permissions.note(group_id, {"foo"}, ())
     known = [group_id for group_id in "cba" if not permissions.unknown(group_id, {"foo"})]
     assert known == ["c", "b"]
+
+
+async def test_a_group_with_a_long_name_counts_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names have up to 32 KiB."""
+    monkeypatch.setattr(module, "GROUPS_MAX", 5)
+    permissions = RegexPermissions(LIMITS)
+    long = "x" * 3 * LONG_NAME_CHARS
+    for group_id in ("a", long, "b"):
+        permissions.note(group_id, {"foo"}, ())
+    known = [each for each in ("b", long, "a") if not permissions.unknown(each, {"foo"})]
+    assert known == ["b", long]
+    for group_id in "cde":
+        permissions.note(group_id, {"foo"}, ())
+    assert not permissions.unknown("b", {"foo"})
 
 
 async def test_the_topics_of_all_groups_have_a_bound(
