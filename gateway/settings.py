@@ -576,4 +576,4 @@ class Settings(BaseModel):
 
 def file_key(field_name: str) -> str:
     """A field's name in the file and in messages: Kafka's own names have dots."""
-    return field_name.replace("_", ".") if field_name.startswith("group") else field_name
+    return field_name.replace("_", ".") if field_name.startswith("group_") else field_name

@@ -40,15 +40,15 @@ _WHY = {
 }
 _REASONS = {
     400: "The request makes no sense.",
-    401: "The token is missing, or is another one.",
-    403: "A page of another site asks.",
+    401: "The token is missing or wrong.",
+    403: "A page of another site asked.",
     404: "The gateway does not know the group, or the command.",
-    408: "The command came too slowly.",
+    408: "The client sent the command too slowly.",
     409: "The command had no effect.",
     413: "The command is too long.",
     415: "The command is not JSON.",
     421: "Without a token the API answers by names and addresses of loopback only.",
-    503: "Not now: too many clients at a time, or the state log cannot be read.",
+    503: "Try again: too many clients ask at a time, or the state log cannot be read.",
 }
 _VIEWS: tuple[type[BaseModel], ...] = (
     *(Groups, GroupPage, GroupReadiness, GatewayLine, Events, Readiness),

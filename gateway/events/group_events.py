@@ -40,7 +40,7 @@ class GroupConverted(GatewayEvent):
 
 
 class ConversionRefused(GatewayEvent):
-    """A client was refused whose admission would have started or advanced a conversion."""
+    """The group refused a client whose admission would have started or advanced a conversion."""
 
     schema_version: ClassVar[int] = 2
     direction: Direction
@@ -116,7 +116,8 @@ class GroupAdopted(GatewayEvent):
 
 
 class AdoptionUndone(GatewayEvent):
-    """The adoption of a live group was given up. The cluster has the group again."""
+    """The adoption of a live group was given up, and its members rejoin. The cluster has the group
+    again, unless `group_hosted` follows."""
 
     level: ClassVar[Level] = "warning"
     reason: str
