@@ -5,14 +5,16 @@
 
 import itertools
 from functools import partial
+from importlib import import_module
 
 import pytest
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.treatments import TREATMENTS
-from tests.fuzz import campaign, neighbours
+from tests.fuzz import __main__ as command
+from tests.fuzz import campaign, neighbours, small_tables
 from tests.fuzz.attacks import FRAMES_MAX, Attack, attack_of, corpus
-from tests.fuzz.campaign import Campaign, play
+from tests.fuzz.campaign import Campaign, Outcome, play
 
 SEED = 17
 Listening = partial(Campaign, seed=SEED)
@@ -66,6 +68,32 @@ async def test_memory_that_grows_after_the_warm_up_is_a_problem(
     assert 1 < len(told) < len(outcome.memory_kib)
     (problem,) = outcome.problems
     assert problem == f"{outcome.memory_kib[-1]} KiB of memory instead of 100000"
+
+
+def test_a_run_of_both_has_half_of_the_frames_at_each_gateway(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A problem of either one is one of the run."""
+
+    async def played(campaign: Campaign, _tell: object) -> Outcome:
+        found = ["disturbed"] if campaign.tls else []
+        return Outcome(frames=campaign.frames, problems=found, memory_kib=[1])
+
+    monkeypatch.setattr(command, "play", played)
+    monkeypatch.setattr("sys.argv", ["fuzz", "--both", "--frames", "1000", "--seed", "3"])
+    assert command.main() == 1
+    told = capsys.readouterr().out
+    assert "plain text: 500 frames" in told
+    assert "TLS and SASL: 500 frames" in told
+    assert told.count("disturbed") == 1
+
+
+def test_the_attacked_gateway_has_small_tables() -> None:
+    """Each is smaller than a real gateway's, by the name that it has now."""
+    for module, bounds in small_tables.TABLES.items():
+        for name, bound in bounds.items():
+            assert getattr(import_module(module), name) > bound, (module, name)
+    compile(small_tables.program(), "program", "exec")
 
 
 def test_every_version_of_every_api_is_played() -> None:
