@@ -376,7 +376,14 @@ class Settings(BaseModel):
     group_replacement_grace_ms: _Delay = Field(
         3_000,
         description="how long the place of a member that left is kept for its replacement, before"
-        " other members hear of it; 0: not at all",
+        " other members hear of it, and three times as long if they would all have to rejoin; 0:"
+        " not at all",
+    )
+    group_replacement_loan_ms: _Delay = Field(
+        45_000,
+        description="how long another member may have the partitions of one that left and has not"
+        " been replaced within the grace, while the group is rolled, before they are distributed;"
+        " 0: not at all",
     )
     group_replacement_needs_host: bool = Field(
         True,
@@ -488,6 +495,7 @@ class Settings(BaseModel):
             unaffected_members_rejoin=self.group_unaffected_members_rejoin,
             eager_imbalance_percent=self.group_eager_imbalance_percent,
             replacement_grace_ms=self.group_replacement_grace_ms,
+            replacement_loan_ms=self.group_replacement_loan_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             static_takeover=self.group_static_takeover,
             rack_aware=self.group_rack_aware,

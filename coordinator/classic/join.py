@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from coordinator.classic.durability import store_group
 from coordinator.classic.guards import known_member
+from coordinator.classic.places import take_place
 from coordinator.classic.protocols import is_acceptable, selected
 from coordinator.classic.rebalance import (
     begin_initial_delay,
@@ -183,6 +184,11 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
 
 def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
     group = step.classic
+    left = take_place(step, event)
+    if left is not None:
+        leads = group.core.leader is None
+        _succeed(step, event, member_id, replace(left, client_host=event.client_host), leads=leads)
+        return
     if not group.members:
         core = replace(group.core, protocol_type=event.protocol_type, leader=member_id)
         step.emit(ClassicCoreMoved(core))
@@ -202,7 +208,11 @@ def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMem
 
 
 def _repeat_answer(step: StepBuilder, event: JoinGroupReceived, reply: JoinGroupReply) -> None:
-    """Repeat a lost answer without a rebalance."""
+    """Repeat a lost answer without a rebalance. A member that lagged knows the generation now."""
+    core = step.classic.core
+    held = dict(core.held_at_downgrade or {})
+    if held.pop(reply.member_id, None) is not None:
+        step.emit(ClassicCoreMoved(replace(core, held_at_downgrade=held or None)))
     restart_session(step, step.classic.members[reply.member_id])
     step.answer(event.token, reply)
 
@@ -213,16 +223,30 @@ def _replace_static_member(step: StepBuilder, event: JoinGroupReceived, member_i
     assert event.instance_id is not None
     old_id = group.instances[event.instance_id]
     old = group.members[old_id]
-    protocol_before = group.core.protocol
     release_join(step, old_id, ErrorCode.FENCED_INSTANCE_ID, echo_id=old_id)
     release_sync(step, old_id, ErrorCode.FENCED_INSTANCE_ID)
     step.disarm(DeadlineKind.SESSION, old_id)
+    leads = group.core.leader == old_id
     step.emit(ClassicGroupMemberDropped(old_id, RemovalCause.REPLACED))
+    _succeed(step, event, member_id, old, leads=leads)
+
+
+def _succeed(
+    step: StepBuilder,
+    event: JoinGroupReceived,
+    member_id: str,
+    old: ClassicGroupMember,
+    *,
+    leads: bool,
+) -> None:
+    """Put a member in the place of one that has been removed, with its assignment, and without a
+    rebalance if that changes nothing for the others."""
+    group = step.classic
     new = replace(_rejoined(old, event), member_id=member_id)
     step.emit(ClassicGroupMemberPut(new))
-    leads = group.core.leader == old_id
     if leads:
         step.emit(ClassicCoreMoved(replace(group.core, leader=member_id)))
+    protocol_before = group.core.protocol
     protocol_now = selected([member.protocols for member in group.members.values()])
     # DEV D11: no other member noticed topic changes while the leader was away.
     is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(step))
@@ -237,7 +261,7 @@ def _replace_static_member(step: StepBuilder, event: JoinGroupReceived, member_i
         if not group.unsynced:
             step.disarm(DeadlineKind.SYNC_PHASE)
         store_group(step, group.stored_value())
-        _repeat_answer(step, event, _replaced_reply(group, event, old_id, member_id))
+        _repeat_answer(step, event, _replaced_reply(group, event, old.member_id, member_id))
         return
     park_join(step, event, member_id, is_new=False)
     if group.phase is ClassicPhase.PREPARING_REBALANCE:

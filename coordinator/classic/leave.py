@@ -1,6 +1,7 @@
 """LeaveGroup on a classic group (rule 2.8)."""
 
 from coordinator.classic.guards import known_member
+from coordinator.classic.places import keep_place, leaver_with_place
 from coordinator.classic.rebalance import (
     drop_member,
     drop_pending_id,
@@ -17,9 +18,11 @@ from kafka_codecs.error_codes import ErrorCode
 
 def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
     """Decide a LeaveGroup; the caller knows that the group is classic. Each entry gets its own
-    error code. The group rebalances once, after all removals."""
+    error code. The group rebalances once, after all removals, unless the only member that leaves
+    may return within the grace (DEV D77)."""
     group = step.classic
     count_before = len(group.members)
+    may_return = leaver_with_place(step, event)
     answers = tuple(
         LeftMember(
             member_id=leaver.member_id,
@@ -28,7 +31,9 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
         )
         for leaver in event.members
     )
-    if len(group.members) < count_before:
+    if may_return is not None and len(group.members) < count_before:
+        keep_place(step, may_return)
+    elif len(group.members) < count_before:
         rebalance_or_complete(step)
     else:
         maybe_complete_join(step)

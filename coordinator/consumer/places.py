@@ -3,7 +3,8 @@
 A dynamic member that leaves is deleted at once and holds nothing from then on. Only its target
 stays, for a short grace, and the epoch stays as it is, so no other member is told anything. A
 client with the same client id and host that joins meanwhile gets that target. Otherwise the end of
-the grace, or any new target before it, treats the member as one that has just left.
+the grace, or any new target before it, treats the member as one that has just left (see `loans.py`
+for what may happen in between).
 
 A place grants nothing: its partitions are free, but nobody else's target has them.
 """
@@ -11,16 +12,10 @@ A place grants nothing: its partitions are free, but nobody else's target has th
 from dataclasses import replace
 
 from coordinator.consumer.removal import DEPARTED_MAX, delete_member, may_have_departed
+from coordinator.group.places import forget_place, grace_ms
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import Member, RemovalCause, TargetAssignmentMember
-from coordinator.interface.volatile_records import (
-    DeadlineKind,
-    MemberDeparted,
-    Place,
-    PlaceMoved,
-)
+from coordinator.interface.volatile_records import DeadlineKind, MemberDeparted, Place, PlaceMoved
 
 
 def may_keep_place(step: StepBuilder, member_id: str) -> bool:
@@ -45,40 +40,24 @@ def leave_place(step: StepBuilder, member_id: str) -> None:
     """Delete a member that leaves, except for its target."""
     member = step.consumer.members[member_id]
     delete_member(step, member_id, RemovalCause.LEFT, keeps_target=True)
-    step.emit(PlaceMoved(member_id, Place(member)))
+    step.emit(PlaceMoved(member_id, Place(member, left_ms=step.now_ms)))
     step.emit(MemberDeparted(member_id))
-    step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_grace_ms)
 
 
-def take_place(
-    step: StepBuilder, member_id: str, event: JoinGroupReceived | ConsumerHeartbeatReceived
-) -> Member | None:
-    """Give a new member the place of the one that it replaces. Returns that one, under the new id;
-    None if there is no such place. The caller stores the member."""
-    for old_id, place in step.state.places.items():
-        left = place.member
-        if left is not None and _replaces(event, left, step.config):
-            target = step.consumer.targets.get(old_id)
-            end_place(step, old_id)
-            if target is not None:
-                step.emit(TargetAssignmentMember(member_id=member_id, partitions=target))
-            return replace(left, member_id=member_id)
-    return None
+def await_replacement(step: StepBuilder, member_id: str) -> bool:
+    """Start the grace of a place. False if its replacement is expected later.
+
+    Without native members the end of the place downgrades the group, so that all rejoin."""
+    length_ms = grace_ms(step, all_rejoin=not step.consumer.has_native_members)
+    if length_ms:
+        step.arm(DeadlineKind.GRACE, member_id, length_ms)
+    return length_ms > 0
 
 
-def _replaces(
-    event: JoinGroupReceived | ConsumerHeartbeatReceived, left: Member, config: GroupConfig
-) -> bool:
-    """Whether the sender is the same client as a member that left. Another preferred assignor would
-    need another target."""
-    if (
-        isinstance(event, ConsumerHeartbeatReceived)
-        and event.server_assignor != left.server_assignor
-    ):
-        return False
-    return event.client_id == left.client_id and (
-        event.client_host == left.client_host or not config.replacement_needs_host
-    )
+def move_place(step: StepBuilder, left: Member, place: Place) -> None:
+    """The classic group whose member left has been converted."""
+    step.emit(PlaceMoved(left.member_id, replace(place, member=left)))
+    step.emit(MemberDeparted(left.member_id))
 
 
 def returns_in_person(step: StepBuilder, member_id: str) -> bool:
@@ -105,9 +84,3 @@ def end_places(step: StepBuilder) -> None:
     """Delete all places. A new epoch is due, or has begun."""
     for member_id in list(step.state.places):
         end_place(step, member_id)
-
-
-def forget_place(step: StepBuilder, member_id: str) -> None:
-    """Forget a place, whose target is gone."""
-    step.disarm(DeadlineKind.GRACE, member_id)
-    step.emit(PlaceMoved(member_id, None))

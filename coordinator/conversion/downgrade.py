@@ -64,9 +64,10 @@ def downgrade_by_replacement(
 ) -> None:
     """Downgrade after a classic member replaced the last native member, which is static (rule 6.2).
 
-    DEV D9, D10: no rebalance follows if every member has settled. Otherwise some member still lacks
-    partitions, and the joiner waits in the rebalance like the others. A member that has not synced
-    yet would name the protocol of its own JoinGroup. DEV D81: nor does the group stay uneven.
+    DEV D9, D10: no rebalance follows if every member has its target. Otherwise some member still
+    lacks partitions, and the joiner waits in the rebalance like the others. A member that has not
+    synced yet would name the protocol of its own JoinGroup. DEV D81: nor does the group stay
+    uneven. A member with an older epoch (DEV D79) goes on with that one.
     """
     group = step.consumer
     held = dict(group.assignments)
@@ -74,7 +75,8 @@ def downgrade_by_replacement(
         group.epoch == group.assignment_epoch
         and not may_be_uneven(step)
         and all(
-            group.is_settled(id_) and group.phases[id_] is MemberPhase.STABLE
+            (group.is_settled(id_) or group.is_unaffected(id_))
+            and group.phases[id_] is MemberPhase.STABLE
             for id_ in group.members
         )
     )
@@ -83,7 +85,14 @@ def downgrade_by_replacement(
         park_join(step, event, member_id, is_new=False)
         _rebalance_all(step, held)
         return
-    core = step.classic.core
+    laggards = {
+        id_: each
+        for id_, each in held.items()
+        if id_ != member_id and each.member_epoch != generation
+    }
+    core = replace(step.classic.core, held_at_downgrade=laggards or None)
+    if laggards:
+        step.emit(ClassicCoreMoved(core))
     step.answer(
         event.token,
         JoinGroupReply(

@@ -5,7 +5,14 @@ If only classic members remain, the group is downgraded instead (rule 6.1).
 
 from collections.abc import Mapping
 
-from coordinator.consumer.places import end_place, end_places, leave_place, may_keep_place
+from coordinator.consumer.loans import lend
+from coordinator.consumer.places import (
+    await_replacement,
+    end_place,
+    end_places,
+    leave_place,
+    may_keep_place,
+)
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
@@ -17,16 +24,21 @@ def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     """Remove these members at their own request, or an admin's. The others hear of it at once,
     unless each of them may return within the grace (DEV D77)."""
     own_wish = all(cause is RemovalCause.LEFT for cause in causes.values())
-    if own_wish and len(causes) == 1 and may_keep_place(step, next(iter(causes))):
-        leave_place(step, next(iter(causes)))
-    else:
+    member_id = next(iter(causes))
+    if not own_wish or len(causes) > 1 or not may_keep_place(step, member_id):
         fence(step, causes)
+        return
+    leave_place(step, member_id)
+    if not await_replacement(step, member_id):
+        grace_over(step, member_id)
 
 
 def grace_over(step: StepBuilder, member_id: str) -> None:
-    """Nobody took the place of a member that left: the others hear of it now."""
-    end_place(step, member_id)
-    fence(step, {})
+    """Nobody has taken the place of a member that left. Another member gets its partitions for a
+    time, or else the others hear of it now."""
+    if step.state.places[member_id].lent or not lend(step, member_id):
+        end_place(step, member_id)
+        fence(step, {})
 
 
 def fence(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:

@@ -11,6 +11,7 @@ from coordinator.classic.durability import store_group
 from coordinator.classic.protocols import selected, supported_by_all
 from coordinator.classic.rebalance import release_join, release_sync
 from coordinator.consumer.phases import PhaseEvent, move_phase
+from coordinator.consumer.places import move_place
 from coordinator.conversion.hold import check_rested, note_upgrade
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
@@ -67,6 +68,8 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
     """Convert a classic group, so that the heartbeat meets a consumer group or none. If there is
     none, the heartbeat creates it.
 
+    Places stay, with what their members were assigned as their targets (rule 3.16).
+
     Returns True if the conversion interrupted a rebalance or left partitions without an owner. The
     group then needs a new target even if the joiner changes nothing. (DEV D22: in Kafka, partitions
     of a member that left stay unassigned when a static member returns as a native one.)
@@ -110,7 +113,12 @@ def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
     some partition unassigned, for example because its topic has grown since."""
     _check_allowed(step, group)
     check_rested(step)
-    converted = _convert_members(group, _protocol_in_force(group), step.topics)
+    left = {
+        id_: place.member
+        for id_, place in step.state.places.items()
+        if isinstance(place.member, ClassicGroupMember)
+    }
+    converted = _convert_members(group, left, _protocol_in_force(group), step.topics)
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
     for member_id in told_to_rejoin:
         release_join(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
@@ -141,9 +149,12 @@ def _write_consumer_group(
 ) -> None:
     """Write the batch of rule 4.2, in an order that is safe at any cut of the log (rule 8.2). Its
     target has no assignor and no timestamp, because no assignor computed it."""
-    for each in converted:
+    left = step.state.places.keys()
+    members = [each for each in converted if each.member.member_id not in left]
+    for each in members:
         step.emit(MemberMetadata(member_id=each.member.member_id, value=each.member))
-    metadata_hash = step.topics.metadata_hash(step.consumer.subscribers)
+    names = frozenset(name for each in converted for name in each.member.topic_names)
+    metadata_hash = step.topics.metadata_hash(names)
     step.emit(GroupEpoch(epoch=generation, metadata_hash=metadata_hash, cause=EpochCause.CONVERTED))
     for each in converted:
         step.emit(
@@ -153,6 +164,9 @@ def _write_consumer_group(
         )
     step.emit(TargetAssignmentMetadata(epoch=generation))
     for each in converted:
+        if (place := step.state.places.get(each.member.member_id)) is not None:
+            move_place(step, each.member, place)
+    for each in members:
         member_id, classic = each.member.member_id, each.member.classic
         assert classic is not None
         step.emit(CurrentAssignment(member_id=member_id, value=each.current))
@@ -208,17 +222,21 @@ def _refusals(protocol_type: str | None, members: int, config: GroupConfig) -> I
     return (why for is_refused, why in refusals if is_refused)
 
 
-def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list[_Converted]:
-    """Decode the opaque bytes of the classic group (rule 4.2)."""
+def _convert_members(
+    group: ClassicGroup, left: Mapping[str, ClassicGroupMember], protocol: str, topics: Topics
+) -> list[_Converted]:
+    """Decode the opaque bytes of the classic group (rule 4.2). A member that left holds nothing,
+    so it counts with what it was assigned, after all others."""
+    members = {**group.members, **left}
     subscriptions = {
         member_id: read_subscription(
             member.metadata_for(protocol), refuse_with=ErrorCode.GROUP_ID_NOT_FOUND
         )[1]
-        for member_id, member in group.members.items()
+        for member_id, member in members.items()
     }
     told = {
         member_id: list_stored_assignment(member.assignment, protocol=protocol)
-        for member_id, member in group.members.items()
+        for member_id, member in members.items()
     }
     claims = {member_id: owned_partitions(listed, topics) for member_id, listed in told.items()}
     told_unknown = {
@@ -234,6 +252,7 @@ def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list
     owned = {
         member_id: owned_partitions(subscription.owned_partitions, topics)
         for member_id, subscription in newest_first
+        if member_id not in left
     }
     currents = _current_assignments(group, claims, owned, told_unknown)
     return [
@@ -241,7 +260,7 @@ def _convert_members(group: ClassicGroup, protocol: str, topics: Topics) -> list
             _consumer_member(member, subscriptions[id_].topics, subscriptions[id_].rack_id),
             currents[id_],
         )
-        for id_, member in group.members.items()
+        for id_, member in members.items()
     ]
 
 
@@ -272,7 +291,7 @@ def _current_assignments(
     """
     held_at_downgrade = group.core.held_at_downgrade or {}
     currents = {id_: held for id_, held in held_at_downgrade.items() if id_ in group.members}
-    others = [id_ for id_ in group.members if id_ not in currents]
+    others = [id_ for id_ in claims if id_ not in currents]
     taken = {partition for current in currents.values() for partition in current.held}
 
     def take(wanted: frozenset[Partition]) -> dict[Partition, int]:
@@ -282,8 +301,9 @@ def _current_assignments(
 
     assigned = {id_: take(claims[id_]) for id_ in others}
     owned_beyond = {id_: take(owned[id_]) for id_ in owned if id_ not in currents}
+    owned_beyond |= {id_: {} for id_ in claims if id_ not in owned}
     for id_ in others:
-        was_wiped = not group.members[id_].assignment
+        was_wiped = id_ in owned and not group.members[id_].assignment
         uses_more = id_ in told_unknown or not claims[id_] <= assigned[id_].keys()
         must_revoke = (bool(owned_beyond[id_]) and not was_wiped) or uses_more
         currents[id_] = Assignment(

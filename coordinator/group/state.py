@@ -40,6 +40,7 @@ from coordinator.interface.volatile_records import (
     DeadlineSet,
     MemberDeparted,
     MemberPhaseMoved,
+    MemberReturned,
     Place,
     PlaceMoved,
     RegexResolution,
@@ -63,6 +64,7 @@ TYPES_BESIDE_THE_GROUP = frozenset(
         RegexResolutionMoved,
         ConversionsMoved,
         PlaceMoved,
+        MemberReturned,
         MemberDeparted,
         GroupConfigs,
         GroupAdoption,
@@ -96,6 +98,7 @@ class GroupState(Forkable):
         "departed",
         "group",
         "group_id",
+        "last_return",
         "places",
         "release",
         "resolution",
@@ -112,7 +115,8 @@ class GroupState(Forkable):
         self.resolution: RegexResolution | None = None
         self.conversions = Conversions()
         self.places: Table[str, Place] = Table()
-        """Keyed by the ids of members that left a consumer group."""
+        """Keyed by the ids of members that left."""
+        self.last_return: MemberReturned | None = None
         self.departed: Table[str, None] = Table()
         """The ids of members that have left such a place in the present assignment epoch, or whose
         instance another has taken."""
@@ -183,6 +187,8 @@ class GroupState(Forkable):
                 self.places.put(member_id, place)
             case PlaceMoved(member_id):
                 self.places.drop(member_id)
+            case MemberReturned():
+                self.last_return = record
             case MemberDeparted(member_id):
                 self.departed.put(member_id, None)
             case ClassicGroupMetadata(value=None):

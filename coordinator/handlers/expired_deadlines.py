@@ -37,6 +37,8 @@ def _in_classic_group(step: StepBuilder, group: ClassicGroup, key: DeadlineKey) 
     match key.kind:
         case DeadlineKind.SESSION:
             rebalance.remove_member(step, key.owner, RemovalCause.SESSION_EXPIRED)
+        case DeadlineKind.GRACE:
+            rebalance.rebalance_or_complete(step)
         case DeadlineKind.NEW_MEMBER_JOIN:
             rebalance.remove_member(step, key.owner, RemovalCause.JOIN_TIMED_OUT)
         case DeadlineKind.PENDING_ID:

@@ -6,6 +6,7 @@ in Kafka a group only moves between brokers that share a log.
 """
 
 from coordinator.classic.durability import store_group
+from coordinator.classic.places import end_places
 from coordinator.classic.rebalance import drop_member, drop_pending_id
 from coordinator.conversion.downgrade import delete_consumer_group
 from coordinator.group.classic_group import ClassicGroup
@@ -62,6 +63,7 @@ def begin(step: StepBuilder) -> None:
     match step.state.group:
         case ClassicGroup() as group:
             value = group.stored_value()
+            end_places(step)
             for member_id in list(group.members):
                 drop_member(step, member_id, RemovalCause.RELEASED)
             for member_id in list(group.pending_ids):

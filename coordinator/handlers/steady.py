@@ -52,7 +52,7 @@ def decide(
         and isinstance(group, ConsumerGroup)
         and _is_steady(group, topics)
     ):
-        if has_short_interval(group, config, has_places=bool(state.places), now_ms=now_ms):
+        if has_short_interval(state, group, config, now_ms=now_ms):
             return None  # the next heartbeat may have to come sooner
         return _native(group, event, config, now_ms)
     elif isinstance(event, OffsetCommitReceived):

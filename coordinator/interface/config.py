@@ -87,6 +87,11 @@ class GroupConfig:
     """How long the place of a dynamic member that left a consumer group is kept for its replacement
     (deviation D77); 0: not at all, as in Kafka."""
 
+    replacement_loan_ms: int = 0
+    """How long another member may have the partitions of a member that left while the group is
+    rolled, until its replacement comes (deviation D85); 0: they are distributed at once, as in
+    Kafka."""
+
     replacement_needs_host: bool = True
     """Whether a replacement must have its predecessor's host, and not only its client id."""
 

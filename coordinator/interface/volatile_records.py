@@ -238,11 +238,14 @@ class RepetitionMoved:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a member that left a consumer group: the target that it had, for a replacement
-    (deviation D77). After a load nobody knows the member any more, and nobody may take its
-    place."""
+    """The place of a member that left: what it had, for a replacement (deviation D77). After a load
+    nobody knows the member any more, and nobody may take its place."""
 
-    member: Member | None
+    member: Member | ClassicGroupMember | None
+    """Of the kind of the group."""
+    left_ms: int = 0
+    lent: frozenset[Partition] = frozenset()
+    """Its target, if another member has it meanwhile (deviation D85)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +254,14 @@ class PlaceMoved:
 
     member_id: str
     place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReturned:
+    """A place was taken at `at_ms`, in wall-clock milliseconds, `away_ms` after its member left."""
+
+    at_ms: int
+    away_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,5 +370,6 @@ VolatileRecord = (
     | RegexResolutionMoved
     | ConversionsMoved
     | PlaceMoved
+    | MemberReturned
     | MemberDeparted
 )

@@ -5,10 +5,11 @@ There is no barrier and no leader: the answer does not wait for other members.
 
 from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.admission import check_instance, check_room, is_away
+from coordinator.consumer.loans import take_place
 from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.offsets import doubt_commits
 from coordinator.consumer.phases import PhaseEvent, move_phase
-from coordinator.consumer.places import returns_in_person, take_place
+from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
 from coordinator.consumer.subscription import has_changed, put_member

@@ -5,19 +5,18 @@ is always the group's. Here it is shorter while the group moves.
 """
 
 from coordinator.group.consumer_group import ConsumerGroup, ConsumerGroupState
+from coordinator.group.places import is_rolled
+from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived
 
 ANSWER_TIMES_PER_INTERVAL = 10
 """librdkafka gives a heartbeat up at the interval that it was told, so slow answers lengthen it."""
-ROLL_PAUSE_MS_MAX = 300_000
-"""How long a mixed group counts as being rolled after its last target. It may stay mixed for
-ever."""
 
 
 def has_short_interval(
-    group: ConsumerGroup, config: GroupConfig, *, has_places: bool, now_ms: int
+    state: GroupState, group: ConsumerGroup, config: GroupConfig, *, now_ms: int
 ) -> bool:
     """Whether the short interval counts: the group is on its way to a target, waits for a
     replacement, or is being rolled. An operator's pause may be long."""
@@ -25,19 +24,16 @@ def has_short_interval(
     if is_longer or config.is_paused:
         return False
     return (
-        has_places
+        bool(state.places)
         or group.state is not ConsumerGroupState.STABLE
-        or (bool(group.phases) and now_ms - group.target_timestamp_ms < ROLL_PAUSE_MS_MAX)
+        or is_rolled(state, now_ms)
     )
 
 
 def next_interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int:
     """The interval for the answer to this heartbeat: never longer than the group's."""
     usual_ms = step.config.consumer_heartbeat_interval_ms
-    has_places = bool(step.state.places)
-    if not has_short_interval(
-        step.consumer, step.config, has_places=has_places, now_ms=step.now_ms
-    ):
+    if not has_short_interval(step.state, step.consumer, step.config, now_ms=step.now_ms):
         return usual_ms
     answered_ms = ANSWER_TIMES_PER_INTERVAL * event.answers_within_ms
     return min(usual_ms, max(step.config.unsettled_heartbeat_interval_ms, answered_ms))

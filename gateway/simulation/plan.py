@@ -19,7 +19,8 @@ from gateway.simulation.world import World
 
 CHAOS_MS = 80_000
 CLIENTS_MAX = 6
-REPLACEMENT_GRACES_MS = [0, 1_500, 3_000]
+REPLACEMENT_GRACES_MS = [0, 500, 3_000]
+LOAN_MS = 6_000
 SLOW_COMMIT_MS = 1_000
 REST_MS_MAX = 6_000
 TOPIC_NAMES = ("foo", "bar", "baz")
@@ -114,6 +115,7 @@ def draw_plan(world: World) -> Plan:
         second_target_waits=config.unsettled_heartbeat_interval_ms == INT32_MAX
         or config.replacement_grace_ms == REPLACEMENT_GRACES_MS[-1],
         eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
+        replacement_loan_ms=LOAN_MS if config.replacement_grace_ms else 0,
     )
     plan = Plan(
         config=config,

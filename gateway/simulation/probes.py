@@ -289,8 +289,8 @@ def _assignments_at_rest(
     """The partitions of each member of a classic group, by instance id or else by member id.
 
     None if the group is not at rest: a member has not synced or must give up partitions, has
-    partitions that it does not subscribe to, or some partitions have no owner. An upgrade would
-    assign those (DEV D22).
+    partitions that it does not subscribe to or whose topic is gone (DEV D3), or some partitions
+    have no owner. An upgrade would assign those (DEV D22).
     """
     if not isinstance(group, ClassicGroup) or group.phase is not ClassicPhase.STABLE:
         return None
@@ -301,7 +301,7 @@ def _assignments_at_rest(
     wanted: set[str] = set()
     for member in group.members.values():
         try:
-            mine = _assigned(member, topics)
+            mine = _assigned(member)
             _version, subscription = leader.read_subscription(
                 member.metadata_for(group.core.protocol)
             )
@@ -311,7 +311,7 @@ def _assignments_at_rest(
         is_fine = (
             owned <= mine
             and mine.isdisjoint(taken)
-            and {name for name, _ in mine} <= set(subscription.topics)
+            and {name for name, _ in mine} <= topics.by_name.keys() & set(subscription.topics)
         )
         if not is_fine:
             return None
@@ -326,14 +326,10 @@ def _assignments_at_rest(
     return found if everything <= taken else None
 
 
-def _assigned(member: ClassicGroupMember, topics: Topics) -> frozenset[leader.Name]:
-    """The assignment without deleted topics, which a conversion drops."""
+def _assigned(member: ClassicGroupMember) -> frozenset[leader.Name]:
     _version, decoded = decode_assignment(member.assignment)
     return frozenset(
-        (each.topic, number)
-        for each in decoded.assigned_partitions
-        if each.topic in topics.by_name
-        for number in each.partitions
+        (each.topic, number) for each in decoded.assigned_partitions for number in each.partitions
     )
 
 

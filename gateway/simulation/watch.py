@@ -37,7 +37,13 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Partition, Topics
-from coordinator.interface.volatile_records import ClassicCoreMoved, ClassicPhase, Token
+from coordinator.interface.volatile_records import (
+    ClassicCoreMoved,
+    ClassicPhase,
+    MemberReturned,
+    PlaceMoved,
+    Token,
+)
 from gateway.hosting.batch import Decision
 from gateway.hosting.standing import Occupants
 from gateway.simulation.cluster import GROUP, TRIP_MS_MAX
@@ -132,6 +138,7 @@ class Watch:
         self._steps += 1
         self._world.counts["events"] += 1
         self._world.tell("engine", *step.records)
+        self._count_places(step)
         config = self._config_in_force(process)
         has_moved = not all(type(record) in TYPES_BESIDE_THE_GROUP for record in step.records)
         self._check_state(step, topics, has_moved=has_moved)
@@ -184,6 +191,14 @@ class Watch:
         self.roll.look_at(state)
         self.silence.after_load(state, config, self._world.now_ms)
         self.owners.after_load()
+
+    def _count_places(self, step: Step) -> None:
+        counts, is_classic = self._world.counts, isinstance(self._state.group, ClassicGroup)
+        for record in step.records:
+            if isinstance(record, MemberReturned):
+                counts["classic places taken" if is_classic else "consumer places taken"] += 1
+            elif isinstance(record, PlaceMoved) and record.place and record.place.lent:
+                counts["loans"] += 1
 
     def _config_in_force(self, process: Process) -> GroupConfig:
         broker, overrides = process.config, self._state.config_overrides

@@ -50,7 +50,11 @@ class TargetWatch:
                 assignor = None  # the next target is for other members
             elif isinstance(record, TargetAssignmentMetadata):
                 assignor = record.assignor
-        if isinstance(group, ConsumerGroup) and assignor is not None:
+        lent = [place.lent for place in state.places.values() if place.lent]
+        if isinstance(group, ConsumerGroup) and lent:
+            if group.epoch == group.assignment_epoch:
+                _check_loans(group, lent)
+        elif isinstance(group, ConsumerGroup) and assignor is not None:
             _check(group, spared, assignor, config, topics)
         if isinstance(group, ConsumerGroup) and not group.phases and _is_final(state, topics):
             _check_bounds(group, _pools(group, group.assignor, config, topics), config)
@@ -81,6 +85,13 @@ def _check(
             disturbed,
             "could have kept their targets, like all eager members",
         )
+
+
+def _check_loans(group: ConsumerGroup, lent: Sequence[frozenset[Partition]]) -> None:
+    """Each loan has one borrower at a time (rule 3.18)."""
+    for partitions in lent:
+        borrowers = {group.target_owners[partition] for partition in partitions}
+        require(len(borrowers) == 1, Invariant.BALANCED, partitions, "are lent to", borrowers)
 
 
 def _check_bounds(group: ConsumerGroup, pools: Sequence[Pool], config: GroupConfig) -> None:

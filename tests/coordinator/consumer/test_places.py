@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
 from coordinator.interface.volatile_records import DeadlineKind
@@ -91,13 +92,16 @@ def test_a_member_that_stays_away_costs_one_grace(group: GroupScript) -> None:
 
 
 def test_a_last_native_member_that_stays_away_downgrades_the_group(make_group: MakeGroup) -> None:
-    """After the grace, with the rebalance that follows any fence (rule 6.4)."""
+    """With the rebalance that follows any fence (rule 6.4): all have to rejoin, so the grace is
+    longer."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0), given_classic("c1", assigned=FOO_1)
     )
     group.native("n1", -1)
-    group.wait(GRACE_MS)
+    group.wait(GRACES_BEFORE_ALL_REJOIN * GRACE_MS - 1)
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    group.wait(1)
     assert isinstance(group.engine.state.group, ClassicGroup)
     assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
 

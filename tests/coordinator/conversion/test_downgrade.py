@@ -124,3 +124,38 @@ def test_the_first_member_leads_after_a_downgrade(group: GroupScript) -> None:
     group.native("n1", -1)
     tokens = [group.send_join(member_id) for member_id in ("c2", "c1")]
     assert {group.answer(token, JoinGroupReply).leader for token in tokens} == {"c1"}
+
+
+def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
+    make_group: MakeGroup,
+) -> None:
+    """It has its target, so it need not rejoin (DEV D79). Once it has, it has the generation."""
+    group = make_group(config=GroupConfig(unaffected_members_rejoin=False))
+    group.given_consumer_group(
+        given_classic("c1", epoch=7, assigned={"foo": (0,)}),
+        given_native("n1", instance_id="i1", assigned={"foo": (1, 2)}),
+    )
+    joined = group.join(instance_id="i1")
+    assert (joined.error, joined.generation) == (ErrorCode.NONE, 10)
+    assert group.beat("c1", 7).error == ErrorCode.NONE
+    assert group.commit("c1", 7, {"foo": (0,)})[1].error == ErrorCode.NONE
+    assert group.beat("c1", 8).error == ErrorCode.ILLEGAL_GENERATION
+    assert group.join("c1").generation == 10
+    assert group.synced("c1", 10) == {"foo": (0,)}
+    assert group.beat("c1", 7).error == ErrorCode.ILLEGAL_GENERATION
+    group.native("n2", instance_id="i1")
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+
+
+def test_a_member_that_lags_after_a_quiet_downgrade_is_upgraded_as_it_is(
+    make_group: MakeGroup,
+) -> None:
+    group = make_group(config=GroupConfig(unaffected_members_rejoin=False))
+    group.given_consumer_group(
+        given_classic("c1", epoch=7, assigned={"foo": (0,)}),
+        given_native("n1", instance_id="i1", assigned={"foo": (1, 2)}),
+    )
+    group.join(instance_id="i1")
+    group.native("n2", instance_id="i1")
+    assert group.beat("c1", 7).error == ErrorCode.NONE
+    assert group.assigned("c1") == {"foo": (0,)}

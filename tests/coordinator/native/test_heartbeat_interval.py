@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.group.places import ROLL_PAUSE_MS_MAX
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived, Event
 from coordinator.interface.replies import ConsumerHeartbeatReply
-from coordinator.native.heartbeat_interval import ROLL_PAUSE_MS_MAX
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
@@ -66,6 +66,23 @@ def test_a_mixed_group_is_being_rolled_for_some_time(
     )
     group.native("n1", 10, owned=FOO_0)
     assert group.native("n1", 10).heartbeat_interval_ms == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "expected_ms"), [(0, SHORT_MS), (ROLL_PAUSE_MS_MAX, USUAL_MS)]
+)
+def test_a_native_group_is_being_rolled_after_a_replacement(
+    make_group: MakeGroup, since_ms: int, expected_ms: int
+) -> None:
+    """The next member may leave soon."""
+    group = settled(make_group, replace(CONFIG, replacement_grace_ms=3_000))
+    group.native("n1", -1)
+    group.native("n9")
+    for _ in range(since_ms // 10_000):
+        group.wait(10_000)
+        group.native("n2", 10)
+        group.native("n9", 10, owned=FOO_0)
+    assert group.native("n2", 10).heartbeat_interval_ms == expected_ms
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,24 @@
 """Bugs in the grace that a replacement has to take its predecessor's place."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from coordinator.consumer.places import end_place, forget_place, leave_place, take_place
+from coordinator.consumer.loans import take_place, write_targets
+from coordinator.consumer.places import end_place, leave_place
 from coordinator.consumer.removal import delete_member
 from coordinator.group.load import arm_after_load
+from coordinator.group.places import find_place, forget_place
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import (
+    ClassicGroupMember,
     CurrentAssignment,
+    EpochCause,
     Member,
     RemovalCause,
     TargetAssignmentMember,
 )
+from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKind, Place, PlaceMoved
 from gateway.simulation.invariants import Invariant
 from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
@@ -49,7 +55,7 @@ def a_place_is_taken_twice(patch: Patch) -> None:
 
     def take(step: StepBuilder, member_id: str, event: Joining) -> Member | None:
         for old_id, place in step.state.places.items():
-            if place.member is not None and place.member.client_id == event.client_id:
+            if isinstance(place.member, Member) and place.member.client_id == event.client_id:
                 target = step.consumer.targets.get(old_id)
                 step.emit(TargetAssignmentMember(member_id=member_id, partitions=target))
                 return replace(place.member, member_id=member_id)
@@ -124,3 +130,42 @@ def a_live_member_is_replaced(patch: Patch) -> None:
 
     for name in _TAKERS:
         patch.setattr(name, take)
+
+
+@noticed_by(Invariant.INDEXES, Invariant.NO_ERROR, Invariant.BALANCED, Invariant.SINGLE_HOLDER)
+def a_borrower_keeps_its_loan(patch: Patch) -> None:
+    """The replacement gets its partitions back, but they stay in the target of the borrower."""
+
+    def move(
+        step: StepBuilder, targets: Mapping[str, frozenset[Partition]], cause: EpochCause
+    ) -> None:
+        grown = {
+            id_: partitions
+            for id_, partitions in targets.items()
+            if not partitions < step.consumer.target_of(id_) or not partitions
+        }
+        write_targets(step, grown, cause)
+
+    patch.setattr("coordinator.consumer.loans.write_targets", move)
+
+
+@noticed_by(Invariant.TIMERS, Invariant.NO_ERROR, Invariant.INDEXES)
+def a_rebalance_leaves_the_places(patch: Patch) -> None:
+    """A classic group rebalances, and whoever left before still finds its place."""
+    patch.setattr("coordinator.classic.rebalance.end_places", lambda _step: None)
+
+
+@noticed_by(Invariant.OFFSETS, Invariant.IN_FLIGHT)
+def a_classic_place_is_taken_during_a_commit(patch: Patch) -> None:
+    """A replacement reads before the commit of its predecessor is stored."""
+
+    def take(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
+        found = find_place(step, event)
+        if found is None or event.instance_id is not None:
+            return None
+        old_id, place = found
+        forget_place(step, old_id)
+        assert isinstance(place.member, ClassicGroupMember)
+        return place.member
+
+    patch.setattr("coordinator.classic.join.take_place", take)

@@ -1,0 +1,65 @@
+"""Keeps the place of a member that left a classic group, for its replacement (rule 3.16, DEV D77).
+
+The member is removed, but no rebalance begins. A client with the same client id and host that joins
+within the grace, by either protocol, gets what the member was assigned, and nobody else is told
+anything. Any rebalance ends all places.
+"""
+
+from coordinator.group.places import find_place, forget_place, grace_ms, note_return
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import JoinGroupReceived, LeaveGroupReceived
+from coordinator.interface.records import ClassicGroupMember
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind, Place, PlaceMoved
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+
+PLACES_MAX = 1_000
+"""Places that a classic group keeps. The next member that leaves makes it rebalance."""
+
+
+def leaver_with_place(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGroupMember | None:
+    """The member that leaves at its own request, alone in it, and may have left for a moment.
+
+    A static member has its place by its instance id anyway. In a rebalance the others rejoin in any
+    case, and without other members nobody is spared.
+    """
+    group = step.classic
+    if len(event.members) != 1 or grace_ms(step, all_rejoin=True) == 0:
+        return None
+    member = group.members.get(event.members[0].member_id)
+    may_return = (
+        group.phase is ClassicPhase.STABLE
+        and not group.unsynced
+        and group.core.protocol_type == CONSUMER_PROTOCOL_TYPE
+        and len(group.members) > 1
+        and len(step.state.places) < PLACES_MAX
+    )
+    if member is None or member.instance_id is not None or not may_return:
+        return None
+    return member
+
+
+def keep_place(step: StepBuilder, left: ClassicGroupMember) -> None:
+    """Keep the place of a member that has been removed."""
+    step.emit(PlaceMoved(left.member_id, Place(left, left_ms=step.now_ms)))
+    step.arm(DeadlineKind.GRACE, left.member_id, grace_ms(step, all_rejoin=True))
+
+
+def take_place(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
+    """End the place that a new member may take, and return who left it, None if there is none.
+
+    DEV D34: a commit in flight may be that of its predecessor, and only a rebalance waits for it.
+    """
+    found = find_place(step, event)
+    if found is None or event.instance_id is not None or step.state.commits:
+        return None
+    old_id, place = found
+    note_return(step, place)
+    forget_place(step, old_id)
+    assert isinstance(place.member, ClassicGroupMember)
+    return place.member
+
+
+def end_places(step: StepBuilder) -> None:
+    """Forget all places: a rebalance begins, or the group ends."""
+    for member_id in list(step.state.places):
+        forget_place(step, member_id)

@@ -1,0 +1,128 @@
+"""Gives a place to the replacement of the member that left it, or lends it meanwhile (rule 3.18).
+
+DEV D85: in a roll whoever leaves comes back, if not within the grace. Its partitions then need an
+owner meanwhile, but to distribute them disturbs many members once it is back. One native member
+therefore has them all for a time. It gives up nothing of its own, and nobody else is told anything.
+
+A loan is a target like any other: written at a new epoch, and reconciled. Any computed target ends
+it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from coordinator.consumer.places import end_place
+from coordinator.consumer.target import target_due_at_ms
+from coordinator.group.places import find_place, is_rolled, note_return
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import (
+    STATIC_LEAVE_EPOCH,
+    ConsumerHeartbeatReceived,
+    JoinGroupReceived,
+)
+from coordinator.interface.records import (
+    EpochCause,
+    GroupEpoch,
+    Member,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import DeadlineKind, Place, PlaceMoved
+
+BORROWERS_MAX = 100
+"""Members that are looked at to find one that may borrow, those with fewest partitions first."""
+
+NOTHING: frozenset[Partition] = frozenset()
+
+
+def lend(step: StepBuilder, member_id: str) -> bool:
+    """Lend the partitions of a place to another member, until its replacement comes or the loan
+    ends. False if that is not possible."""
+    group, place = step.consumer, step.state.places[member_id]
+    target = group.target_of(member_id)
+    may_lend = (
+        step.config.replacement_loan_ms > 0
+        and not step.config.unaffected_members_rejoin
+        and is_rolled(step.state, step.now_ms)
+        and _may_move(step)
+    )
+    if not may_lend or not target or not isinstance(place.member, Member):
+        return False
+    borrower = next(_borrowers(step, place.member.topic_names), None)
+    if borrower is None:
+        return False
+    targets = {member_id: NOTHING, borrower: group.target_of(borrower) | target}
+    write_targets(step, targets, EpochCause.MEMBER_REMOVED)
+    step.emit(PlaceMoved(member_id, replace(place, lent=target)))
+    step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_loan_ms)
+    return True
+
+
+def take_place(
+    step: StepBuilder, member_id: str, event: JoinGroupReceived | ConsumerHeartbeatReceived
+) -> Member | None:
+    """Give a new member the place of the one that it replaces. Returns that one, under the new id;
+    None if there is no such place. The caller stores the member."""
+    found = find_place(step, event)
+    if found is None:
+        return None
+    old_id, place = found
+    assert isinstance(place.member, Member)
+    target = step.consumer.targets.get(old_id)
+    note_return(step, place)
+    end_place(step, old_id)
+    if not place.lent:
+        if target is not None:
+            step.emit(TargetAssignmentMember(member_id=member_id, partitions=target))
+    elif _may_move(step):
+        _give_back(step, member_id, place)
+    else:
+        return None
+    return replace(place.member, member_id=member_id)
+
+
+def _give_back(step: StepBuilder, member_id: str, place: Place) -> None:
+    """The borrower may have been replaced itself, or have left its own place."""
+    group = step.consumer
+    borrowers = {group.target_owners[partition] for partition in place.lent}
+    targets = {id_: group.target_of(id_) - place.lent for id_ in sorted(borrowers)}
+    write_targets(step, {**targets, member_id: place.lent}, EpochCause.MEMBER_JOINED)
+
+
+def _may_move(step: StepBuilder) -> bool:
+    """Whether a target may be written now, and none has to be computed."""
+    group = step.consumer
+    return (
+        group.assignment_epoch == group.epoch
+        and group.topics_checked == step.topics.version
+        and not step.config.is_paused
+        and step.now_ms >= target_due_at_ms(step)
+    )
+
+
+def write_targets(
+    step: StepBuilder, targets: Mapping[str, frozenset[Partition]], cause: EpochCause
+) -> None:
+    """Write these targets at a new epoch."""
+    group = step.consumer
+    epoch = group.epoch + 1
+    step.emit(GroupEpoch(epoch=epoch, metadata_hash=group.metadata_hash, cause=cause))
+    for member_id, partitions in targets.items():
+        step.emit(TargetAssignmentMember(member_id=member_id, partitions=partitions))
+    step.emit(
+        TargetAssignmentMetadata(epoch=epoch, timestamp_ms=step.now_ms, assignor=group.assignor)
+    )
+
+
+def _borrowers(step: StepBuilder, topic_names: tuple[str, ...]) -> Iterator[str]:
+    """Native members with the same subscription, those with fewest partitions first."""
+    group = step.consumer
+    lightest = (id_ for load in sorted(group.loads.sizes()) for id_ in group.loads.at(load))
+    for member_id in islice(lightest, BORROWERS_MAX):
+        member = group.members[member_id]
+        is_alike = member.topic_names == topic_names and not member.topic_regex
+        is_away = group.assignments[member_id].member_epoch == STATIC_LEAVE_EPOCH
+        if not member.is_classic and is_alike and not is_away:
+            yield member_id

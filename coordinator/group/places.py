@@ -1,0 +1,85 @@
+"""What the rules of both kinds of group share about the places of members that left (rule 3.16).
+
+A place is kept for a *grace*. Where everybody else would have to rejoin, it is kept for longer: a
+member that leaves and comes back makes all members rejoin twice.
+"""
+
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
+from coordinator.interface.records import Member
+from coordinator.interface.volatile_records import (
+    DeadlineKind,
+    MemberReturned,
+    Place,
+    PlaceMoved,
+)
+
+GRACES_BEFORE_ALL_REJOIN = 3
+ROLL_PAUSE_MS_MAX = 300_000
+"""How long a group counts as being rolled after its last sign of that."""
+
+
+def last_away_ms(state: GroupState, now_ms: int) -> int | None:
+    """How long the member was away that was replaced last, None if that is long ago. The next one
+    of a roll will be away as long."""
+    last = state.last_return
+    return last.away_ms if last is not None and now_ms - last.at_ms < ROLL_PAUSE_MS_MAX else None
+
+
+def is_rolled(state: GroupState, now_ms: int) -> bool:
+    """Whether the members of a consumer group are probably being restarted one by one: one has been
+    replaced lately, or the group is mixed and got its target lately. It may stay mixed for ever."""
+    group = state.group
+    return last_away_ms(state, now_ms) is not None or (
+        isinstance(group, ConsumerGroup)
+        and bool(group.phases)
+        and now_ms - group.target_timestamp_ms < ROLL_PAUSE_MS_MAX
+    )
+
+
+def grace_ms(step: StepBuilder, *, all_rejoin: bool) -> int:
+    """How long to keep the place of a member that leaves now. 0 if its replacement is expected
+    later than that: the partitions need not wait."""
+    longest_ms = step.config.replacement_grace_ms * (GRACES_BEFORE_ALL_REJOIN if all_rejoin else 1)
+    away_ms = last_away_ms(step.state, step.now_ms)
+    return longest_ms if away_ms is None or away_ms <= longest_ms else 0
+
+
+def find_place(
+    step: StepBuilder, event: JoinGroupReceived | ConsumerHeartbeatReceived
+) -> tuple[str, Place] | None:
+    """The place that the sender may take, and the id of the member that left it."""
+    for old_id, place in step.state.places.items():
+        if _replaces(event, place, step.config):
+            return old_id, place
+    return None
+
+
+def note_return(step: StepBuilder, place: Place) -> None:
+    """A place is being taken."""
+    step.emit(MemberReturned(at_ms=step.now_ms, away_ms=step.now_ms - place.left_ms))
+
+
+def forget_place(step: StepBuilder, member_id: str) -> None:
+    """Forget a place."""
+    step.disarm(DeadlineKind.GRACE, member_id)
+    step.emit(PlaceMoved(member_id, None))
+
+
+def _replaces(
+    event: JoinGroupReceived | ConsumerHeartbeatReceived, place: Place, config: GroupConfig
+) -> bool:
+    """Whether the sender is the same client as a member that left. Another preferred assignor would
+    need another target."""
+    left = place.member
+    if left is None:
+        return False
+    assignor = left.server_assignor if isinstance(left, Member) else None
+    if isinstance(event, ConsumerHeartbeatReceived) and event.server_assignor != assignor:
+        return False
+    return event.client_id == left.client_id and (
+        event.client_host == left.client_host or not config.replacement_needs_host
+    )

@@ -1,0 +1,236 @@
+"""Partitions that another member has until a replacement comes (rule 3.18, DEV D85)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import TimePassed
+from coordinator.interface.records import GroupEpoch
+from kafka_codecs.error_codes import ErrorCode
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript, make_topics, partitions
+
+GRACE_MS, LOAN_MS = 3_000, 6_000
+CONFIG = GroupConfig(
+    replacement_grace_ms=GRACE_MS,
+    replacement_loan_ms=LOAN_MS,
+    unaffected_members_rejoin=False,
+    second_target_waits=False,
+)
+FOO_0, FOO_1, FOO_2, FOO_3 = ({"foo": (number,)} for number in range(4))
+
+
+def rolled(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: object) -> GroupScript:
+    """A settled group in the middle of a roll: n2 has fewest partitions of the native members."""
+    group = make_group(config=config, topics=make_topics(foo=6))
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 4)}),
+        given_native("n2", assigned=FOO_1),
+        given_native("n3", assigned={"foo": (3, 5)}),
+        given_classic("c1", assigned=FOO_2),
+        timestamp_ms=group.now_ms - 10_000,
+    )
+    group.native("n2", 10, owned=FOO_1)
+    return group
+
+
+def test_one_native_member_has_the_partitions_until_the_replacement_comes(
+    make_group: MakeGroup,
+) -> None:
+    """Nobody else is told anything, and the borrower gives up nothing of its own."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    reply = group.native("n2", 10, owned=FOO_1)
+    assert reply.member_epoch == 11
+    assert group.assigned("n2") == {"foo": (0, 1, 4)}
+    assert group.native("n3", 10, owned={"foo": (3, 5)}).assignment is None
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    assert group.native("n9").member_epoch == 12
+    assert group.assigned("n9") == {}
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    group.native("n2", 11, owned=FOO_1)
+    group.native("n9", 12, owned={})
+    assert group.assigned("n9") == {"foo": (0, 4)}
+    assert group.assigned("n2") == FOO_1
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+    assert not group.engine.state.places
+
+
+def test_the_next_member_is_expected_to_be_away_as_long(make_group: MakeGroup) -> None:
+    """Then the grace is over at once."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS + 1_000)
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    group.native("n9")
+    group.native("n3", 10, owned={"foo": (3, 5)})
+    group.native("n3", -1)
+    assert group.consumer.epoch == 13
+    assert group.consumer.target_of("n2") == partitions({"foo": (1, 3, 5)})
+
+
+def test_a_quick_roll_waits_for_each_replacement(make_group: MakeGroup) -> None:
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS - 1)
+    group.native("n9")
+    group.native("n3", -1)
+    assert group.consumer.epoch == 10
+
+
+def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -> None:
+    """At the first heartbeat after the borrower has revoked them."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    group.native("n2", 10, owned=FOO_1)
+    joined = group.join(group.take_id())
+    assert group.synced(joined.member_id, 12) == {}
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    assert group.beat(joined.member_id, 12).error == ErrorCode.NONE
+    group.native("n2", 11, owned=FOO_1)
+    assert group.beat(joined.member_id, 12).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.join(joined.member_id, owned={})
+    assert group.synced(joined.member_id, 12) == {"foo": (0, 4)}
+
+
+def test_a_member_that_stays_away_costs_one_loan(make_group: MakeGroup) -> None:
+    """A scale-down: then the partitions are distributed as ever."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    group.native("n2", 10, owned=FOO_1)
+    group.wait(LOAN_MS - 1)
+    assert group.consumer.epoch == 11
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    group.wait(1)
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    assert group.consumer.epoch == group.consumer.assignment_epoch == 12
+    loads = {id_: len(group.consumer.target_of(id_)) for id_ in ("n2", "n3", "c1")}
+    assert loads == {"n2": 2, "n3": 2, "c1": 2}
+
+
+def test_nothing_is_lent_in_a_native_group_that_nobody_rolls(make_group: MakeGroup) -> None:
+    group = make_group(config=CONFIG)
+    group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
+    group.native("n2", 10, owned={})
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    assert not group.engine.state.places
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(CONFIG, replacement_loan_ms=0),
+        replace(CONFIG, unaffected_members_rejoin=True),
+        replace(CONFIG, is_paused=True),
+    ],
+    ids=["switched off", "all rejoin", "paused"],
+)
+def test_nothing_is_lent_where_that_would_disturb_or_is_not_wanted(
+    make_group: MakeGroup, config: GroupConfig
+) -> None:
+    group = rolled(make_group, config)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    assert not group.engine.state.places
+    assert (group.consumer.epoch, group.consumer.assignment_epoch) == (11, 10)
+
+
+def test_only_a_native_member_with_the_same_subscription_borrows(make_group: MakeGroup) -> None:
+    """A classic one would have to rejoin, and could not be hurried."""
+    group = make_group(config=CONFIG, topics=make_topics(foo=3, bar=1))
+    group.given_consumer_group(
+        given_native("n1", assigned=FOO_0),
+        given_native("n2", topics=("bar", "foo"), assigned={"bar": (0,)}),
+        given_native("n3", instance_id="i3", assigned=FOO_1),
+        given_classic("c1", protocol="cooperative-sticky", assigned=FOO_2),
+        timestamp_ms=group.now_ms,
+    )
+    group.native("n2", 10, owned={"bar": (0,)})
+    group.native("n3", -2, instance_id="i3")
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    assert not group.engine.state.places
+    assert group.consumer.epoch == 11
+
+
+def _joins(group: GroupScript) -> None:
+    group.join(group.take_id(client_id="other"), client_id="other")
+
+
+def _borrower_ends(group: GroupScript) -> None:
+    group.wait(GroupConfig().consumer_session_timeout_ms - GRACE_MS)
+
+
+@pytest.mark.parametrize("change", [_joins, _borrower_ends])
+def test_a_computed_target_ends_the_loan(
+    make_group: MakeGroup, change: Callable[[GroupScript], None]
+) -> None:
+    """Who comes back then joins as new."""
+    group = rolled(make_group, replace(CONFIG, replacement_loan_ms=100_000))
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    change(group)
+    before = group.consumer.epoch
+    group.native("n9")
+    group.native("n9", 0)
+    assert group.consumer.epoch == before + 1
+    assert not group.engine.state.places
+    assert group.consumer.targets.keys() <= group.consumer.members.keys()
+
+
+def test_who_returns_while_a_target_is_due_joins_as_new(make_group: MakeGroup) -> None:
+    """The assignment interval holds for loans, too."""
+    group = rolled(make_group, replace(CONFIG, second_target_waits=True))
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    group.native("n9")
+    assert (group.consumer.epoch, group.consumer.assignment_epoch) == (12, 11)
+    assert not group.engine.state.places
+    group.wait(1_000)
+    group.native("n9", group.consumer.assignments["n9"].member_epoch, owned={})
+    assert group.consumer.assignment_epoch == 12
+
+
+def test_the_replacement_of_a_borrower_lends_on(make_group: MakeGroup) -> None:
+    """Its place has what it borrowed. Then the first member comes back, and gets its own."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    group.native("n2", 10, owned=FOO_1)
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    group.native("n2", -1)
+    group.native("n8")
+    group.native("n9")
+    targets = {id_: group.consumer.target_of(id_) for id_ in ("n8", "n9")}
+    assert targets == {"n8": partitions({"foo": (0, 4)}), "n9": partitions(FOO_1)}
+
+
+def test_a_restart_ends_the_loan(make_group: MakeGroup) -> None:
+    """Nobody knows any more whose the partitions were, so they are distributed."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    group.native("n2", 10, owned=FOO_1)
+    group.restart()
+    group.feed(TimePassed())
+    assert any(isinstance(record, GroupEpoch) for record in group.last_step.records)
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    assert max(len(each) for each in group.consumer.targets.values()) == 2
+
+
+def test_who_has_lent_may_return_under_its_own_id(make_group: MakeGroup) -> None:
+    """It starts in a new epoch, so no commit of its past counts (DEV D68)."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    assert group.native("n1").member_epoch == 12
+    assert group.consumer.target_of("n1") == partitions({"foo": (0, 4)})
+    assert group.commit("n1", 10, FOO_0)[1].error == ErrorCode.STALE_MEMBER_EPOCH
