@@ -7,11 +7,10 @@ from coordinator.consumer.loans import take_place, write_targets
 from coordinator.consumer.places import end_place, leave_place
 from coordinator.consumer.removal import delete_member
 from coordinator.group.load import arm_after_load
-from coordinator.group.places import find_place, forget_place
+from coordinator.group.places import forget_place
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import (
-    ClassicGroupMember,
     CurrentAssignment,
     EpochCause,
     Member,
@@ -153,19 +152,3 @@ def a_borrower_keeps_its_loan(patch: Patch) -> None:
 def a_rebalance_leaves_the_places(patch: Patch) -> None:
     """A classic group rebalances, and whoever left before still finds its place."""
     patch.setattr("coordinator.classic.rebalance.end_places", lambda _step: None)
-
-
-@noticed_by(Invariant.OFFSETS, Invariant.IN_FLIGHT)
-def a_classic_place_is_taken_during_a_commit(patch: Patch) -> None:
-    """A replacement reads before the commit of its predecessor is stored."""
-
-    def take(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
-        found = find_place(step, event)
-        if found is None or event.instance_id is not None:
-            return None
-        old_id, place = found
-        forget_place(step, old_id)
-        assert isinstance(place.member, ClassicGroupMember)
-        return place.member
-
-    patch.setattr("coordinator.classic.join.take_place", take)
