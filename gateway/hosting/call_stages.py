@@ -51,6 +51,9 @@ from gateway.hosting.standing import Found, Standing, Verdict
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
 from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
 
+_FOR_THE_ANCHOR = (Stage.ADMITTING, Stage.CONFIRMING)
+"""The stages of calls that wait for nothing but the anchor."""
+
 
 class CallStages:
     """Moves each call on until it waits for something."""
@@ -85,6 +88,7 @@ class CallStages:
         """Those of them that wait for a look, the log or the anchor."""
         self._seen: object = None
         """What the waiting calls were last advanced on."""
+        self._has_looked = False  # or loaded, since then
         self._is_ending = False
 
     # -- what the group asks and tells -----------------------------------------------------------
@@ -104,7 +108,7 @@ class CallStages:
 
     def look_again(self) -> None:
         """Advance the waiting calls, though neither the anchor nor the adoption has moved."""
-        self._seen = None
+        self._has_looked = True
 
     def looked(self, found: Found) -> None:
         """A look has ended that saw the group as the calls have to know it."""
@@ -129,14 +133,17 @@ class CallStages:
         return bool(self._waiting) and self._advance_waiting(now_ms)
 
     def _advance_waiting(self, now_ms: int) -> bool:
-        """Advance the calls that wait if what they wait for has changed."""
+        """Advance the calls that wait if what they wait for has changed. Hundreds may wait for the
+        anchor to join while each new one has its look."""
         anchor = self._anchor
         seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._move.outlook)
-        if seen == self._seen:
+        has_moved = seen != self._seen
+        if not (has_moved or self._has_looked):
             return False
-        self._seen = seen
+        self._seen, self._has_looked = seen, False
         for call in self._waiting:
-            self._advance(call, now_ms)
+            if has_moved or call.stage not in _FOR_THE_ANCHOR:
+                self._advance(call, now_ms)
         return True
 
     # -- the short way of calls of a group at rest -----------------------------------------------

@@ -77,7 +77,7 @@ _DEAD = {
     "next_token",
     "runs",
     *("joins", "beats"),
-    "_seen",  # `handle` ends when it is the present
+    *("_seen", "_has_looked"),  # `handle` ends when they are the present
     "has_anchor",  # read for commits without a member and admins' requests, which no world has
     "_effects",
 }

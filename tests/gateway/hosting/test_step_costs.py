@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from gateway.hosting.effects import AskCoordinator
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_values import make_topics
@@ -22,6 +23,8 @@ MEMBERS_ASKED = 20
 """A step that is long only now and then, such as one that merges layers, is among these."""
 STEPS_GROWTH_MAX = 1.1
 """Heaps and trees may be a little deeper."""
+STEPS_PER_WAITING_MAX = 80
+"""To skip a call that waits for the anchor. Another attempt to admit it takes over 300 more."""
 BYTES_GROWTH_MAX = 2.0
 """Integers beyond the first few hundred take memory of their own."""
 SESSION_MS = 300_000
@@ -156,3 +159,17 @@ def test_a_step_costs_the_same_in_a_large_group(
     small, large = (cost_in(group_of(size), work) for size in (SMALL, LARGE))
     assert large.steps <= STEPS_GROWTH_MAX * small.steps
     assert large.peak_bytes <= BYTES_GROWTH_MAX * small.peak_bytes
+
+
+def test_a_look_does_not_admit_again_who_waits_for_the_anchor() -> None:
+    """The anchor's JoinGroup takes seconds, and the clients of a new group come at once."""
+
+    def cost_among(size: int) -> int:
+        scene = _scene(size)
+        scene.hold(AskCoordinator)
+        ids = [_joined(scene.join(session_timeout_ms=SESSION_MS).answer) for _ in range(size)]
+        calls = [scene.join(each.member_id, session_timeout_ms=SESSION_MS) for each in ids]
+        assert {call.stage for call in calls} == {Stage.ADMITTING}
+        return cost_of(lambda: scene.join(session_timeout_ms=SESSION_MS)).steps
+
+    assert cost_among(300) <= cost_among(10) + 300 * STEPS_PER_WAITING_MAX
