@@ -68,19 +68,24 @@ def encode(message: Struct, version: int) -> bytes:
     return stream.getvalue()
 
 
-def encode_onto(message: Struct, version: int, data: bytes, keep_from: str) -> bytes:
-    """Encode a message of which `data` is an encoding but for the fields before `keep_from`: the
-    rest is copied, whatever its length.
-
-    Raises `WireError` as `encode` does.
-    """
+def encode_up_to(message: Struct, version: int, field: str) -> bytes:
+    """Encode the fields of a message before this one. Raises `WireError` as `encode` does."""
     hashable: Any = type(message)
-    skip, write = _beginning(hashable, version, keep_from)
     try:
-        return write(message) + data[skip(data) :]
+        return _beginning(hashable, version, field)[1](message)
     except GAVE_UP:
         name = type(message).__name__
-        raise WireError(f"{name} v{version}: cannot replace what precedes {keep_from}") from None
+        raise WireError(f"{name} v{version}: cannot write what precedes {field}") from None
+
+
+def encoded_from(message_type: type[Struct], version: int, data: bytes, field: str) -> bytes:
+    """The encoding of this field of a message and of all behind it. Raises `WireError`."""
+    hashable: Any = message_type
+    try:
+        return data[_beginning(hashable, version, field)[0](data) :]
+    except GAVE_UP:
+        name = message_type.__name__
+        raise WireError(f"{name} v{version}: cannot find {field}") from None
 
 
 @cache

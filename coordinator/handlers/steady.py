@@ -36,6 +36,10 @@ SteadyStep = tuple[
 ]
 """The records, all volatile, and the reply, None if the event is no request."""
 
+_ALIVE = HeartbeatReply()
+_REBALANCING = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+_ACCEPTED = OffsetVerdict()
+
 
 def decide(
     state: GroupState, event: Event, *, config: GroupConfig, topics: Topics, now_ms: int
@@ -75,9 +79,9 @@ def _classic(
     if member_id in group.joins or member_id in group.syncs:
         return None
     if core.phase is ClassicPhase.PREPARING_REBALANCE:
-        reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+        reply = _REBALANCING
     elif core.unwatched_hash is None or core.topics_checked == topics.version:
-        reply = HeartbeatReply()
+        reply = _ALIVE
     else:  # nobody has compared the topics yet
         return None
     return (_session(member_id, now_ms + member.session_timeout_ms),), reply
@@ -107,7 +111,7 @@ def _mixed(
         config.unaffected_members_rejoin or not group.is_unaffected(member_id)
     ):
         return None
-    return (_session(member_id, now_ms + member.classic.session_timeout_ms),), HeartbeatReply()
+    return (_session(member_id, now_ms + member.classic.session_timeout_ms),), _ALIVE
 
 
 def _native(
@@ -165,7 +169,7 @@ def _commit(
     in_flight = CommitInFlight(
         member_id=member_id, partitions=event.partitions, held=event.partitions
     )
-    return (*records, CommitStarted(event.token, in_flight)), OffsetVerdict()
+    return (*records, CommitStarted(event.token, in_flight)), _ACCEPTED
 
 
 def _is_steady_commit(group: ConsumerGroup, event: OffsetCommitReceived, topics: Topics) -> bool:

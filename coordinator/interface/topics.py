@@ -52,10 +52,12 @@ class Topics:
     def partitions(self, owned: Iterable[tuple[str, Iterable[int]]]) -> frozenset[Partition]:
         """Names to ids; topics that the cluster does not know are dropped (rules 4.2, 5.4)."""
         return frozenset(
-            Partition(self.by_name[name].topic_id, number)
-            for name, numbers in owned
-            if name in self.by_name
-            for number in numbers
+            [
+                Partition(topic.topic_id, number)
+                for name, numbers in owned
+                if (topic := self.by_name.get(name)) is not None
+                for number in numbers
+            ]
         )
 
     def names(self, partitions: Iterable[Partition]) -> dict[str, tuple[int, ...]]:

@@ -128,9 +128,10 @@ class GroupRequests:
         frame = source.take_out(size)
         header, body_at = decode_request_header(frame)
         upstream.client_id = header.client_id
-        request = self._request(header, frames.read(api_key, version, frame[body_at:]))
+        body = frame[body_at:]
+        request = self._request(header, frames.read(api_key, version, body))
         if api_key == ApiKey.OFFSET_COMMIT:
-            return self._send_commit(request, frame, body_at)
+            return self._send_commit(request, frame[:body_at], body)
         response = self._context.run(self._shared.group_apis.answer, request)
         if not isinstance(response, Struct):
             self._begun = partial(self._finish, request, response)
@@ -192,15 +193,16 @@ class GroupRequests:
 
     # Commits, which the broker stores
 
-    def _send_commit(self, request: GroupRequest, frame: bytes, body_at: int) -> bool:
+    def _send_commit(self, request: GroupRequest, start: bytes, body: bytes) -> bool:
         """Send a commit to the broker if its group can accept it at once. False if not.
 
         Until the client has the answer, its further requests wait: `_begun` is set.
         """
-        apis, upstream = self._shared.group_apis, self._frames.upstream
+        upstream = self._frames.upstream
         commit = None
         if upstream.has_room:
-            commit = self._context.run(apis.begin_commit, request, frame[body_at:])
+            begin = self._shared.group_apis.begin_commit
+            commit = self._context.run(begin, request, body)
         if commit is None:
             self._begun = partial(self._answer_commits, request)
             return False
@@ -210,11 +212,11 @@ class GroupRequests:
             try:
                 is_for_client = self._context.run(commit.stored, answer)
             finally:
-                rest = partial(self._end_commit, request, commit)
-                self._note_stored(None if is_for_client else rest)
+                rest = None if is_for_client else partial(self._end_commit, request, commit)
+                self._note_stored(rest)
             return is_for_client
 
-        sent = bytearray(frame[:body_at]) + commit.body
+        sent = bytearray(start + commit.body)
         _INT16.pack_into(sent, VERSION_IN_REQUEST, commit.version)
         self._begun = self._until_stored
         correlation_id = request.header.correlation_id

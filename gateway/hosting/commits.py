@@ -57,19 +57,24 @@ class CommitsInFlight:
 
     def has_earlier(self, call: Commits) -> bool:
         """Whether the call would not be next."""
-        return any(map(self._queues.__contains__, call.order_keys))
+        return not self._queues.keys().isdisjoint(call.order_keys)
 
     def is_abandoned(self, call: Commits) -> bool:
         """Whether a member of the call has committed on a newer connection since (DEV D73). Its
         older one may have held an older commit back, behind a parked JoinGroup."""
         number = call.connection
-        return number is not None and any(
-            self._newest.get(key, 0) > number for key in call.order_keys
-        )
+        if number is not None:
+            for key in call.order_keys:  # every commit comes here
+                if self._newest.get(key, 0) > number:
+                    return True
+        return False
 
     def has_later(self, call: Commits) -> bool:
         """Whether other calls wait for the answer to this one."""
-        return any(len(self._queues[key]) > 1 for key in call.order_keys)
+        for key in call.order_keys:  # noqa: SIM110  # as above
+            if len(self._queues[key]) > 1:
+                return True
+        return False
 
     def answered(self, call: Commits) -> None:
         """The call has its answer. Its commits have ended, or are strays, or the engine never had

@@ -113,25 +113,25 @@ class OffsetReporter:
         if not isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
             return
         assert isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse)
-        stored = {
-            (topic.name, each.partition_index)
-            for topic in answer.topics
-            for each in topic.partitions
-            if not each.error_code
-        }
+        stored: dict[str, set[int]] = {}
+        for told in answer.topics:
+            numbers = {each.partition_index for each in told.partitions if not each.error_code}
+            if numbers:
+                stored[told.name] = stored.get(told.name, numbers) | numbers
         if not stored:
             return
         now_ms = self._now_ms()
         committer = _Committer(message.member_id, isinstance(message, TxnOffsetCommitRequest))
         intervals = self._groups.setdefault(message.group_id, {})
-        is_first = committer not in intervals
-        interval = intervals.setdefault(committer, _Interval(now_ms, now_ms))
+        is_first = (interval := intervals.get(committer)) is None
+        if interval is None:
+            interval = intervals[committer] = _Interval(now_ms, now_ms)
         if not interval.topics:
             interval.from_ms = now_ms
         interval.to_ms = now_ms
         for topic in message.topics:
             for each in topic.partitions:
-                if (topic.name, each.partition_index) in stored:
+                if each.partition_index in stored.get(topic.name, ()):
                     self._add(interval, topic.name, each.partition_index, each.committed_offset)
         if is_first and committer == _OUTSIDER:
             self._tell(self._cut(committer, interval), message.group_id)

@@ -6,7 +6,7 @@ commits that arrived together are sent together.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import cast
 
 import trio
@@ -19,7 +19,7 @@ from gateway.data_path.errors import ConnectionAbandoned, UpstreamAway, Upstream
 from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import GroupFailed, Groups
-from gateway.hosting.answers import ANSWERS, Situation, needs_lease
+from gateway.hosting.answers import ANSWERS, GroupApi, Situation, needs_lease
 from gateway.hosting.calls import (
     Abandoned,
     Answer,
@@ -50,7 +50,7 @@ from gateway.requests.refusals import api_of, refusal, refused
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.assembly import is_alike
-from kafka_codecs.codec import encode_onto
+from kafka_codecs.codec import encode_up_to, encoded_from
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import decode_response_header
@@ -61,6 +61,12 @@ _FIRST_OF_AN_INSTANCE = {
     ApiKey.OFFSET_COMMIT: FIRST_COMMIT_VERSION,
     ApiKey.TXN_OFFSET_COMMIT: FIRST_TXN_COMMIT_VERSION,
 }
+
+BEGINNINGS_MAX = 1_024
+"""Beginnings of commits that are remembered: all commits of a group have the same."""
+ANSWERS_MAX, ANSWER_REMEMBERED_BYTES_MAX = 1_024, 256
+"""The cluster's answers that are remembered decoded, and the longest of them: a member that commits
+the same partitions gets the same answer each time."""
 
 _WAITS = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 """Codes after which the client commits again soon."""
@@ -142,9 +148,9 @@ class CommitApis:
             return None
         store = sending.call.errand
         assert isinstance(store, Store)
-        under_ids = _with_member(message, store.ids)
-        body = encode_onto(under_ids, version, body, keep_from="topics")
-        return CommitOnItsWay(self, sending, driver, version, body)
+        beginning = _beginning(message.group_id, store.ids, message.retention_time_ms, version)
+        offsets = encoded_from(OffsetCommitRequest, version, body, "topics")
+        return CommitOnItsWay(self, sending, driver, version, beginning + offsets)
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
@@ -174,10 +180,12 @@ class CommitApis:
             commit = _commit(message, version)
             commits[commit.token], messages[commit.token] = commit, message
         message = cast(CommitRequest, first.message)
+        # A member's transactions come on the connections of their producers.
+        is_consumers = isinstance(message, OffsetCommitRequest)
         call = Commits(
-            api=api_of(message),
+            api=GroupApi.COMMIT if is_consumers else GroupApi.TXN_COMMIT,
             owner=first.owner,
-            connection=_connection_of(first),
+            connection=first.upstream.number if is_consumers else None,
             node_id=first.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(message.group_id, first),
             commits=commits,
@@ -271,22 +279,24 @@ class CommitOnItsWay:
 
     def stored(self, answer: bytes | None) -> bool:
         """Whether the client gets the broker's answer. Raises WireError."""
-        call = self._sending.call
+        call, apis = self._sending.call, self._apis
         (token,) = call.commits
         response: OffsetCommitResponse | None = None
         try:
             if answer is not None:
                 _id, offset = decode_response_header(ApiKey.OFFSET_COMMIT, self.version, answer)
-                response = decode(OffsetCommitResponse, answer[offset:], self.version)
+                body = answer[offset:]
+                decoded = _decoded if len(body) <= ANSWER_REMEMBERED_BYTES_MAX else decode
+                response = decoded(OffsetCommitResponse, body, self.version)
         finally:
             codes = self._sending.take(token, response)
             self._driver.feed(Stored(call, {token: codes}))
         outcomes = call.answer
         if response is None or not isinstance(outcomes, dict) or outcomes[token].refused:
             return False
-        self._apis.offsets.note_commit(self._sending.request, response)
-        self._apis.answers.note(response)
-        self._apis.answers.note_wait(OffsetCommitResponse, trio.current_time() - self._began_s)
+        apis.offsets.note_commit(self._sending.request, response)
+        apis.answers.note(response)
+        apis.answers.note_wait(OffsetCommitResponse, trio.current_time() - self._began_s)
         return True
 
     async def answer(self) -> Struct | None:
@@ -313,12 +323,6 @@ def _commit(message: CommitRequest, version: int) -> Commit:
     )
 
 
-def _connection_of(request: GroupRequest) -> int | None:
-    """The connection of a consumer. A member's transactions come on those of their producers."""
-    is_consumers = isinstance(request.message, OffsetCommitRequest)
-    return request.upstream.number if is_consumers else None
-
-
 def _order_keys(message: CommitRequest) -> frozenset[object]:
     if message.member_id:
         return frozenset((message.member_id,))
@@ -334,11 +338,10 @@ def _order_keys(message: CommitRequest) -> frozenset[object]:
 def _event(
     message: CommitRequest, version: int, names: frozenset[str], token: Token, topics: Topics
 ) -> OffsetCommitReceived:
-    match message:
-        case OffsetCommitRequest(generation_id_or_member_epoch=epoch):
-            pass
-        case TxnOffsetCommitRequest(generation_id=epoch):
-            pass
+    if isinstance(message, OffsetCommitRequest):
+        epoch, is_transactional = message.generation_id_or_member_epoch, False
+    else:
+        epoch, is_transactional = message.generation_id, True
     return OffsetCommitReceived(
         token=token,
         version=version,
@@ -352,8 +355,18 @@ def _event(
                 for topic in message.topics
             ]
         ),
-        is_transactional=isinstance(message, TxnOffsetCommitRequest),
+        is_transactional=is_transactional,
     )
+
+
+_decoded = lru_cache(ANSWERS_MAX)(decode)
+
+
+@lru_cache(BEGINNINGS_MAX)
+def _beginning(group_id: str, ids: AnchorIds | None, retention_time_ms: int, version: int) -> bytes:
+    """What precedes the offsets of a commit under these ids."""
+    message = OffsetCommitRequest(group_id=group_id, retention_time_ms=retention_time_ms, topics=())
+    return encode_up_to(_with_member(message, ids), version, "topics")
 
 
 async def _ask(

@@ -38,7 +38,8 @@ async def forward(
 
 def version_for(request: GroupRequest, since_version: int = 0) -> int:
     """The client's version, moved into the broker's range and to `since_version` if possible."""
-    low, high = request.upstream.versions[ApiKey(request.header.api_key)]
+    # An ApiKey's hash is its number's.
+    low, high = request.upstream.versions[cast(ApiKey, request.header.api_key)]
     return max(low, min(high, max(request.header.api_version, since_version)))
 
 

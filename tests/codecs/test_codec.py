@@ -7,7 +7,7 @@ import pytest
 
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.assembly import is_alike
-from kafka_codecs.codec import encode_onto
+from kafka_codecs.codec import encode_up_to, encoded_from
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from tests.support.codecs import sample
@@ -41,19 +41,19 @@ def test_a_dropped_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", OffsetCommitRequest.SCHEMA.versions)
-def test_a_message_is_encoded_onto_the_bytes_of_another(version: int) -> None:
+def test_the_fields_before_another_are_replaced(version: int) -> None:
     """Only the fields before the named one are written; the others keep their bytes."""
     message = sample(OffsetCommitRequest, version)
     changed = replace(message, member_id="another", generation_id_or_member_epoch=7)
-    onto = encode_onto(changed, version, encode(message, version), keep_from="topics")
-    assert onto == encode(changed, version)
+    kept = encoded_from(OffsetCommitRequest, version, encode(message, version), "topics")
+    assert encode_up_to(changed, version, "topics") + kept == encode(changed, version)
 
 
 def test_bytes_that_end_before_the_kept_fields_are_a_wire_error() -> None:
     """As when they are decoded."""
     message = sample(OffsetCommitRequest, 9)
     with pytest.raises(WireError, match="OffsetCommitRequest v9"):
-        encode_onto(message, 9, encode(message, 9)[:3], keep_from="topics")
+        encoded_from(OffsetCommitRequest, 9, encode(message, 9)[:3], "topics")
 
 
 @pytest.mark.parametrize("message_type", [OffsetCommitRequest, OffsetCommitResponse])
