@@ -279,7 +279,7 @@ def screen(
             _pending(each),
             bands.text(each.member_id, band_width),
         )
-    shown_events = max(EVENTS_MIN, room - len(page.member_list)) if events else 0
+    shown_events = EVENTS_MIN + max(0, room - len(page.member_list))
     parts: list[RenderableType] = [
         *_one_line_each(_heading(page)),
         _progress(page, width),
@@ -288,7 +288,7 @@ def screen(
         *([Text(f"and {left_out} more")] if left_out else []),
         Text(_LEGEND, style="dim", no_wrap=True, overflow="ellipsis"),
         Text(),
-        *event_lines(events[-shown_events:] if shown_events else ()),
+        *event_lines(events[-shown_events:]),
     ]
     return Group(*parts)
 

@@ -99,7 +99,7 @@ class Handlers:
                 case DescribeGateway():
                     return self._board.gateway()
         except NoSuchGroup:
-            raise NotKnown("the gateway does not know this group") from None
+            raise NotKnown("the gateway does not know this group: see groupferry groups") from None
         except StateLogError as error:
             raise CommandRefused(f"the state log cannot be read: {error}") from None
 

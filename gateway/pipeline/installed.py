@@ -13,5 +13,6 @@ def require() -> None:
     absent = [name for name in NEEDED if find_spec(name) is None]
     if absent:
         raise PipelineError(
-            f"this needs {' and '.join(absent)}: pip install 'groupferry[pipeline]'"
+            f"this needs {' and '.join(absent)}, from the extra pipeline: in a checkout,"
+            " pip install -c constraints.txt '.[pipeline]'"
         )

@@ -52,7 +52,10 @@ async def test_any_group_id_fits_into_an_address(group_id: str) -> None:
         found = await stage.ask(f"/api/group?group_id={quote(group_id, safe='')}")
         gone = await stage.ask(f"/api/group?group_id={quote(group_id[:-1], safe='')}.")
     assert found.json["group_id"] == group_id
-    assert (gone.status, gone.json["why"]) == (404, "the gateway does not know this group")
+    assert (gone.status, gone.json["why"]) == (
+        404,
+        "the gateway does not know this group: see groupferry groups",
+    )
 
 
 async def test_a_gateway_says_whether_it_is_ready() -> None:

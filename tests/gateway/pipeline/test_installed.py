@@ -32,7 +32,10 @@ def test_a_missing_spark_is_reported_with_the_install_command(
     monkeypatch.setattr(installed, "find_spec", lambda _name: None)
     with pytest.raises(PipelineError) as told:
         installed.require()
-    assert str(told.value) == ("this needs pyspark and pyarrow: pip install 'groupferry[pipeline]'")
+    assert str(told.value) == (
+        "this needs pyspark and pyarrow, from the extra pipeline: in a checkout,"
+        " pip install -c constraints.txt '.[pipeline]'"
+    )
 
 
 def test_an_installed_spark_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,5 +101,6 @@ def test_without_spark_the_command_names_the_install_command(
     monkeypatch.setitem(sys.modules, "gateway.pipeline.sweep", None)
     assert cli.main(["simulate", *asks]) == 1
     assert capsys.readouterr().err == (
-        "groupferry: this needs pyspark and pyarrow: pip install 'groupferry[pipeline]'\n"
+        "groupferry: this needs pyspark and pyarrow, from the extra pipeline: in a checkout,"
+        " pip install -c constraints.txt '.[pipeline]'\n"
     )
