@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import Table
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Topics
 from gateway.hosting.adoption import Adopting
@@ -316,8 +315,6 @@ def _handler_for(kind: type[Any]) -> Callable[[_Walk, Any], None]:
         return lambda walk, value: walk.out.append(value.int)
     if issubclass(kind, (type, FunctionType, BuiltinFunctionType, partial, *_SETTINGS)):
         return lambda _walk, _value: None
-    if issubclass(kind, Table):
-        return lambda walk, value: walk.rows(value._rows())
     if issubclass(kind, Mapping):
         return _Walk.rows
     if issubclass(kind, set | frozenset):
