@@ -113,8 +113,8 @@ def _owned_twice(row: OwnershipRow) -> str:
 def _perhaps_owned_twice(row: OwnershipRow) -> str:
     owners = f"{shown(row.other_member_id)} and {shown(row.member_id)}"
     when = f"{beginning(row.from_ms)} to {beginning(row.to_ms)}"
-    why = "by the clocks of two gateways, and no epoch tells their order"
-    return f"{_partition(row)} passed between {owners}, {when} {why}"
+    why = "no event tells whether one had lost it before the other got it"
+    return f"{_partition(row)} passed between {owners}, {when}, and {why}"
 
 
 def _gone_back(row: OffsetRow) -> str:

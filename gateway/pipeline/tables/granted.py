@@ -7,6 +7,7 @@ where no hole shows, or a restart forgot the member. Nor does any member of an e
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -22,7 +23,7 @@ from gateway.events.member_events import (
 from gateway.pipeline.history import History, Moment, Told
 from gateway.pipeline.tables.changes import ChangeRow
 from gateway.pipeline.tables.intervals import ENDLESS, Interval
-from gateway.pipeline.tables.sightings import PLACES, RESTARTED
+from gateway.pipeline.tables.sightings import PLACES, RESTARTED, perhaps_forgotten
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -65,9 +66,10 @@ def granted(
     after the hole concerns another member; otherwise it never ends.
     """
     found = {}
+    forgotten = perhaps_forgotten(history)
     for partition, turns in _turns(history, changes).items():
         _look_ahead(turns)
-        found[partition] = list(_intervals(turns))
+        found[partition] = list(_intervals(turns, forgotten))
     return found
 
 
@@ -148,7 +150,7 @@ def _is_lost(own: _Turn | None, behind: _Turn) -> bool:
     return behind.here.position < own.here.position and not had_it
 
 
-def _intervals(turns: Sequence[_Turn]) -> Iterator[Interval]:
+def _intervals(turns: Sequence[_Turn], forgotten: AbstractSet[str]) -> Iterator[Interval]:
     latest: dict[str, _Turn] = {}
     for turn in turns:
         earlier = latest.get(turn.member_id)
@@ -171,6 +173,7 @@ def _intervals(turns: Sequence[_Turn]) -> Iterator[Interval]:
             leaves_gap=ended not in (turn.gone, turn.lost_next),
             begun=begun,
             ended=ended,
+            may_be_over=turn.member_id in forgotten and ended in (None, turn.gone),
         )
 
 

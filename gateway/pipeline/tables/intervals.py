@@ -30,6 +30,8 @@ class Interval:
     begun: Moment | None = None
     ended: Moment | None = None
     """The events of the beginning and the end, if there are any."""
+    may_be_over: bool = False
+    """Whether a restart may have forgotten the member, which no event tells."""
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -61,23 +63,27 @@ def side_by_side(
     earlier one of another owner has ended, and a gap from the end of all earlier intervals to the
     next one. If the last interval leaves a gap, the gap after it never ends. `is_open` tells
     whether two events may have happened in either order: then it is unsure whether two members
-    owned the partition at once."""
+    owned the partition at once, as after an interval that may be over."""
     in_order: Sequence[Interval] = sorted(intervals, key=lambda each: each.order)
     reached: Interval | None = None
     for each in in_order:
         yield Span("owner", each.member_id, None, each.from_ms, each.to_ms)
         if reached is not None:
-            is_unsure = (
-                reached.member_id != each.member_id
-                and reached.ended is not None
-                and each.begun is not None
-                and is_open(reached.ended, each.begun)
+            is_unsure = reached.member_id != each.member_id and (
+                reached.may_be_over
+                or (
+                    reached.ended is not None
+                    and each.begun is not None
+                    and is_open(reached.ended, each.begun)
+                )
             )
             if is_unsure:
                 both_ms = sorted(filter(None, (each.from_ms, reached.to_ms)))
                 yield Span("unsure", each.member_id, reached.member_id, both_ms[0], both_ms[-1])
             yield from _between(reached, each, is_unsure=is_unsure)
-        reached = each if reached is None else max(reached, each, key=lambda one: one.reach)
+        if reached is None or reached.may_be_over:
+            reached = each
+        reached = max(reached, each, key=lambda one: one.reach)
     if reached is not None and reached.to_position < ENDLESS and reached.leaves_gap:
         yield Span("gap", None, None, reached.to_ms, None)
 

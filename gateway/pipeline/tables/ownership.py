@@ -33,8 +33,9 @@ class OwnershipRow(Row):
     committed for; this ends with its last claim, not when it gave the partition up."""
     kind: Kind
     """`overlap`: two members owned it. `unsure`: perhaps two; the events are in the logs of two
-    gateways, whose clocks may differ by a minute, and no epoch tells which came first. `gap`: no
-    member owned it after one had; only for `granted`."""
+    gateways, whose clocks may differ by a minute, and no epoch tells which came first; or a gateway
+    that restarted during a rebalance may have forgotten the first one. `gap`: no member owned it
+    after one had; only for `granted`."""
     member_id: str | None
     """The owner; in an overlap the second one; null in a gap."""
     other_member_id: str | None

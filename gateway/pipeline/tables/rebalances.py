@@ -213,6 +213,7 @@ def _moved(steps: Iterable[_Step]) -> Mapping[int, _Moves]:
     lives: Counter[str] = Counter()
     turns: dict[tuple[_Place, int], _Turn] = {}
     owners: dict[_Place, str | None] = {}
+    released: dict[_Place, tuple[str | None, int, _Turn]] = {}
     gone_in: dict[tuple[str, int], int] = {}
     for step in steps:
         change = step.change
@@ -229,8 +230,16 @@ def _moved(steps: Iterable[_Step]) -> Mapping[int, _Moves]:
                     is_assigned = change.event == PartitionsAssigned.name
                     had = owners.get(place) if is_assigned else step.actor
                     owners[place] = has
+                    if is_assigned and place in released:
+                        actor, at_ms, before = released.pop(place)
+                        if (actor, at_ms) == (step.actor, change.at_ms):
+                            # The member goes on under another id, in the next rebalance.
+                            had = before.has = actor
+                            before.is_released = False
                     turn = turns.setdefault((place, step.round), _Turn(had, has, is_released))
                     turn.has, turn.is_released = has, is_released
+                    if is_released:
+                        released[place] = step.actor, change.at_ms, turn
     found: dict[int, _Moves] = {}
     for (place, number), turn in turns.items():
         # A deleted topic has no partitions to own.
@@ -323,7 +332,7 @@ def _changed_ms(its_steps: Sequence[_Step], last: ChangeRow, *, is_settled: bool
     return max(
         step.change.at_ms
         for step in its_steps
-        if step.change.event in _STEPS and not step.is_prelude
+        if step.change.event in _STEPS and not step.is_prelude and step.release != "replaced"
     )
 
 

@@ -161,6 +161,26 @@ def _displaced(told: Sequence[Told]) -> Iterator[Sighting]:
                 pass
 
 
+def perhaps_forgotten(history: History) -> frozenset[str]:
+    """Members without a record whose join was told after the last line of a process and before the
+    first of the next. If it was the old one that let them join, the restart forgot them."""
+    found: set[str] = set()
+    waiting: set[str] = set()
+    process_id: str | None = None
+    told = history.of(*CHANGES)
+    for each, is_kept in zip(told, _are_kept(told), strict=True):
+        if each.process_id is not None:
+            if process_id not in (None, each.process_id):
+                found |= waiting
+            process_id = each.process_id
+            waiting.clear()
+        elif isinstance(each.event, MemberJoined) and not is_kept:
+            waiting.add(each.event.member_id)
+        elif is_kept and _has_all_members(each.event):
+            waiting.clear()
+    return frozenset(found)
+
+
 def _are_kept(told: Iterable[Told]) -> Iterator[bool]:
     """Whether each event was written with its records. A member that joins a classic group has none
     before the end of a rebalance, although its event may be told together with a record: that a

@@ -123,6 +123,20 @@ def a_replacement_that_a_restart_forgot(writer: EventWriter) -> None:
     writer.tell(6, goes(COMPLETING, STABLE), gets("e", 0))
 
 
+def a_replacement_that_a_restart_may_have_forgotten(writer: EventWriter) -> None:
+    """The old process may have told it, or the new one, which would know the member."""
+    writer.beside(0, joins("a"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    writer.tell(1, goes(COMPLETING, STABLE), gets("a", 0, 1))
+    writer.beside(2, joins("c"), goes(STABLE, PREPARING))
+    replaced = MemberReplaced(member_id="a", replaced_by="b")
+    writer.tell(3, gives("a", 0, 1), replaced, joins("b"), gets("b", 0, 1))
+    writer.process_id = "another"
+    writer.beside(5, joins("e"), goes(PREPARING, COMPLETING))
+    writer.tell(6, goes(COMPLETING, STABLE), gets("e", 0))
+    writer.tell(8, gives("b", 1), gets("e", 1))
+    writer.tell(9, gives("e", 0), gets("f", 0))
+
+
 def an_instance_with_another_member(writer: EventWriter) -> None:
     """An instance has one member, so a restart has forgotten the first one, which joined in a
     rebalance. Members of consumer groups change their instances without an event."""
@@ -286,6 +300,16 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "c", None, 4, None),
     ],
     given_again: [(0, "granted", "owner", "a", None, 1, None)],
+    a_replacement_that_a_restart_may_have_forgotten: [
+        (0, "granted", "owner", "a", None, 1, 3),
+        (0, "granted", "owner", "b", None, 3, None),
+        (0, "granted", "unsure", "e", "b", 6, 6),
+        (0, "granted", "owner", "e", None, 6, 9),
+        (0, "granted", "owner", "f", None, 9, None),
+        (1, "granted", "owner", "a", None, 1, 3),
+        (1, "granted", "owner", "b", None, 3, 8),
+        (1, "granted", "owner", "e", None, 8, None),
+    ],
     a_late_start: [
         (0, "granted", "owner", "a", None, None, 2),
         (0, "granted", "gap", None, None, 2, None),

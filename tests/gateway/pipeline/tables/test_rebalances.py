@@ -126,6 +126,14 @@ def a_topic_goes(writer: EventWriter) -> None:
     writer.tell(9, gives("a", 0), expires("a"), bump(5, EpochCause.MEMBER_REMOVED))
 
 
+def a_static_member_that_comes_back(writer: EventWriter) -> None:
+    """Its join begins a rebalance: its partitions are released before that, and assigned to its new
+    id after it. They have not moved."""
+    writer.tell(0, joins("a", "consumer", "i"), bump(2), target(2), gets("a", 0, 1))
+    writer.tell(5, gives("a", 0, 1), becomes("a", "b"), joins("b", "consumer", "i"))
+    writer.tell(5, bump(3), target(3), gets("b", 0, 1))
+
+
 CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
     a_classic_group: [
         (("classic", 1, "member_joined", 0, 1, False), (1, 1, 0, 0, 4, 4)),
@@ -139,6 +147,10 @@ CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
         (("consumer", 2, "member_joined", 0, 1, False), (2, 0, 0, 0, 4, 4)),
         (("consumer", 3, "member_joined", 5, 8, False), (3, 0, 1, 0, 1, 1)),
         (("consumer", 4, "member_removed", 20, 23, False), (2, 0, 1, 0, 1, 1)),
+    ],
+    a_static_member_that_comes_back: [
+        (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 2, 2)),
+        (("consumer", 3, "member_joined", 5, 5, False), (1, 0, 0, 0, 0, 0)),
     ],
     one_upon_the_other: [
         (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 3, 3)),
