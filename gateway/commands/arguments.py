@@ -27,6 +27,7 @@ CONSUMERS_MAX = 64
 PARTITIONS_MAX = 1024
 RATE_MAX = 20_000
 TOP_MAX = 1_000
+KEEP_DAYS_MAX = 36_500
 INTERVAL_S_MAX = 24 * 60 * 60
 SEEDS_MAX = 1_000_000
 SEED_MAX = 2**63 - 1
@@ -456,6 +457,12 @@ def _add_report(commands: _Commands) -> None:
         metavar="S",
         default=60,
         help="with --follow: shortest time between two reports, in seconds",
+    )
+    report.add_argument(
+        "--keep-days",
+        type=_count(KEEP_DAYS_MAX),
+        metavar="D",
+        help="with --follow: days for which lines and commits are kept; by default for ever",
     )
     report.add_argument(
         "--jars",

@@ -391,9 +391,14 @@ def _report(options: argparse.Namespace) -> int:
     if options.jars:
         on_spark["spark.jars"] = options.jars
     if options.follow:
-        every_s = options.interval
         return 128 + command.run_follow(
-            sources, output, top=top, interval_s=every_s, master=master, settings=on_spark
+            sources,
+            output,
+            top=top,
+            interval_s=options.interval,
+            keep_days=options.keep_days,
+            master=master,
+            settings=on_spark,
         )
     is_safe = command.run(sources, output, top=top, master=master, settings=on_spark)
     return 0 if is_safe or not options.check else _FAILED

@@ -1,27 +1,48 @@
 """Turns lines into tables and a digest, for a batch run and for a stream alike.
 
-A stream stores each batch of lines under its number. The buckets of the batch are then folded again
-from everything stored in them. A batch that was interrupted and is taken in again gives the same
-result.
+A stream goes on with the folds of the groups that a batch is about. Only rows that are closed are
+stored by batches; the others are replaced, together with those of their bucket, and the states of
+the bucket come last. A batch that was interrupted and is taken in again therefore gives the same
+result. If a line comes too late for a fold, everything about its group is folded anew.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, IntegerType
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
 from gateway.pipeline.drawing import Drawing, draw
 from gateway.pipeline.fold import Key
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.folding import BUCKET, DIGEST, FOLDED, folded, parsed
+from gateway.pipeline.folding import (
+    BUCKET,
+    CLOSED_AT_ONCE,
+    DIGEST,
+    FOLDED,
+    GATEWAY,
+    IS_CLOSED,
+    KEPT,
+    KEPT_ROW,
+    KEY,
+    OF_GROUP,
+    OF_PROCESS,
+    PARSED,
+    continued,
+    folded,
+    parsed,
+)
 from gateway.pipeline.report.numbers.digest import Digest
+from gateway.pipeline.report.wording import DAY_MS
 from gateway.pipeline.spark_types import struct_of
-from gateway.pipeline.store import Store
+from gateway.pipeline.store import BATCHES, States, Store
 from gateway.pipeline.tables.catalog import ALL_ROWS
 from gateway.pipeline.tables.row import BaseRow, columns
 
 DAY = "day"
+CLOSED = ("offsets", "wrong_starts", "rejected")
+"""The tables with rows that no later line changes."""
+_OPEN = f"{BATCHES}=open"
 _TIMES = ("from_ms", "at_ms", "to_ms")
 """The first of these columns that is not null gives the day of a row."""
 
@@ -29,45 +50,48 @@ _TIMES = ("from_ms", "at_ms", "to_ms")
 class Analysis:
     """The contents of an output folder."""
 
-    def __init__(self, spark: SparkSession, output: Folder, top: int) -> None:
-        """`top` is the number of groups with a section."""
+    def __init__(
+        self, spark: SparkSession, output: Folder, top: int, keep_days: int | None = None
+    ) -> None:
+        """`top` is the number of groups with a section, and `keep_days` how long a stream keeps
+        lines and closed rows (null: for ever)."""
         self._spark = spark
         self._top = top
+        self._keep_days = keep_days
         self._new = output / "unfinished"
         self._tables = output / "tables"
-        self._digests = output / "digests"
-        self._store = Store(spark, output / "stored")
+        self._lines = Store(spark, output / "stored", PARSED, BUCKET)
+        self._states = States(spark, output / "states", _STATE)
 
     def make(self, lines: DataFrame) -> Digest:
         """Make all tables from these lines alone, in an empty folder."""
-        rows = self._folded(parsed(lines))
-        digest = _sum(self._top, _digests(rows))
+        rows = self._written(folded(parsed(lines), self._top), "folded")
+        digest = self._sum(_digests(rows))
         self._write(rows, self._tables, digest.rows)
         self._new.delete()
         return digest
 
     def take_in(self, lines: DataFrame, batch: int) -> Digest:
-        """Store lines, and bring the tables of their buckets up to date."""
-        self._new.delete()
-        self._store.append(parsed(lines), batch)
-        buckets = self._store.buckets(batch)
-        rows = self._folded(self._store.rows(buckets))
-        (self._new / DIGEST).write(_with_digests(rows).select(BUCKET, DIGEST), BUCKET)
-        self._write(rows, self._new, _sum(self._top, _digests(rows)).rows)
-        for bucket in buckets:
-            part = f"{BUCKET}={bucket}"
-            for name in ALL_ROWS:
-                (self._tables / name / part).become(self._new / name / part)
-            (self._digests / part).become(self._new / DIGEST / part)
-        self._new.delete()
+        """Take in the lines of a batch. The batches are numbered from 0."""
+        if not self._states.has(batch):
+            self._new.delete()
+            self._lines.append(parsed(lines), batch)
+            new = self._lines.rows(range(batch, batch + 1))
+            touched = sorted(row.bucket for row in new.select(BUCKET).distinct().collect())
+            rows, late = self._continued(new, touched)
+            counts = self._sum(_digests(rows)).rows
+            for name in CLOSED:
+                self._store_closed(rows, late, name, batch)
+            self._write(rows.where(~F.col(IS_CLOSED)), self._new, counts)
+            self._replace_open(touched)
+            self._states.put(_states(rows), batch)
+            self._trim(batch)
+            self._new.delete()
         return self.digest()
 
     def digest(self) -> Digest:
         """The digest of everything stored."""
-        if not self._digests.exists():
-            return Digest(top=self._top)
-        stored = self._spark.read.schema(f"{DIGEST} string").parquet(self._digests.path)
-        return _sum(self._top, _digests(stored))
+        return self._sum(self._states.rows().where(F.col("kind") == DIGEST))
 
     def drawn(self, digest: Digest) -> Mapping[Key, Drawing]:
         """The ownership maps of the digest's worst groups."""
@@ -77,45 +101,131 @@ class Analysis:
         """All tables by name."""
         return {name: self._read(self._tables / name, row) for name, row in ALL_ROWS.items()}
 
-    def _folded(self, rows: DataFrame) -> DataFrame:
+    def _continued(
+        self, new: DataFrame, touched: Sequence[int]
+    ) -> tuple[DataFrame, DataFrame | None]:
+        """What the folds make of new lines, and the groups and processes with late ones, if any."""
+        states = self._states.rows(touched).where(F.col("kind") != DIGEST)
+        rows = self._written(
+            continued(new.unionByName(states, allowMissingColumns=True), self._top), "folded"
+        )
+        kept = _kept(rows)
+        is_late = F.col("kind").isin(OF_GROUP, OF_PROCESS) & F.col("state").isNull()
+        late = kept.where(is_late).select(BUCKET, *KEY)
+        if late.isEmpty():
+            return rows, None
+        starts = kept.where(F.col("kind") == GATEWAY)
+        again = _join(self._lines.rows(), late, "left_semi")
+        again = again.unionByName(starts, allowMissingColumns=True)
+        more = self._written(continued(again, self._top), "folded again")
+        is_start = F.coalesce(F.col(f"{KEPT}.kind") == GATEWAY, F.lit(False))
+        return rows.unionByName(more.where(~is_start)), late
+
+    def _store_closed(self, rows: DataFrame, late: DataFrame | None, name: str, batch: int) -> None:
+        """Store the rows that no later line changes. Those of late groups replace earlier ones."""
+        store = self._closed(name)
+        new = _of_table(rows.where(IS_CLOSED), name)
+        if late is None or name in CLOSED_AT_ONCE:
+            store.append(new, batch)
+            return
+        groups = late.where(F.col("kind") == OF_GROUP).select("group_id")
+        before = store.rows(range(batch)).join(groups, "group_id", "left_anti")
+        store.rewrite(before.unionByName(new, allowMissingColumns=True), batch)
+
+    def _closed(self, name: str) -> Store:
+        return Store(
+            self._spark, self._tables / name, _columns(ALL_ROWS[name]), *_parts(ALL_ROWS[name])
+        )
+
+    def _replace_open(self, touched: Sequence[int]) -> None:
+        """Replace the rows of the touched buckets that later lines may change."""
+        for name in ALL_ROWS:
+            for bucket in touched:
+                part = f"{BUCKET}={bucket}"
+                (self._tables / name / _OPEN / part).become(self._new / name / part)
+
+    def _trim(self, batch: int) -> None:
+        """Delete what is older than `keep_days`, once for each day."""
+        to_ms = self.digest().figures.to_ms
+        if self._keep_days is None or to_ms is None:
+            return
+        from_ms = (to_ms // DAY_MS - self._keep_days) * DAY_MS
+        if (self._states.folder / f"from_ms={from_ms}").exists():
+            return
+        lines = self._lines.rows()
+        self._lines.rewrite(lines.where(F.coalesce("at_ms", F.lit(from_ms)) >= from_ms), batch)
+        for name in CLOSED:
+            times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
+            if times:
+                rows = self._closed(name).rows()
+                self._closed(name).rewrite(rows.where(F.coalesce(*times) >= from_ms), batch)
+        for name in self._states.folder.names():
+            if name.startswith("from_ms="):
+                (self._states.folder / name).delete()
+        (self._states.folder / f"from_ms={from_ms}").make()
+
+    def _written(self, rows: DataFrame, name: str) -> DataFrame:
         """Fold once, and read the rows from Parquet for each table: only its own column. Spark's
         cache would keep a hundred batches of four megabytes in memory for each task."""
-        folder = self._new / "folded"
-        folder.write(folded(rows, self._top))
+        folder = self._new / name
+        folder.write(rows)
         return self._spark.read.schema(FOLDED).parquet(folder.path)
 
     def _write(self, rows: DataFrame, folder: Folder, counts: Mapping[str, int]) -> None:
         """Write each table that has rows."""
         for name, row in ALL_ROWS.items():
             if counts.get(name):
-                of_table = rows.where(F.col(name).isNotNull()).select(BUCKET, f"{name}.*")
-                times = [F.col(time) for time in _TIMES if time in columns(row)]
-                parts = [BUCKET]
-                if times:
-                    day = F.to_date(F.timestamp_millis(F.coalesce(*times)))
-                    of_table = of_table.withColumn(DAY, day)
-                    parts.append(DAY)
-                (folder / name).write(of_table, *parts)
+                (folder / name).write(_of_table(rows, name), *_parts(row))
 
     def _read(self, folder: Folder, row: type[BaseRow]) -> DataFrame:
-        schema = struct_of(row).add(BUCKET, IntegerType())
+        schema = _columns(row)
         if not folder.exists():  # the table has no row
             return self._spark.createDataFrame([], schema)
-        if any(time in columns(row) for time in _TIMES):
-            schema = schema.add(DAY, DateType())
-        return self._spark.read.schema(schema).parquet(folder.path)
+        return self._spark.read.schema(schema).parquet(folder.path).select(*schema.names)
+
+    def _sum(self, rows: DataFrame) -> Digest:
+        total = Digest(top=self._top)
+        for row in rows.select("digest").collect():
+            total.merge(Digest.model_validate_json(row.digest))
+        return total
 
 
-def _with_digests(rows: DataFrame) -> DataFrame:
-    return rows.where(F.col(DIGEST).isNotNull())
+_STATE = StructType([*KEPT_ROW, StructField(BUCKET, IntegerType())])
 
 
-def _digests(rows: DataFrame) -> Iterable[str]:
-    return (row.digest for row in _with_digests(rows).select(DIGEST).collect())
+def _of_table(rows: DataFrame, name: str) -> DataFrame:
+    """The rows of one table, with the columns of their folders."""
+    rows = rows.where(F.col(name).isNotNull()).select(BUCKET, f"{name}.*")
+    if DAY in _parts(ALL_ROWS[name]):
+        times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
+        rows = rows.withColumn(DAY, F.to_date(F.timestamp_millis(F.coalesce(*times))))
+    return rows
 
 
-def _sum(top: int, digests: Iterable[str]) -> Digest:
-    total = Digest(top=top)
-    for each in digests:
-        total.merge(Digest.model_validate_json(each))
-    return total
+def _columns(row: type[BaseRow]) -> StructType:
+    schema = struct_of(row).add(BUCKET, IntegerType())
+    return schema.add(DAY, DateType()) if DAY in _parts(row) else schema
+
+
+def _parts(row: type[BaseRow]) -> Sequence[str]:
+    """The columns that name the folders of a table."""
+    return (BUCKET, DAY) if any(time in columns(row) for time in _TIMES) else (BUCKET,)
+
+
+def _join(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
+    """Rows whose keys are among these, or are not."""
+    same = [rows[name].eqNullSafe(keys[name]) for name in (BUCKET, *KEY)]
+    return rows.join(keys, same, how)
+
+
+def _kept(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col(KEPT).isNotNull()).select(BUCKET, f"{KEPT}.*")
+
+
+def _digests(rows: DataFrame) -> DataFrame:
+    return _kept(rows).where(F.col("kind") == DIGEST)
+
+
+def _states(rows: DataFrame) -> DataFrame:
+    """What the next batch goes on with, and the digests."""
+    return _kept(rows).where(F.coalesce("line", "state", "digest").isNotNull())

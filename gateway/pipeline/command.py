@@ -66,6 +66,7 @@ def run_follow(
     *,
     top: int,
     interval_s: int,
+    keep_days: int | None,
     master: str | None,
     settings: Mapping[str, str],
 ) -> int:
@@ -78,7 +79,7 @@ def run_follow(
         send_to_machines(spark.sparkContext)
         folder = Folder(spark, output)
         lines = sources.growing_lines(spark)
-        analysis = Analysis(spark, folder, top)
+        analysis = Analysis(spark, folder, top, keep_days)
         said: list[Verdict] = []
 
         def take_in(batch: DataFrame, number: int) -> None:

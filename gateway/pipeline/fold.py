@@ -1,9 +1,10 @@
 """Folds the lines of one group, or of one process, into the rows of all tables. Needs no Spark."""
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, groupby
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -17,7 +18,7 @@ from gateway.pipeline.json_pairs import Pairs
 from gateway.pipeline.parsing import Line, content_of, parse
 from gateway.pipeline.tables.catalog import Tables
 from gateway.pipeline.tables.changes import changes
-from gateway.pipeline.tables.contradictions import contradictions
+from gateway.pipeline.tables.contradictions import ContradictionRow, contradictions
 from gateway.pipeline.tables.differences import differences
 from gateway.pipeline.tables.migrations import migrations
 from gateway.pipeline.tables.offset_history import OffsetFold
@@ -28,6 +29,7 @@ from gateway.pipeline.tables.rejected import rejected
 from gateway.pipeline.tables.sequences import (
     Number,
     SequenceKey,
+    SequenceRow,
     key_of,
     number_of,
     sequences,
@@ -47,6 +49,8 @@ class Part(NamedTuple):
     is_last: bool = True
     """Whether these are the last rows of the group. Only they include rows that later events may
     change."""
+    state: str | None = None
+    """With the last rows: the state in which the fold can go on. Null if nobody wants it."""
 
 
 class SourceLine(NamedTuple):
@@ -82,11 +86,15 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Part]:
         group_id, some = groups.popitem()
         yield from fold_name(group_id, [some], cluster_of)
     for key, numbers in processes.items():
-        yield from fold_process(cluster_of.get(key.gateway_id, ""), key, sorted(numbers))
+        yield fold_process(cluster_of.get(key.gateway_id, ""), key, sorted(numbers))
 
 
 def fold_name(
-    group_id: str, pieces: Collection[Sequence[Numbered]], cluster_of: Mapping[str, str]
+    group_id: str,
+    pieces: Collection[Sequence[Numbered]],
+    cluster_of: Mapping[str, str],
+    *,
+    keeps_state: bool = False,
 ) -> Iterator[Part]:
     """The rows of the groups with this id, each in its own cluster. `pieces` have all lines, are
     read several times, and are held one at a time if the lines come in their order."""
@@ -95,7 +103,33 @@ def fold_name(
         fold = begin(cluster_id, group_id)
         for some in its if is_in_order else [list(chain.from_iterable(its))]:
             yield Part(fold.key, fold.take(some), is_last=False)
-        yield Part(fold.key, fold.finish())
+        yield _last(fold, keeps_state=keeps_state)
+
+
+def go_on(
+    group_id: str,
+    folds: Iterable["GroupFold"],
+    lines: Iterable[Numbered],
+    cluster_of: Mapping[str, str],
+) -> Iterator[Part]:
+    """The rows of the groups with this id, whose folds had stopped, from these lines on. Raises
+    LateLineError before the first one, also if a gateway turns out to be in another cluster."""
+    its_folds = {fold.cluster_id: fold for fold in folds}
+    for fold in its_folds.values():
+        if any(cluster_of.get(each, "") != fold.cluster_id for each in fold.order.logs):
+            raise LateLineError
+    closed: list[Part] = []
+    for cluster_id, some in _of_clusters(lines, cluster_of).items():
+        fold = its_folds.setdefault(cluster_id, begin(cluster_id, group_id))
+        closed.append(Part(fold.key, fold.take(some), is_last=False))
+    yield from closed
+    for fold in its_folds.values():
+        yield _last(fold, keeps_state=True)
+
+
+def _last(fold: "GroupFold", *, keeps_state: bool) -> Part:
+    state = STATES.dump_json(fold).decode() if keeps_state else None
+    return Part(fold.key, fold.finish(), state=state)
 
 
 def _orders(
@@ -218,7 +252,7 @@ CLOSED_EVERY = 4_096
 """Events between two times at which rows are closed."""
 _SUMMED_UP = (OffsetsCommitted, OffsetsFetched, OffsetsDeleted, PartitionsStated)
 STATES: TypeAdapter[GroupFold] = TypeAdapter(GroupFold)
-"""States of folds in JSON."""
+"""States of groups in JSON."""
 
 
 def begin(cluster_id: str, group_id: str) -> GroupFold:
@@ -226,16 +260,85 @@ def begin(cluster_id: str, group_id: str) -> GroupFold:
     return GroupFold(cluster_id, group_id, OffsetFold(cluster_id, group_id))
 
 
-def fold_process(cluster_id: str, key: SequenceKey, numbers: Iterable[Number]) -> Iterator[Part]:
-    """All rows of a process's sequence, whose numbers are sorted."""
-    latest: list[Number] = []
-    for some in pieces_of(numbers, attrgetter("sequence")):
-        made = Tables(
-            sequences=list(sequences(cluster_id, key, [*latest, *some])),
-            contradictions=list(contradictions(cluster_id, key, some)),
+@dataclass(slots=True)
+class Run:
+    """Numbers without a gap between them, with the times of the first and the last."""
+
+    first: int
+    last: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(slots=True)
+class ProcessFold:
+    """The fold of a process's sequence. Its state grows with gaps and contradictions only."""
+
+    runs: list[Run] = field(default_factory=list)
+    found: list[ContradictionRow] = field(default_factory=list)
+
+    def take(self, key: SequenceKey, numbers: Iterable[Number]) -> None:
+        """Take further numbers, which are sorted. Raises LateLineError if it has had one of them,
+        because only the lines tell whether they are the same."""
+        for sequence, some in groupby(numbers, key=attrgetter("sequence")):
+            same = list(some)
+            self._add(sequence, min(each.at_ms for each in same))
+            if len(same) > 1:
+                self.found += contradictions("", key, same)
+
+    def finish(self, cluster_id: str, key: SequenceKey) -> Tables:
+        """All rows, as if nothing followed."""
+        return Tables(
+            sequences=[
+                SequenceRow(
+                    cluster_id=cluster_id,
+                    group_id=None,
+                    gateway_id=key.gateway_id,
+                    process_id=key.process_id,
+                    missing_from=before.last + 1,
+                    missing_to=after.first - 1,
+                    from_ms=before.last_ms,
+                    to_ms=after.first_ms,
+                )
+                for before, after in pairwise(self.runs)
+            ],
+            contradictions=[replace(row, cluster_id=cluster_id) for row in self.found],
         )
-        yield Part(None, made)
-        latest = [next(each for each in some if each.sequence == some[-1].sequence)]
+
+    def _add(self, number: int, at_ms: int) -> None:
+        runs = self.runs
+        place = bisect_right(runs, number, key=attrgetter("first"))
+        before = runs[place - 1] if place else None
+        after = runs[place] if place < len(runs) else None
+        if before is not None and number <= before.last:
+            raise LateLineError
+        if before is not None and number == before.last + 1:
+            before.last, before.last_ms = number, at_ms
+            if after is not None and number + 1 == after.first:
+                before.last, before.last_ms = after.last, after.last_ms
+                del runs[place]
+        elif after is not None and number + 1 == after.first:
+            after.first, after.first_ms = number, at_ms
+        else:
+            runs.insert(place, Run(number, number, at_ms, at_ms))
+
+
+PROCESS_STATES: TypeAdapter[ProcessFold] = TypeAdapter(ProcessFold)
+"""States of processes in JSON."""
+
+
+def fold_process(
+    cluster_id: str,
+    key: SequenceKey,
+    numbers: Iterable[Number],
+    fold: ProcessFold | None = None,
+) -> Part:
+    """All rows of a process's sequence. The numbers are sorted, and follow those of `fold`. Raises
+    LateLineError."""
+    fold = ProcessFold() if fold is None else fold
+    fold.take(key, numbers)
+    state = PROCESS_STATES.dump_json(fold).decode()
+    return Part(None, fold.finish(cluster_id, key), state=state)
 
 
 T = TypeVar("T")

@@ -2,13 +2,14 @@
 
 Spark only brings the lines of a group together: `parsed` finds the bucket of each line, one
 exchange sorts the lines by bucket and group, and `folded` streams through them, with one group in
-memory at a time.
+memory at a time. `continued` does the same with new lines and the states in which earlier folds
+stopped.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import IO, Any, TypeAlias
@@ -30,8 +31,17 @@ from pyspark.util import PythonEvalType
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold import Part, fold_name, fold_process, pieces_of
-from gateway.pipeline.history import Numbered, clusters
+from gateway.pipeline.fold import (
+    PROCESS_STATES,
+    STATES,
+    Key,
+    Part,
+    fold_name,
+    fold_process,
+    go_on,
+    pieces_of,
+)
+from gateway.pipeline.history import LateLineError, Numbered, clusters
 from gateway.pipeline.parsing import TEXT_MAX, Line, content_of, parse
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.spark_types import struct_of
@@ -46,6 +56,8 @@ BUCKET = "bucket"
 
 _ROWS_MAX = 4_096
 """Rows in one message to Spark."""
+_KEPT_MAX = 64
+"""The same for kept rows, which may be long."""
 
 PARSED = StructType(
     [
@@ -56,21 +68,31 @@ PARSED = StructType(
         StructField("is_good", BooleanType()),
         *(StructField(name, StringType()) for name in ("event", "line")),
         *(StructField(name, StringType()) for name in ("file", "place", "problem")),
+        StructField("state", StringType()),
+        StructField("digest", StringType()),
     ]
 )
-"""What `parsed` makes of lines."""
+"""What `parsed` makes of lines, and what is kept of folds: a `state` of a group or process, with
+the digest of the rows that are closed."""
 
-_GATEWAY, _OF_GROUP, _OF_PROCESS, _REJECTED = range(4)
-"""The kinds of parsed rows, in the order in which `folded` needs them. The start of a gateway names
-its cluster, and goes to every bucket. A line may make several rows."""
+GATEWAY, OF_GROUP, OF_PROCESS, REJECTED, DIGEST = range(5)
+"""The kinds of parsed and kept rows, in the order in which a fold needs them. The start of a
+gateway names its cluster, and goes to every bucket. A line may make several rows. What a fold keeps
+includes the digest of the bucket."""
 
-DIGEST = "digest"
-"""The column with digests in what `folded` makes; the others are named after tables."""
+KEY = ("kind", "group_id", "gateway_id", "process_id")
+"""Columns that name a group or a process among parsed and kept rows."""
+KEPT = "kept"
+"""The column with kept rows in what a fold makes; the others are named after tables."""
+IS_CLOSED = "is_closed"
+"""The column that tells whether no later line changes the row."""
+KEPT_ROW = StructType([PARSED[name] for name in (*KEY, "line", "state", "digest")])
 FOLDED = StructType(
     [
         StructField(BUCKET, IntegerType()),
+        StructField(IS_CLOSED, BooleanType()),
         *(StructField(name, struct_of(row)) for name, row in ALL_ROWS.items()),
-        StructField(DIGEST, StringType()),
+        StructField(KEPT, KEPT_ROW),
     ]
 )
 
@@ -92,8 +114,17 @@ def parsed(lines: DataFrame) -> DataFrame:
 
 def folded(rows: DataFrame, top: int) -> DataFrame:
     """The rows of all tables, each in the column of its table, and a digest for each bucket."""
-    in_order = rows.repartition(BUCKET).sortWithinPartitions(*_ORDER)
-    return map_in_arrow(in_order, partial(_fold, top=top), FOLDED)
+    return map_in_arrow(_in_order(rows), partial(_fold, top=top), FOLDED)
+
+
+def continued(rows: DataFrame, top: int) -> DataFrame:
+    """The same from new lines and states, with the states after the lines. A group or process that
+    a line came too late for has only a kept row without a state: fold all of its lines anew."""
+    return map_in_arrow(_in_order(rows), partial(_continue, top=top), FOLDED)
+
+
+def _in_order(rows: DataFrame) -> DataFrame:
+    return rows.repartition(BUCKET).sortWithinPartitions(*_ORDER)
 
 
 def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
@@ -141,7 +172,7 @@ def _rows_of(row: _Row) -> Iterator[_Row]:
     if problem is not None:
         yield {
             BUCKET: bucket_of(row["file"]),
-            "kind": _REJECTED,
+            "kind": REJECTED,
             "group_id": line.group_id if line and line.is_known else None,
             "line": text[:TEXT_MAX],
             "file": row["file"],
@@ -153,7 +184,7 @@ def _rows_of(row: _Row) -> Iterator[_Row]:
     if line.group_id is not None:
         yield {
             BUCKET: bucket_of(line.group_id),
-            "kind": _OF_GROUP,
+            "kind": OF_GROUP,
             "group_id": line.group_id,
             "at_ms": line.at_ms,
             "line": text,
@@ -161,7 +192,7 @@ def _rows_of(row: _Row) -> Iterator[_Row]:
     if line.process_id is not None:
         yield {
             BUCKET: bucket_of(line.process_id),
-            "kind": _OF_PROCESS,
+            "kind": OF_PROCESS,
             "gateway_id": line.gateway_id,
             "process_id": line.process_id,
             "sequence": line.sequence,
@@ -172,49 +203,160 @@ def _rows_of(row: _Row) -> Iterator[_Row]:
         }
     if isinstance(line.fields, GatewayStarted):
         for bucket in range(BUCKETS):
-            yield {BUCKET: bucket, "kind": _GATEWAY, "line": text}
+            yield {BUCKET: bucket, "kind": GATEWAY, "line": text}
 
 
 # -- folding ---------------------------------------------------------------------------------------
 
 
 def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
-    out = _Out()
-    rows = (row for batch in batches for row in batch.to_pylist())
     with without_garbage_collection():
-        for bucket, of_bucket in groupby(rows, key=itemgetter(BUCKET)):
-            digest = Digest(top=top)
+        for bucket, of_bucket in groupby(_rows(batches), key=itemgetter(BUCKET)):
+            out, digest = _Out(bucket), Digest(top=top)
             for part in _parts(of_bucket):
                 digest.add(part.key, part.tables, is_last=part.is_last)
-                for name in ALL_ROWS:
-                    yield from out.take(bucket, name, getattr(part.tables, name))
-            for name in ALL_ROWS:
-                yield from out.flush(bucket, name)
-            digest.cut()
-            yield out.batch(bucket, DIGEST, [digest.model_dump_json()])
+                yield from out.take(part)
+            yield from out.finish(digest)
 
 
 def _parts(rows: Iterable[_Row]) -> Iterator[Part]:
     """The rows of each group and process in a bucket."""
     cluster_of: Mapping[str, str] = {}
     for kind, of_kind in groupby(rows, key=itemgetter("kind")):
-        if kind == _GATEWAY:
-            cluster_of = clusters(_starts(of_kind))
-        elif kind == _OF_GROUP:
+        if kind == GATEWAY:
+            cluster_of = clusters(map(_start, of_kind))
+        elif kind == OF_GROUP:
             for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
                 with closing(Pieces(of_group)) as pieces:
                     yield from fold_name(group_id, pieces, cluster_of)
-        elif kind == _OF_PROCESS:
-            for at, of_process in groupby(of_kind, key=itemgetter("gateway_id", "process_id")):
-                key = SequenceKey(at[0], None, at[1], None)
-                numbers = (
-                    Number(*itemgetter("sequence", "at_ms", "event", "content", "is_good")(row))
-                    for row in of_process
-                )
-                yield from fold_process(cluster_of.get(at[0], ""), key, numbers)
+        elif kind == OF_PROCESS:
+            for key, of_process in groupby(of_kind, key=_sequence_key):
+                cluster_id = cluster_of.get(key.gateway_id, "")
+                yield fold_process(cluster_id, key, map(_number, of_process))
         else:
-            for some in _chunks(of_kind):
-                yield Part(None, Tables(rejected=list(map(_rejected, some))))
+            yield from _rejections(of_kind)
+
+
+def _continue(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
+    with without_garbage_collection():
+        for bucket, of_bucket in groupby(_rows(batches), key=itemgetter(BUCKET)):
+            out, digest = _Out(bucket), Digest(top=top)
+            yield from _continued(of_bucket, out, digest)
+            yield from out.finish(digest)
+
+
+def _continued(rows: Iterable[_Row], out: "_Out", digest: Digest) -> Iterator[pa.RecordBatch]:
+    """Go on with the folds of one bucket."""
+    cluster_of: Mapping[str, str] = {}
+    for kind, of_kind in groupby(rows, key=itemgetter("kind")):
+        if kind == GATEWAY:
+            starts = [(*_start(row), row) for row in of_kind]
+            starts.sort(key=lambda each: (each[0].at_ms, each[0].sequence))
+            cluster_of = clusters((line, event) for line, event, _row in starts)
+            for row in {line.gateway_id: row for line, _event, row in starts}.values():
+                out.keep(row)
+        elif kind == OF_GROUP:
+            for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
+                yield from _group_continued(group_id, of_group, cluster_of, out, digest)
+        elif kind == OF_PROCESS:
+            for key, of_process in groupby(of_kind, key=_sequence_key):
+                yield from _process_continued(key, of_process, cluster_of, out, digest)
+        else:
+            its = Digest(top=1)
+            for part in _rejections(_without_sums(of_kind, its)):
+                its.add(None, part.tables)
+                yield from out.take(part)
+            out.keep({"kind": REJECTED, "digest": its.model_dump_json()})
+            digest.merge(its)
+
+
+def _group_continued(
+    group_id: str,
+    rows: Iterable[_Row],
+    cluster_of: Mapping[str, str],
+    out: "_Out",
+    digest: Digest,
+) -> Iterator[pa.RecordBatch]:
+    states, lines = _divided(rows)
+    digests: dict[Key | None, Digest] = {}
+    folds = [STATES.validate_json(row["state"]) for row in states]
+    for fold, row in zip(folds, states, strict=True):
+        digests[fold.key] = Digest.model_validate_json(row["digest"])
+    try:
+        with closing(Pieces(lines)) as pieces:
+            if folds:
+                parts = go_on(group_id, folds, chain.from_iterable(pieces), cluster_of)
+            else:
+                parts = fold_name(group_id, pieces, cluster_of, keeps_state=True)
+            for part in parts:
+                its = digests.setdefault(part.key, Digest(top=1))
+                if part.is_last:
+                    row = {"kind": OF_GROUP, "group_id": group_id, "state": part.state}
+                    out.keep({**row, "digest": its.model_dump_json()})
+                its.add(part.key, part.tables, is_last=part.is_last)
+                if part.is_last:
+                    digest.merge(its)
+                yield from out.take(part)
+    except LateLineError:
+        out.keep({"kind": OF_GROUP, "group_id": group_id})
+
+
+def _process_continued(
+    key: SequenceKey,
+    rows: Iterable[_Row],
+    cluster_of: Mapping[str, str],
+    out: "_Out",
+    digest: Digest,
+) -> Iterator[pa.RecordBatch]:
+    states, lines = _divided(rows)
+    fold = PROCESS_STATES.validate_json(states[0]["state"]) if states else None
+    row = {"kind": OF_PROCESS, "gateway_id": key.gateway_id, "process_id": key.process_id}
+    try:
+        cluster_id = cluster_of.get(key.gateway_id, "")
+        part = fold_process(cluster_id, key, map(_number, lines), fold)
+    except LateLineError:
+        out.keep(row)
+        return
+    out.keep({**row, "state": part.state})
+    digest.add(None, part.tables)
+    yield from out.take(part)
+
+
+def _divided(rows: Iterable[_Row]) -> tuple[list[_Row], Iterator[_Row]]:
+    """The states, which come first, and the lines."""
+    rest = iter(rows)
+    states: list[_Row] = []
+    for row in rest:
+        if row["state"] is None:
+            return states, chain([row], rest)
+        states.append(row)
+    return states, iter(())
+
+
+def _without_sums(rows: Iterable[_Row], digest: Digest) -> Iterator[_Row]:
+    """Add what is kept of earlier rejected lines to the digest."""
+    for row in rows:
+        if row["digest"] is None:
+            yield row
+        else:
+            digest.merge(Digest.model_validate_json(row["digest"]))
+
+
+def _rejections(rows: Iterable[_Row]) -> Iterator[Part]:
+    for some in _chunks(rows):
+        yield Part(None, Tables(rejected=list(map(_rejected, some))))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
+    return (row for batch in batches for row in batch.to_pylist())
+
+
+def _sequence_key(row: _Row) -> SequenceKey:
+    return SequenceKey(row["gateway_id"], None, row["process_id"], None)
+
+
+def _number(row: _Row) -> Number:
+    return Number(*itemgetter("sequence", "at_ms", "event", "content", "is_good")(row))
 
 
 class Pieces(Collection[list[Numbered]]):
@@ -224,7 +366,7 @@ class Pieces(Collection[list[Numbered]]):
     def __init__(self, rows: Iterable[_Row]) -> None:
         """The rows are sorted by time."""
         pieces = ([row["line"] for row in some] for some in pieces_of(rows, itemgetter("at_ms")))
-        self._first = next(pieces)
+        self._first = next(pieces, [])
         self._sizes: list[int] = []
         self._file: IO[bytes] | None = None
         for piece in pieces:
@@ -259,11 +401,11 @@ def _numbered_line(text: str) -> Numbered:
     return Numbered(line, content_of(text))
 
 
-def _starts(rows: Iterable[_Row]) -> Iterator[tuple[Line, GatewayStarted]]:
-    for row in rows:
-        line, _problem = parse(row["line"])
-        if line is not None and isinstance(line.fields, GatewayStarted):
-            yield line, line.fields
+def _start(row: _Row) -> tuple[Line, GatewayStarted]:
+    line, _problem = parse(row["line"])
+    assert line is not None
+    assert isinstance(line.fields, GatewayStarted)
+    return line, line.fields
 
 
 def _rejected(row: _Row) -> RejectedRow:
@@ -277,43 +419,59 @@ def _rejected(row: _Row) -> RejectedRow:
 
 
 class _Out:
-    """Collects the rows of each table into messages to Spark."""
+    """Collects the rows of one bucket into messages to Spark."""
 
-    def __init__(self) -> None:
-        self._schema = to_arrow_schema(FOLDED)
-        self._rows: dict[str, list[BaseRow]] = {name: [] for name in ALL_ROWS}
+    def __init__(self, bucket: int) -> None:
+        self._bucket = bucket
+        self._rows: dict[tuple[str, bool], list[BaseRow]] = {}
+        self._kept: list[_Row] = []
 
-    def take(self, bucket: int, name: str, rows: list[BaseRow]) -> Iterator[pa.RecordBatch]:
-        """Add rows to a table."""
-        waiting = self._rows[name]
-        waiting += rows
-        while len(waiting) >= _ROWS_MAX:
-            yield self._message(bucket, name, waiting[:_ROWS_MAX])
-            del waiting[:_ROWS_MAX]
+    def take(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Add rows of all tables."""
+        for name in ALL_ROWS:
+            is_closed = not part.is_last or name in CLOSED_AT_ONCE
+            waiting = self._rows.setdefault((name, is_closed), [])
+            waiting += getattr(part.tables, name)
+            while len(waiting) >= _ROWS_MAX:
+                yield self._message(name, waiting[:_ROWS_MAX], is_closed=is_closed)
+                del waiting[:_ROWS_MAX]
+        if len(self._kept) >= _KEPT_MAX:
+            yield self._batch(KEPT, self._kept, is_closed=False)
+            self._kept = []
 
-    def flush(self, bucket: int, name: str) -> Iterator[pa.RecordBatch]:
-        """The rest of a table."""
-        if self._rows[name]:
-            yield self._message(bucket, name, self._rows[name])
-            self._rows[name] = []
+    def keep(self, row: _Row) -> None:
+        """Add a kept row."""
+        self._kept.append({name: row.get(name) for name in KEPT_ROW.names})
 
-    def _message(self, bucket: int, name: str, rows: list[BaseRow]) -> pa.RecordBatch:
-        kind = self._schema.field(name).type
+    def finish(self, digest: Digest) -> Iterator[pa.RecordBatch]:
+        """Everything else, with the digest of the bucket."""
+        for (name, is_closed), rows in self._rows.items():
+            if rows:
+                yield self._message(name, rows, is_closed=is_closed)
+        digest.cut()
+        self.keep({"kind": DIGEST, "digest": digest.model_dump_json()})
+        yield self._batch(KEPT, self._kept, is_closed=False)
+
+    def _message(self, name: str, rows: list[BaseRow], *, is_closed: bool) -> pa.RecordBatch:
+        kind = _SCHEMA.field(name).type
         columns = [pa.array(_values(rows, each), each.type) for each in kind]
-        return self.batch(bucket, name, pa.StructArray.from_arrays(columns, fields=list(kind)))
+        column = pa.StructArray.from_arrays(columns, fields=list(kind))
+        return self._batch(name, column, is_closed=is_closed)
 
-    def batch(self, bucket: int, name: str, column: Any) -> pa.RecordBatch:
+    def _batch(self, name: str, column: Any, *, is_closed: bool) -> pa.RecordBatch:
         """A message with one column besides the bucket."""
         size = len(column)
+        told = {BUCKET: [self._bucket] * size, IS_CLOSED: [is_closed] * size, name: column}
         arrays = [
-            pa.array([bucket] * size, each.type)
-            if each.name == BUCKET
-            else pa.array(column, each.type)
-            if each.name == name
-            else pa.nulls(size, each.type)
-            for each in self._schema
+            pa.array(told[each.name], each.type) if each.name in told else pa.nulls(size, each.type)
+            for each in _SCHEMA
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+_SCHEMA = to_arrow_schema(FOLDED)
+CLOSED_AT_ONCE = ("rejected",)
+"""Tables whose rows no later line changes."""
 
 
 def _values(rows: Iterable[BaseRow], column: pa.Field) -> list[Any]:

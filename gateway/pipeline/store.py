@@ -1,38 +1,42 @@
-"""Stores the lines that a stream has read as Parquet, by bucket. All its tables are made from them.
+"""Rows of a stream as Parquet, by the number of the batch that they come from.
 
 A batch is stored as a whole or not at all, under its own number, so storing it again changes
-nothing. A stream has many small batches, which are merged from time to time. No line is forgotten:
-a line that is no event is stored with its place, its problem and the beginning of its text.
+nothing.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from gateway.pipeline.errors import PipelineError
 from gateway.pipeline.folders import Folder
-from gateway.pipeline.folding import BUCKET, PARSED
+from gateway.pipeline.folding import BUCKET
 
 PARTS_MERGED = 16
 """This many parts of equal length are merged into one, which bounds the number of parts."""
-
-_STORED = StructType([*PARSED, StructField("batches", StringType())])
+BATCHES = "batches"
+"""Names the folder of a part."""
 
 
 class Store:
-    """The store in one folder. A part has the events of one batch or of a range of batches. A part
-    that another part covers was left by a merge and does not count."""
+    """Rows that are never changed, in one folder. A part has those of one batch or of a range of
+    batches; a stream has many small batches, which are merged from time to time. A part that
+    another part covers was left by a merge and does not count."""
 
-    def __init__(self, spark: SparkSession, folder: Folder) -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Folder, schema: StructType, *partitions: str
+    ) -> None:
+        """`partitions` are columns that name subfolders."""
         self._spark = spark
         self._folder = folder
         self._new = folder / "_unfinished"
+        self._schema = schema
+        self._partitions = partitions
 
     def append(self, rows: DataFrame, batch: int) -> None:
-        """Store what `parsed` makes of lines. Does nothing if this batch is stored already.
+        """Store rows. Does nothing if this batch is stored already.
 
         Batches are numbered from 0. Raises PipelineError if this is not the next one.
         """
@@ -47,38 +51,44 @@ class Store:
             )
         self._write(rows, range(batch, batch + 1))
 
-    def buckets(self, batch: int) -> list[int]:
-        """The buckets whose tables the batch may change."""
-        prefix = f"{BUCKET}="
-        names = (self._folder / _name(range(batch, batch + 1))).names()
-        return sorted(int(name.removeprefix(prefix)) for name in names if name.startswith(prefix))
+    def rewrite(self, rows: DataFrame, batch: int) -> None:
+        """Replace everything up to this batch. Does nothing if that has been done."""
+        if range(batch + 1) not in self._parts():
+            self._write(rows, range(batch + 1))
+        self._clean()
 
-    def rows(self, buckets: Collection[int]) -> DataFrame:
-        """Everything stored in these buckets."""
-        return self._read(self._parts()).where(F.col(BUCKET).isin(sorted(buckets)))
+    def rows(self, of: range | None = None) -> DataFrame:
+        """Everything, or the rows of these batches."""
+        parts = self._parts()
+        return self._read([part for part in parts if of is None or _is_within(part, of)])
 
     def _merge(self, batch: int) -> None:
         """Merge the parts before this batch if there are many."""
         while True:
-            parts = self._parts()
-            for name in set(self._folder.names()) - set(map(_name, parts)):
-                (self._folder / name).delete()
+            parts = self._clean()
             newest = [part for part in parts if part.stop <= batch][-PARTS_MERGED:]
             if len(newest) < PARTS_MERGED or len({len(part) for part in newest}) > 1:
                 return
-            rows = self._read(newest).drop("batches").repartition(BUCKET)
+            rows = self._read(newest).repartition(BUCKET)
             self._write(rows, range(newest[0].start, newest[-1].stop))
 
+    def _clean(self) -> list[range]:
+        """Delete the parts that do not count. Returns the others."""
+        parts = self._parts()
+        for name in set(filter(_PART.fullmatch, self._folder.names())) - set(map(_name, parts)):
+            (self._folder / name).delete()
+        return parts
+
     def _write(self, rows: DataFrame, part: range) -> None:
-        self._new.write(rows, BUCKET)
+        self._new.write(rows, *self._partitions)
         (self._folder / _name(part)).replace(self._new)
 
     def _read(self, parts: Sequence[range]) -> DataFrame:
         paths = [(self._folder / _name(part)).path for part in parts]
         if not paths:
-            return self._spark.createDataFrame([], _STORED)
-        read = self._spark.read.schema(_STORED).option("basePath", self._folder.path)
-        return read.parquet(*paths)
+            return self._spark.createDataFrame([], self._schema)
+        read = self._spark.read.schema(self._schema).option("basePath", self._folder.path)
+        return read.parquet(*paths).select(*self._schema.names)
 
     def _parts(self) -> list[range]:
         """The parts in order."""
@@ -91,7 +101,7 @@ _PART = re.compile(r"batches=(\d+)-(\d+)")
 
 
 def _name(part: range) -> str:
-    return f"batches={part.start}-{part.stop - 1}"
+    return f"{BATCHES}={part.start}-{part.stop - 1}"
 
 
 def _start(part: range) -> int:
@@ -99,6 +109,59 @@ def _start(part: range) -> int:
 
 
 def _is_covered(part: range, parts: Collection[range]) -> bool:
-    return any(
-        part != other and other.start <= part.start and part.stop <= other.stop for other in parts
-    )
+    return any(part != other and _is_within(part, other) for other in parts)
+
+
+def _is_within(part: range, other: range) -> bool:
+    return other.start <= part.start and part.stop <= other.stop
+
+
+class States:
+    """What the folds of each bucket keep: in the files of the latest batch that touched it."""
+
+    def __init__(self, spark: SparkSession, folder: Folder, schema: StructType) -> None:
+        self._spark = spark
+        self.folder = folder
+        self._schema = schema
+
+    def has(self, batch: int) -> bool:
+        """Whether the states after this batch are stored."""
+        return (self.folder / f"batch={batch}").exists()
+
+    def put(self, rows: DataFrame, batch: int) -> None:
+        """Store the states after this batch, and delete those that they replace."""
+        new = self.folder / "_unfinished"
+        new.write(rows, BUCKET)
+        (self.folder / f"batch={batch}").replace(new)
+        latest = self._latest()
+        for number, buckets in self._batches():
+            folder = self.folder / f"batch={number}"
+            old = [bucket for bucket in buckets if latest[bucket] != number]
+            if len(old) == len(buckets) and number != batch:
+                folder.delete()
+                continue
+            for bucket in old:
+                (folder / f"{BUCKET}={bucket}").delete()
+
+    def rows(self, buckets: Collection[int] | None = None) -> DataFrame:
+        """The latest states of all buckets, or of these."""
+        paths = [
+            (self.folder / f"batch={batch}" / f"{BUCKET}={bucket}").path
+            for bucket, batch in self._latest().items()
+            if buckets is None or bucket in buckets
+        ]
+        if not paths:
+            return self._spark.createDataFrame([], self._schema)
+        read = self._spark.read.schema(self._schema).option("basePath", self.folder.path)
+        return read.parquet(*paths).select(*self._schema.names)
+
+    def _latest(self) -> Mapping[int, int]:
+        """The latest batch of each bucket."""
+        return {bucket: batch for batch, buckets in self._batches() for bucket in buckets}
+
+    def _batches(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """The batches in order, with their buckets."""
+        named = (name.partition("=") for name in self.folder.names())
+        for batch in sorted(int(number) for name, _, number in named if name == "batch"):
+            found = (name.partition("=") for name in (self.folder / f"batch={batch}").names())
+            yield batch, [int(number) for name, _, number in found if name == BUCKET]

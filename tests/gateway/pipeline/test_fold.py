@@ -4,6 +4,7 @@ their order, or on repeats, and not on where a fold stops and goes on."""
 import random
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 
 import pytest
@@ -11,17 +12,21 @@ import pytest
 from gateway.events.member_events import PartitionsAssigned
 from gateway.pipeline.fold import (
     PIECE_MIN,
+    PROCESS_STATES,
     STATES,
     GroupFold,
+    Part,
+    ProcessFold,
     begin,
     fold_name,
     fold_process,
+    go_on,
     pieces_of,
 )
 from gateway.pipeline.history import LateLineError, Numbered, Order
 from gateway.pipeline.report.numbers.digest import Digest
 from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
-from gateway.pipeline.tables.sequences import Number, SequenceKey
+from gateway.pipeline.tables.sequences import Number, SequenceKey, SequenceRow
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
 from tests.support.folded_lines import folded, folds, joined, numbered
 from tests.support.offset_history import OffsetHistory
@@ -31,6 +36,7 @@ from tests.support.simulated_lines import write, write_reports
 SEEDS = range(2)
 CUTS = 5
 SLOWER = 20
+PROCESS = SequenceKey("g", None, "p", None)
 
 
 def lines(*seeds: int) -> list[str]:
@@ -181,17 +187,73 @@ def assigned(epoch: int) -> PartitionsAssigned:
     return PartitionsAssigned(member_id="m", member_epoch=epoch, partitions={"t": (0,)})
 
 
-def test_a_long_sequence_is_judged_in_pieces() -> None:
-    """A gap and a contradiction are found wherever a piece ends."""
-    numbers = [Number(n, n, "e", n, True) for n in range(1, 2 * PIECE_MIN + 10)]
-    last = numbers[PIECE_MIN - 1]
-    numbers.insert(PIECE_MIN, last._replace(content=0))  # the piece ends behind it
-    del numbers[PIECE_MIN + 1]
-    found = [part.tables for part in fold_process("", SequenceKey("g", None, "p", None), numbers)]
-    assert len(found) > 1
-    missing = [(row.missing_from, row.from_ms) for each in found for row in each.sequences]
-    assert missing == [(last.sequence + 1, last.at_ms)]
-    assert [row.sequence for each in found for row in each.contradictions] == [last.sequence]
+def process(numbers: Iterable[Number], fold: ProcessFold | None = None) -> Part:
+    return fold_process("c", PROCESS, numbers, fold)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sequence_may_be_cut_anywhere(seed: int) -> None:
+    """Its gaps and contradictions are those of one piece, whatever comes first. A number that comes
+    again later is not taken, because only the lines tell whether they are the same."""
+    dice = random.Random(seed)
+    numbers = [Number(n, 10 * n, "e", n, True) for n in range(1, 60) if dice.random() < 0.7]
+    twice = numbers[len(numbers) // 2]
+    both = [twice, twice._replace(content=0)]
+    whole = process(sorted([*numbers, both[1]]))
+    left = list(numbers)
+    fold = ProcessFold()
+    while left:
+        some = dice.sample(left, min(len(left), dice.randrange(1, 9)))
+        left = [each for each in left if each not in some]
+        part = process(sorted([*some, *both[1:]] if twice in some else some), fold)
+        fold = PROCESS_STATES.validate_json(part.state or "")
+    assert rows(part.tables) == rows(whole.tables)
+    known = {each.sequence for each in numbers}
+    missing = {n for row in part.tables.sequences for n in span(row)}
+    assert missing == {*range(min(known), max(known))} - known
+    assert [row.sequence for row in part.tables.contradictions] == [twice.sequence]
+    assert {row.cluster_id for row in part.tables.contradictions} == {"c"}
+    with pytest.raises(LateLineError):
+        process([twice], fold)
+
+
+def span(row: SequenceRow) -> range:
+    return range(row.missing_from, row.missing_to + 1)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_group_goes_on_from_its_states(seed: int) -> None:
+    """In batches of any size, as JSON in between: the rows that were closed, and the others of the
+    last batch, are those of one fold. A late line makes it fold everything again."""
+    dice = random.Random(seed)
+    told = in_order(seed % 2, 150)
+    if seed > 4:
+        told.insert(dice.randrange(60, 140), told.pop(dice.randrange(40)))
+    closed: Counter[str] = Counter()
+    states: list[str] = []
+    taken, is_again = 0, False
+    while taken < len(told):
+        new = told[taken : taken + dice.randrange(1, 40)]
+        taken += len(new)
+        try:
+            parts = list(go_on(GROUP, map(STATES.validate_json, states), new, {}))
+        except LateLineError:
+            parts, closed = list(fold_name(GROUP, [told[:taken]], {}, keeps_state=True)), Counter()
+            is_again = True
+        for part in parts:
+            closed += Counter() if part.is_last else rows(part.tables)
+        states = [part.state for part in parts if part.state is not None]
+    assert closed + rows(parts[-1].tables) == of_pieces(told)
+    assert is_again == (seed > 4)
+
+
+def test_a_gateway_in_another_cluster_makes_its_groups_late() -> None:
+    """The fold had begun before the gateway named its cluster."""
+    told = in_order(0, 20)
+    (part,) = [each for each in go_on(GROUP, (), told, {}) if each.state is not None]
+    folds = [STATES.validate_json(part.state or "")]
+    with pytest.raises(LateLineError):
+        list(go_on(GROUP, folds, (), {told[0].line.gateway_id: "c"}))
 
 
 def test_items_of_one_key_are_in_one_piece() -> None:

@@ -16,6 +16,7 @@ import pytest
 from gateway.events.gateway_events import GatewayStarted
 from gateway.pipeline.report.numbers.digest import Digest
 from tests.support.event_writer import EventWriter
+from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated
 from tests.support.spark import SETTINGS
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CHILD_S_MAX = 400
 STEPS = 60
+DAY_S = 24 * 60 * 60
 NOTICED_S = 1
 """The longest time until a signal takes effect, and until the JVM's output is on stderr."""
 LONG = "it\n" * 100_000
@@ -95,7 +97,7 @@ def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes])
 
 def rows(table: DataFrame) -> Counter[Any]:
     """The number of equal rows. A batch names the places of lines differently."""
-    names = sorted(set(table.columns) - {"place", "day", "bucket"})
+    names = sorted(set(table.columns) - {"file", "place", "day", "bucket"})
     return Counter(map(repr, table.select(*names).collect()))
 
 
@@ -153,6 +155,30 @@ def test_a_killed_stream_equals_a_batch(
         expected = rows(table)
         assert rows(streamed[name]) == expected, name
         assert expected or name not in {"ownership", "rejected"}
+
+
+def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    """The owners of a group that has only committed since are still known."""
+    from gateway.pipeline.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.folders import Folder
+
+    it = OffsetHistory("g")
+    it.gets(0, "a")
+    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1, keep_days=2)
+    rows: list[int] = []
+    for day in range(5):
+        taken = len(it.writer.lines)
+        for minute in range(10):
+            it.commits(day * DAY_S + 60 * minute, "a", 100 * day + minute + 1)
+        new = [("f", "", None, line) for line in it.writer.lines[taken if day else 0 :]]
+        schema = "file string, place string, block long, line string"
+        stream.take_in(spark.createDataFrame(new, schema), day)
+        rows.append(stream.tables()["offsets"].count())
+    assert rows[2:] == [30, 30, 30]
+    stored = spark.read.parquet(f"{tmp_path}/out/stored").where("group_id = 'g'")
+    assert stored.count() == 30
+    assert stream.tables()["ownership"].where("kind = 'owner'").count() == 2
+    assert not stream.tables()["ownership"].where("kind != 'owner'").count()
 
 
 def test_a_signal_within_a_batch_ends_the_stream_silently(

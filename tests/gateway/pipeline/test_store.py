@@ -27,16 +27,16 @@ def lines(spark: SparkSession, batch: int) -> DataFrame:
 
 def new_store(spark: SparkSession, folder: Path) -> Store:
     from gateway.pipeline.folders import Folder  # needs PySpark
+    from gateway.pipeline.folding import BUCKET, PARSED
     from gateway.pipeline.store import Store
 
-    return Store(spark, Folder(spark, str(folder)))
+    return Store(spark, Folder(spark, str(folder)), PARSED, BUCKET)
 
 
 def stored(store: Store) -> list[int]:
-    from gateway.pipeline.folding import BUCKETS  # needs PySpark
     from gateway.pipeline.parsing import parse
 
-    found = (parse(row.line)[0] for row in store.rows(range(BUCKETS)).collect())
+    found = (parse(row.line)[0] for row in store.rows().collect())
     return sorted(line.sequence for line in found if line is not None)
 
 
@@ -68,6 +68,42 @@ def test_parts_are_merged(
     names = sorted(each.name for each in tmp_path.iterdir())
     assert names == ["batches=0-3", "batches=4-4"]
     assert stored(store) == [1, 2, 3, 4, 5]
-    assert len(store.buckets(4)) == 1
+    assert store.rows(range(4, 5)).count() == 1
+    assert store.rows(range(4)).count() == 4
     (tmp_path / "batches=4-4").rename(tmp_path / "batches=2-3")
     assert stored(store) == [1, 2, 3, 4]
+
+
+def test_everything_may_be_rewritten(spark: SparkSession, tmp_path: Path) -> None:
+    """As a whole, together with the present batch; a repetition changes nothing."""
+    store = new_store(spark, tmp_path)
+    for batch in range(3):
+        store.append(lines(spark, batch), batch)
+    for _ in range(2):
+        store.rewrite(store.rows(range(1, 3)), 2)
+        assert [each.name for each in tmp_path.glob("batches*")] == ["batches=0-2"]
+        assert stored(store) == [2, 3]
+    store.append(lines(spark, 3), 3)
+    assert stored(store) == [2, 3, 4]
+
+
+def test_the_latest_states_of_each_bucket_count(spark: SparkSession, tmp_path: Path) -> None:
+    """Those that they replace are deleted, and a batch that was put is known."""
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+    from gateway.pipeline.folders import Folder  # needs PySpark
+    from gateway.pipeline.folding import BUCKET
+    from gateway.pipeline.store import States
+
+    fields = StructField("state", StringType()), StructField(BUCKET, IntegerType())
+    schema = StructType([*fields])
+    states = States(spark, Folder(spark, str(tmp_path)), schema)
+    for batch, buckets in enumerate(([1, 2], [2, 3], [1])):
+        assert not states.has(batch)
+        rows = [(f"{bucket} at {batch}", bucket) for bucket in buckets]
+        states.put(spark.createDataFrame(rows, schema), batch)
+        assert states.has(batch)
+    found = {row.bucket: row.state for row in states.rows().collect()}
+    assert found == {1: "1 at 2", 2: "2 at 1", 3: "3 at 1"}
+    assert [row.state for row in states.rows([3]).collect()] == ["3 at 1"]
+    assert sorted(each.name for each in tmp_path.glob("batch=*")) == ["batch=1", "batch=2"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
-from pydantic import BaseModel, PrivateAttr
+from pydantic import BaseModel, Field
 
 from gateway.pipeline.fold import Key
 from gateway.pipeline.report.model import MemberName, OwnershipMap, Report, StepCost, Totals
@@ -89,8 +89,7 @@ class Digest(BaseModel):
     versions: list[VersionSum] = []
     step_sums: dict[int, StepSum] = {}
     """By the number of the step, up to KEPT_MAX."""
-
-    _closed: Closed = PrivateAttr(default_factory=Closed)
+    closed: Closed = Field(default_factory=Closed)
     """Of the group that is being added."""
 
     def add(self, key: Key | None, tables: Tables, *, is_last: bool = True) -> None:
@@ -99,9 +98,9 @@ class Digest(BaseModel):
         self.rows.update({name: len(getattr(tables, name)) for name in ALL_ROWS})
         self._add_findings(tables)
         if not is_last:
-            self._closed.add(tables)
+            self.closed.add(tables)
             return
-        closed, self._closed = self._closed, Closed()
+        closed, self.closed = self.closed, Closed()
         counted = member_counts(tables.timeline)
         taken = steps(tables.changes, tables.migrations, tables.ownership, counted)
         its_figures = figures(tables, counted, taken)
