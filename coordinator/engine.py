@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self, assert_never
 
 from coordinator.classic.durability import store_removals
+from coordinator.consumer import delegation
 from coordinator.consumer.regexes import regexes_resolved
 from coordinator.conversion import classic_only
 from coordinator.group.classic_group import ClassicGroup
@@ -34,6 +35,7 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError, InvariantError
 from coordinator.interface.events import (
     AdoptionMoved,
+    AssignmentReceived,
     ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
@@ -60,6 +62,8 @@ from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import (
     CommitStarted,
+    Computation,
+    ComputationStarted,
     DeadlineKind,
     DeadlineSet,
     RegexResolution,
@@ -90,6 +94,14 @@ class Step:
         for record in self.records:
             if isinstance(record, RegexResolutionMoved) and record.resolution is not None:
                 return record.resolution
+        return None
+
+    @property
+    def computation(self) -> Computation | None:
+        """A target to have computed aside. `AssignmentReceived` must follow."""
+        for record in self.records:
+            if isinstance(record, ComputationStarted):
+                return record.computation
         return None
 
 
@@ -262,6 +274,8 @@ class GroupEngine:
                 offsets.commit_ended(step, event)
             case RegexesResolved():
                 regexes_resolved(step, event)
+            case AssignmentReceived():
+                delegation.install(step, event)
             case GroupLost():
                 fence_all_members(step)
             case AdoptionMoved():

@@ -43,6 +43,7 @@ from gateway.hosting.states import Adoption
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.operators import NO_OPERATORS, Operators, OperatorsConfig
+from gateway.plug_ins.runner import PlugIns
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.group_service import GroupService
 from gateway.requests.regex_questions import RegexQuestions
@@ -129,6 +130,7 @@ async def backstage(
         rules = _hosting_rules(config, groups, state_log, clock, complaints, can_hold=can_hold)
         regexes = RegexPermissions(config.data_path.limits)
         resolver = RegexResolver(cluster, regexes.described)
+        aside = Aside()
         services = Services(
             clock=clock,
             cluster=cluster,
@@ -137,7 +139,8 @@ async def backstage(
             journal=journal,
             offsets=offsets,
             resolver=resolver,
-            aside=Aside(),
+            aside=aside,
+            assign=PlugIns(aside).compute,
             coordinator_of=coordinators.node_of,
             ask_coordinator=connections.ask,
             nursery=nursery,

@@ -32,6 +32,7 @@ from gateway.cluster.topics import TOPIC_NAME
 from gateway.data_path.broker_names import BrokerNames
 from gateway.hosting.states import Adoption
 from gateway.logs import LogFormat, LogLevel
+from gateway.plug_ins.installed import check_assignor
 
 STATE_TOPIC = "groupferry-state"
 StateKind = Literal["memory", "sqlite", "kafka"]
@@ -340,8 +341,15 @@ class Settings(BaseModel):
     group_consumer_max_heartbeat_interval_ms: _Milliseconds = 15_000
     group_consumer_max_size: _Count = INT32_MAX
     group_consumer_assignors: Annotated[
-        tuple[Literal["uniform", "range"], ...], NoDecode, BeforeValidator(_split)
-    ] = Field(("uniform", "range"), min_length=1)
+        tuple[Annotated[str, AfterValidator(check_assignor)], ...],
+        NoDecode,
+        BeforeValidator(_split),
+    ] = Field(
+        ("uniform", "range"),
+        min_length=1,
+        description="the server assignors: `uniform`, `range`, and those of installed packages;"
+        " members that request none get the first",
+    )
     group_consumer_migration_policy: Annotated[MigrationPolicy, BeforeValidator(_lower)] = (
         MigrationPolicy.BIDIRECTIONAL
     )

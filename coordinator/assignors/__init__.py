@@ -9,7 +9,7 @@ Raises GroupError UNKNOWN_SERVER_ERROR if it meets a topic that it does not know
 
 from collections.abc import Callable, Mapping
 
-from coordinator.assignors.group_spec import GroupSpec, Subscriber, Target
+from coordinator.assignors.group_spec import GroupSpec, Subscriber, Target, spec_of
 from coordinator.assignors.range import assign_range
 from coordinator.assignors.uniform import assign_uniformly
 
@@ -17,4 +17,4 @@ Assignor = Callable[[GroupSpec], Target]
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_range}
 
-__all__ = ["ASSIGNORS", "Assignor", "GroupSpec", "Subscriber", "Target"]
+__all__ = ["ASSIGNORS", "Assignor", "GroupSpec", "Subscriber", "Target", "spec_of"]

@@ -1,5 +1,6 @@
 """The input and output types of an assignor."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -8,7 +9,10 @@ from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners
 from coordinator.interface.errors import GroupError
 from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import Computation, Subscriber
 from kafka_codecs.error_codes import ErrorCode
+
+__all__ = ["NOTHING", "GroupSpec", "Racks", "Subscriber", "Target", "spec_of"]
 
 Target = Mapping[str, frozenset[Partition]]
 """Member id to partitions."""
@@ -16,15 +20,6 @@ Target = Mapping[str, frozenset[Partition]]
 NOTHING: frozenset[Partition] = frozenset()
 
 Racks = frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
-    """`topic_ids` holds only topics that exist."""
-
-    instance_id: str | None
-    rack_id: str | None = None
-    topic_ids: frozenset[UUID]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +80,24 @@ class GroupSpec:
             for member_id, partitions in target.items()
             if partitions != self.target.get(member_id, NOTHING)
         }
+
+
+def spec_of(computation: Computation) -> GroupSpec:
+    """What an assignor outside the engine gets to see. Costs the size of the group."""
+    owners, loads, spared = Owners(), Loads(), Loads()
+    for member_id in computation.members:
+        mine = computation.target.get(member_id, NOTHING)
+        owners.give(mine, member_id)
+        (spared if member_id in computation.spared else loads).put(member_id, len(mine))
+    members = computation.members.values()
+    return GroupSpec(
+        members=computation.members,
+        subscriber_counts=Counter(id_ for member in members for id_ in member.topic_ids),
+        partition_counts=computation.partition_counts,
+        target=computation.target,
+        owners=owners,
+        loads=loads,
+        spared=spared,
+        imbalance_percent=computation.imbalance_percent,
+        racks=computation.racks,
+    )

@@ -1,4 +1,4 @@
-"""Computes the target assignment and writes its changes."""
+"""Computes the target assignment and writes its changes, or has it computed (`delegation.py`)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,16 +6,13 @@ from dataclasses import replace
 from uuid import UUID
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
+from coordinator.consumer.delegation import check_time, delegate
 from coordinator.consumer.places import end_places
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.errors import LongComputation
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
 from coordinator.interface.topics import Topic, Topics
-
-SHORT_COMPUTATION_MAX = 1_000
-"""Members plus partitions up to which a computation takes about ten milliseconds."""
 
 
 def update_target(step: StepBuilder, *, rejoining: str = "") -> None:
@@ -29,10 +26,14 @@ def update_target(step: StepBuilder, *, rejoining: str = "") -> None:
 
 
 def is_target_awaited(step: StepBuilder) -> bool:
-    """Whether the group needs a new target, and may have it. DEV D75: an operator may pause the
-    group, which then keeps the target that it has."""
+    """Whether the group needs a new target, may have it, and none is being computed. DEV D75: an
+    operator may pause the group, which then keeps the target that it has."""
     group = step.consumer
-    return group.assignment_epoch < group.epoch and not step.config.is_paused
+    return (
+        group.assignment_epoch < group.epoch
+        and group.computation is None
+        and not step.config.is_paused
+    )
 
 
 def target_due_at_ms(step: StepBuilder) -> int:
@@ -45,8 +46,8 @@ def target_due_at_ms(step: StepBuilder) -> int:
     waits = step.config.second_target_waits
     computed_at_ms = group.target_timestamp_ms if waits else group.earlier_target_ms
     if not computed_at_ms or computed_at_ms > step.now_ms:  # stored while the clock was ahead
-        return 0
-    return computed_at_ms + step.config.consumer_assignment_interval_ms
+        return group.retry_at_ms
+    return max(computed_at_ms + step.config.consumer_assignment_interval_ms, group.retry_at_ms)
 
 
 def may_be_uneven(step: StepBuilder) -> bool:
@@ -60,11 +61,14 @@ def may_be_uneven(step: StepBuilder) -> bool:
 
 
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
-    """The assignor that most members request; by default the first configured one."""
+    """The assignor that most members request; by default the first configured one, also in place
+    of a plug-in that was removed since."""
     votes = group.assignor_votes
-    if not votes:
-        return config.consumer_assignors[0]
-    return max(sorted(votes), key=lambda name: votes[name])
+    if votes:
+        preferred = max(sorted(votes), key=lambda name: votes[name])
+        if preferred in ASSIGNORS or preferred in config.consumer_assignors:
+            return preferred
+    return config.consumer_assignors[0]
 
 
 def _compute_target(step: StepBuilder, rejoining: str) -> None:
@@ -75,9 +79,10 @@ def _compute_target(step: StepBuilder, rejoining: str) -> None:
     if spec.spared.get(rejoining) is not None:
         spec = replace(spec, loads=spec.loads.fork(), spared=spec.spared.fork())
         spec.spared.move(rejoining, spec.loads)
-    size = len(spec.members) + sum(spec.partition_counts.values())
-    if size > SHORT_COMPUTATION_MAX and not step.may_take_long:
-        raise LongComputation
+    check_time(step, spec)
+    if assignor not in ASSIGNORS:
+        delegate(step, assignor, spec)
+        return
     changed = ASSIGNORS[assignor](spec)
     for member_id in sorted(changed):
         step.emit(TargetAssignmentMember(member_id=member_id, partitions=changed[member_id]))

@@ -30,6 +30,9 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
+    Computation,
+    ComputationFailed,
+    ComputationStarted,
     MemberPhase,
     MemberPhaseMoved,
     Repetition,
@@ -47,6 +50,8 @@ ConsumerRecord = (
     | MemberPhaseMoved
     | RepetitionMoved
     | TopicsChecked
+    | ComputationStarted
+    | ComputationFailed
 )
 
 
@@ -86,6 +91,7 @@ class ConsumerGroup(Forkable):
         "assignor",
         "assignor_votes",
         "classic_offers",
+        "computation",
         "earlier_target_ms",
         "epoch",
         "holders",
@@ -97,6 +103,7 @@ class ConsumerGroup(Forkable):
         "regex_subscribers",
         "regexes",
         "repetitions",
+        "retry_at_ms",
         "spared",
         "standings",
         "subscribers",
@@ -116,6 +123,10 @@ class ConsumerGroup(Forkable):
         self.earlier_target_ms = 0
         """The time of the target before that; a restart forgets it."""
         self.assignor: str | None = None
+        self.computation: Computation | None = None
+        """The target that is being computed outside the engine."""
+        self.retry_at_ms = 0
+        """The earliest time of the next computation, after one that failed."""
         self.topics_checked = -1
         self.members: Table[str, Member] = Table()
         self.instances: Table[str, str] = Table()
@@ -195,7 +206,7 @@ class ConsumerGroup(Forkable):
         """The member's target; empty for a member that joined after the last computation."""
         return self.targets.get(member_id, frozenset())
 
-    def apply(self, record: ConsumerRecord) -> None:
+    def apply(self, record: ConsumerRecord) -> None:  # noqa: PLR0912  # one case for each
         """Change the group as the record says."""
         match record:
             case GroupEpoch(epoch=epoch, metadata_hash=metadata_hash):
@@ -210,6 +221,7 @@ class ConsumerGroup(Forkable):
                     self.earlier_target_ms = self.target_timestamp_ms
                     self.assignment_epoch, self.target_timestamp_ms = epoch, at_ms
                     self.assignor = assignor
+                    self.computation, self.retry_at_ms = None, 0
             case TargetAssignmentMember(member_id=member_id, partitions=partitions):
                 standing = self._standing(member_id)
                 self._put_target(member_id, partitions)
@@ -228,6 +240,10 @@ class ConsumerGroup(Forkable):
                 self._put_repetition(member_id, repetition)
             case TopicsChecked(version):
                 self.topics_checked = version
+            case ComputationStarted(computation):
+                self.computation = computation
+            case ComputationFailed(retry_at_ms=retry_at_ms):
+                self.computation, self.retry_at_ms = None, retry_at_ms
 
     def _put_member(self, member_id: str, member: Member | None) -> None:
         before = self.members.get(member_id)

@@ -33,6 +33,8 @@ from coordinator.interface.volatile_records import (
     CommitEnded,
     CommitInFlight,
     CommitStarted,
+    ComputationFailed,
+    ComputationStarted,
     Conversions,
     ConversionsMoved,
     DeadlineCleared,
@@ -171,6 +173,8 @@ class GroupState(Forkable):
                 | MemberPhaseMoved()
                 | RepetitionMoved()
                 | TopicsChecked()
+                | ComputationStarted()
+                | ComputationFailed()
             ):
                 self._apply_to_consumer_group(record)
             case GroupConfigs(overrides=overrides):

@@ -6,7 +6,7 @@ refused request.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from uuid import UUID
 
@@ -274,6 +274,18 @@ class RegexesResolved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentReceived:
+    """The result of `Step.computation`: the members whose target changes, or why there is none.
+
+    `epoch` is that of the computation.
+    """
+
+    epoch: int
+    target: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLost:
     """Another coordinator serves the group now, so its members here must give up their
     partitions."""
@@ -325,6 +337,7 @@ Request = (
 Happening = (
     OffsetCommitEnded
     | RegexesResolved
+    | AssignmentReceived
     | GroupLost
     | AdoptionMoved
     | GroupAdopted

@@ -1,13 +1,15 @@
 """The volatile records: changes of state that a restart forgets. `apply` handles them like others.
 
 They cover parked requests, unused ids that were handed out, deadlines, the phase of a classic join,
-commits in flight and regular expressions being resolved. The state log never contains them.
+commits in flight, regular expressions being resolved and targets being computed elsewhere. The
+state log never contains them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+from uuid import UUID
 
 from coordinator.interface.records import Assignment, ClassicGroupMember, Member, RemovalCause
 from coordinator.interface.topics import Partition
@@ -327,6 +329,48 @@ class RegexResolutionMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A member as an assignor sees it. `topic_ids` holds only topics that exist."""
+
+    instance_id: str | None
+    rack_id: str | None = None
+    topic_ids: frozenset[UUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """A target that an assignor outside the engine computes, and all that it is computed from: the
+    group as it was at `epoch`. The fields are those of `GroupSpec`."""
+
+    epoch: int
+    assignor: str
+    members: Mapping[str, Subscriber]
+    partition_counts: Mapping[UUID, int]
+    target: Mapping[str, frozenset[Partition]]
+    spared: frozenset[str] = frozenset()
+    imbalance_percent: int | None = None
+    racks: Mapping[UUID, tuple[frozenset[str], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationStarted:
+    """The driver has to have this target computed (one per group at a time)."""
+
+    computation: Computation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputationFailed:
+    """The group keeps its target. The next computation starts at `retry_at_ms` at the earliest, in
+    wall-clock milliseconds."""
+
+    epoch: int
+    assignor: str
+    reason: str
+    retry_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conversions:
     """How often the group was converted lately."""
 
@@ -368,6 +412,8 @@ VolatileRecord = (
     | CommitStarted
     | CommitEnded
     | RegexResolutionMoved
+    | ComputationStarted
+    | ComputationFailed
     | ConversionsMoved
     | PlaceMoved
     | MemberReturned

@@ -163,6 +163,17 @@ class TargetComputed(GatewayEvent):
     """Partitions whose target member changed."""
 
 
+class AssignmentRejected(GatewayEvent):
+    """The group keeps its target assignment, because a plug-in computed none, or a wrong one."""
+
+    level: ClassVar[Level] = "warning"
+    group_epoch: int
+    """The group epoch that the target would have had."""
+    assignor: str
+    reason: str
+    """What is wrong with it."""
+
+
 class GroupStateMoved(GatewayEvent):
     """A classic group entered another state of its rebalance."""
 

@@ -36,6 +36,7 @@ from coordinator.interface.volatile_records import (
     ClassicGroupMemberPut,
     CommitEnded,
     CommitStarted,
+    ComputationFailed,
     DeadlineCleared,
     DeadlineSet,
     MemberPhase,
@@ -43,6 +44,7 @@ from coordinator.interface.volatile_records import (
 )
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
+    AssignmentRejected,
     GroupConfigsAltered,
     GroupConverted,
     GroupCreated,
@@ -148,6 +150,8 @@ class _Teller:
                 self._moved += len(partitions - self._target_of(member_id))
             case TargetAssignmentMetadata():
                 yield from self._target(record)
+            case ComputationFailed(epoch=epoch, assignor=assignor, reason=reason):
+                yield AssignmentRejected(group_epoch=epoch, assignor=assignor, reason=reason)
             case CurrentAssignment(member_id=member_id, value=assignment):
                 yield from self._assignment(member_id, assignment)
             case RegularExpression(regex=regex, value=ResolvedRegex(topics=topics)):

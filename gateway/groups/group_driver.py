@@ -14,8 +14,9 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.topic_names import topics_of_group, topics_of_request
-from coordinator.interface.events import RegexesResolved
+from coordinator.interface.events import AssignmentReceived, RegexesResolved
 from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Computation
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import Told
@@ -41,6 +42,7 @@ from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Answer, Call, Errand, Forwarded, Learn, Locate
 from gateway.hosting.effects import (
     AskCoordinator,
+    Assign,
     Compute,
     Effect,
     Forget,
@@ -115,6 +117,8 @@ class Services:
     offsets: OffsetReporter
     resolver: RegexResolver
     aside: Aside
+    assign: Callable[[Computation], Awaitable[AssignmentReceived]]
+    """What a plug-in answers."""
     coordinator_of: Callable[[str, Owner | None], Awaitable[int]]
     """The node id of a group's coordinator. Raises UpstreamError."""
     ask_coordinator: Callable[[int, Struct], Awaitable[Struct]]
@@ -156,6 +160,7 @@ class GroupDriver:
         """How long effects wait after a bug, so that a bug that repeats itself costs little."""
         self._effects_end = trio.CancelScope()
         self._resolving = trio.CancelScope()
+        self._assigning = trio.CancelScope()
         self._relaying: WeakSet[Call] = WeakSet()
         """The calls that the cluster answers."""
         self._relayed = trio.lowlevel.ParkingLot()
@@ -406,6 +411,9 @@ class GroupDriver:
             case Resolve(resolution):
                 await self._resolve(resolution.regexes)
                 return None
+            case Assign(computation):
+                await self._assign(computation)
+                return None
             case AskCoordinator(message, looks_up):
                 return await self._ask_coordinator(message, looks_up=looks_up)
             case Describe() | Hold() | Ask():
@@ -437,8 +445,10 @@ class GroupDriver:
         await self._left.wait()
 
     async def _load(self) -> Input:
-        """Read the group from its log. A running regex resolution belongs to the old state."""
+        """Read the group from its log. What is being resolved or computed belongs to the old
+        state."""
         self._resolving.cancel()
+        self._assigning.cancel()
         group_id, services = self.group.group_id, self._services
         try:
             engine = GroupEngine(group_id, self.group.rules.config_of(group_id))
@@ -518,6 +528,11 @@ class GroupDriver:
                 log.exception("regexes_unresolved", group_id=group_id)
                 event = RegexesResolved(topics=None)
             self.feed(Happened(event))
+
+    async def _assign(self, computation: Computation) -> None:
+        """Have a plug-in compute a target while the group goes on."""
+        with trio.CancelScope() as self._assigning:
+            self.feed(Happened(await self._services.assign(computation)))
 
     async def _ask_coordinator(self, message: Struct, *, looks_up: bool) -> Input:
         if looks_up:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinator.interface.replies import Reply
-from coordinator.interface.volatile_records import RegexResolution
+from coordinator.interface.volatile_records import Computation, RegexResolution
 from gateway.events.event import GatewayEvent, Level, Told
 from gateway.hosting import adoption_steps
 from gateway.hosting.answers import code_for
@@ -53,6 +53,14 @@ class Resolve:
 
 
 @dataclass(frozen=True, slots=True)
+class Assign:
+    """Have a plug-in compute a target. `Happened(AssignmentReceived)` must follow, unless the group
+    is loaded again."""
+
+    computation: Computation
+
+
+@dataclass(frozen=True, slots=True)
 class AskCoordinator:
     """Send the anchor's request to the group's coordinator. `CoordinatorAnswered` or
     `CoordinatorFailed` must follow."""
@@ -97,6 +105,7 @@ Effect = (
     | Forget
     | Compute
     | Resolve
+    | Assign
     | AskCoordinator
     | OfAdoption
     | Tell

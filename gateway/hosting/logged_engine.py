@@ -38,7 +38,7 @@ from gateway.events.event import Told
 from gateway.hosting.answers import Situation
 from gateway.hosting.batch import Batch, Decision
 from gateway.hosting.calls import Call, Commit, Failed, Refused
-from gateway.hosting.effects import Compute, Effect, Forget, Load, Log, Resolve, Tell, Write
+from gateway.hosting.effects import Assign, Compute, Effect, Forget, Load, Log, Resolve, Tell, Write
 from gateway.hosting.inputs import Damage, Loaded
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.states import LOG, LogPhase
@@ -452,6 +452,8 @@ class LoggedEngine:
                 self.outcomes.append((item, reply))
         if step.resolution is not None:
             self._effects.append(Resolve(step.resolution))
+        if step.computation is not None:
+            self._effects.append(Assign(step.computation))
         if self.observer is not None:
             self.observer.applied(decision)
 

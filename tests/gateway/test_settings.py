@@ -59,7 +59,7 @@ def test_an_invalid_address_is_refused(text: str) -> None:
         ({"log_format": "xml"}, "--log-format: 'xml' should be 'console' or 'json'"),
         ({"max_groups": "0"}, "--max-groups: '0' should be greater than or equal to 1"),
         ({"max_groups": "many"}, "--max-groups: 'many' should be a valid integer"),
-        ({"group_consumer_assignors": "sticky"}, "--group-consumer-assignors: 'sticky' should be"),
+        ({"group_consumer_assignors": "sticky"}, "--group-consumer-assignors: 'sticky' is neither"),
         (
             {"group_consumer_heartbeat_interval_ms": "4999"},
             "group.consumer.heartbeat.interval.ms: 4999 must lie between "

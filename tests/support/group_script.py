@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import uuid5
 
+from coordinator.assignors import spec_of
+from coordinator.assignors.uniform import assign_uniformly
 from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step, step_of
 from coordinator.group.classic_group import ClassicGroup
@@ -16,6 +18,7 @@ from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig, RollPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
+    AssignmentReceived,
     ConfigChange,
     ConfigOperation,
     ConfigsReceived,
@@ -50,7 +53,12 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Partition, Topics
-from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, RepetitionMoved
+from coordinator.interface.volatile_records import (
+    Computation,
+    DeadlineKey,
+    DeadlineKind,
+    RepetitionMoved,
+)
 from gateway.simulation.invariants import check_group
 from gateway.simulation.replay import (
     DurableState,
@@ -119,6 +127,7 @@ class GroupScript:
             "handle changed the state\n" + self.transcript()
         )
         assert not (step.resolution and self.engine.state.resolution), "two resolutions at a time"
+        assert not (step.computation and self._computation()), "two computations at a time"
         if self.log_is_broken and step.durable:
             self._refuse(event)
             return step
@@ -159,6 +168,10 @@ class GroupScript:
         for reply in dict(self.last_step.replies).values():
             if isinstance(reply, JoinGroupReply) and reply.error == 0:
                 assert reply.generation == group.assignments[reply.member_id].member_epoch
+
+    def _computation(self) -> Computation | None:
+        group = self.engine.state.group
+        return group.computation if isinstance(group, ConsumerGroup) else None
 
     def _group_epoch(self) -> int:
         """The group epoch. It grows through every conversion, and restarts with a group without
@@ -407,6 +420,22 @@ class GroupScript:
         assert resolution is not None, "nothing is being resolved\n" + self.transcript()
         matched = None if fails else match_topics(resolution.regexes, self.topics.by_name)
         return self.feed(RegexesResolved(topics=matched, version=self.topics.names_version))
+
+    def computed(
+        self, target: Mapping[str, Owned] | None = None, *, epoch: int | None = None, why: str = ""
+    ) -> Step:
+        """A plug-in answers the computation under way: with this target, a good one, or none."""
+        computation = self.consumer.computation
+        if epoch is None:
+            assert computation is not None, "nothing is being computed\n" + self.transcript()
+            epoch = computation.epoch
+        if target is not None or why:
+            changed = {id_: partitions(owned) for id_, owned in (target or {}).items()}
+            return self.feed(AssignmentReceived(epoch=epoch, target=changed, failure=why))
+        assert computation is not None
+        return self.feed(
+            AssignmentReceived(epoch=epoch, target=assign_uniformly(spec_of(computation)))
+        )
 
     # -- offsets ---------------------------------------------------------------------------------
 

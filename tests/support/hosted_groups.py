@@ -66,6 +66,7 @@ from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import StandingRules
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
+from gateway.plug_ins.runner import PlugIns
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused
 from gateway.state_log.memory import MemoryLog
@@ -256,6 +257,7 @@ def make_groups(
         anchored=Room("anchored", groups_max=0, groups_per_address_max=0),
         pauses=Pauses(clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms),
     )
+    aside = Aside()
     services = Services(
         clock=clock,
         cluster=cluster,
@@ -264,7 +266,8 @@ def make_groups(
         journal=journal,
         offsets=OffsetReporter(journal.tell, clock.now_ms),
         resolver=RegexResolver(cluster, every_topic),
-        aside=Aside(),
+        aside=aside,
+        assign=PlugIns(aside).compute,
         coordinator_of=lambda group_id, _owner: cluster.coordinator_of(group_id),
         ask_coordinator=cluster.ask,
         nursery=nursery,

@@ -12,10 +12,13 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid5
 
+from coordinator.assignors import spec_of
+from coordinator.assignors.uniform import assign_uniformly
 from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
+    AssignmentReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     HeartbeatReceived,
@@ -47,6 +50,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.effects import (
     AskCoordinator,
+    Assign,
     Compute,
     Effect,
     Forget,
@@ -309,6 +313,9 @@ class HostedScene:
                 matched = match_topics(resolution.regexes, self.topics.by_name)
                 version = self.topics.names_version
                 return Happened(RegexesResolved(topics=matched, version=version))
+            case Assign(computation):
+                target = assign_uniformly(spec_of(computation))
+                return Happened(AssignmentReceived(epoch=computation.epoch, target=target))
             case AskCoordinator(message):
                 if self.coordinator_failure is not None:
                     return CoordinatorFailed(self.coordinator_failure)

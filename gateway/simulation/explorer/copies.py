@@ -17,7 +17,7 @@ from uuid import UUID
 from gateway.events.event import GatewayEvent
 from gateway.hosting.batch import Decision
 from gateway.hosting.calls import Forwarded, Outcome, Refused, Released, Store
-from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Resolve
+from gateway.hosting.effects import AskCoordinator, Assign, Forget, Load, Look, Resolve
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import CoordinatorAnswered, CoordinatorFailed, Looked
 from gateway.hosting.standing import (
@@ -35,7 +35,7 @@ _SHARED = (
     *(Enum, FunctionType, BuiltinFunctionType, MappingProxyType, partial, UUID, type),
     *(GatewayEvent, Struct),
     *(Decision, Forwarded, Outcome, Refused, Released, Store),
-    *(AskCoordinator, Forget, Load, Look, Resolve),
+    *(AskCoordinator, Assign, Forget, Load, Look, Resolve),
     *(AnchorIds, Gateway, CoordinatorAnswered, CoordinatorFailed, Looked),
     *(NoAnswer, Nobody, Occupants, StandingRules, Verdict),
 )

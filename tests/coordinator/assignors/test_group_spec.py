@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS
+from coordinator.assignors import spec_of as rebuilt
 from coordinator.assignors.group_spec import Subscriber
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
+from coordinator.interface.volatile_records import Computation
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.assignor_strategies import Case, cases, spec_of
 from tests.support.group_values import topic_id
@@ -59,6 +62,24 @@ def test_an_unknown_topic_is_an_error() -> None:
     with pytest.raises(GroupError, match="does not know the topic") as refusal:
         spec.partition_count(BAR)
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@given(case=cases())
+def test_an_assignor_elsewhere_sees_the_same_group(case: Case) -> None:
+    """What is sent to it has the plain tables only; the indexes follow from them."""
+    spec = case.spec
+    computation = Computation(
+        epoch=1,
+        assignor="plug-in",
+        members=case.members,
+        partition_counts=spec.partition_counts,
+        target=spec.target,
+    )
+    assert rebuilt(pickle.loads(pickle.dumps(computation))) == spec
+    spared = frozenset(list(case.members)[:1])
+    split = rebuilt(replace(computation, spared=spared))
+    assert set(split.spared) == spared
+    assert set(split.loads) == case.members.keys() - spared
 
 
 def backwards(rows: Mapping[K, V]) -> dict[K, V]:

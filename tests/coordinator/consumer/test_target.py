@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Target
 from coordinator.consumer import target as target_module
+from coordinator.consumer.delegation import SHORT_COMPUTATION_MAX
 from coordinator.consumer.target import group_spec, preferred_assignor
 from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.errors import GroupError, LongComputation
@@ -62,7 +63,7 @@ def test_the_second_target_after_a_quiet_time_does_not_wait(make_group: MakeGrou
 
 def test_only_a_long_computation_is_refused(make_group: MakeGroup) -> None:
     """DEV D65: the caller repeats it where it holds up nobody else."""
-    group = make_group(topics=make_topics(foo=1, large=target_module.SHORT_COMPUTATION_MAX))
+    group = make_group(topics=make_topics(foo=1, large=SHORT_COMPUTATION_MAX))
     short = {"now_ms": group.now_ms, "topics": group.topics, "may_take_long": False}
     group.engine.handle(NATIVE_JOIN, **short)  # type: ignore[arg-type]
     with pytest.raises(LongComputation):

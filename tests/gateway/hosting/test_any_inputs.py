@@ -18,6 +18,7 @@ from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.calls import Call, Commit, Commits, Learn, Locate, Probe, Store
 from gateway.hosting.effects import (
     AskCoordinator,
+    Assign,
     Compute,
     Effect,
     Forget,
@@ -54,7 +55,7 @@ from tests.support.hosted_scene import GROUP, HostedScene, Todo, hosting_rules, 
 from tests.support.hypothesis_profile import examples
 
 EVERYTHING = (
-    *(Look, Load, Write, Forget, Compute, Resolve, AskCoordinator),
+    *(Look, Load, Write, Forget, Compute, Resolve, Assign, AskCoordinator),
     *(Locate, Learn, Probe, Store),
 )
 AT_LAST_MS = 800_000

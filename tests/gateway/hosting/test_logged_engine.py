@@ -19,7 +19,7 @@ from coordinator.interface.records import MemberMetadata
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Call, Failed, Refused
-from gateway.hosting.effects import Compute, Forget, Load, Resolve, Write
+from gateway.hosting.effects import Assign, Compute, Forget, Load, Resolve, Write
 from gateway.hosting.inputs import Damage, Happened, WriteFailed
 from gateway.hosting.logged_engine import (
     BEFORE_A_DEADLINE_MAX,
@@ -443,6 +443,30 @@ def test_a_bug_in_a_long_computation_reloads_the_group(
     scene.release(Compute)
     assert situation_of(call) is Situation.RELOADING
     assert in_memory(scene) == {"first"}
+
+
+# -- assignors elsewhere -------------------------------------------------------------------------
+
+
+def test_a_target_is_computed_elsewhere_while_the_group_goes_on() -> None:
+    """The result is a decision like others: logged first, and heard of at a heartbeat."""
+    config = GroupConfig(consumer_assignors=("plug-in",), consumer_assignment_interval_ms=0)
+    scene = HostedScene(hosting_rules(config=config))
+    scene.hold(Assign)
+    assert scene.native("n").answer == ConsumerHeartbeatReply(
+        member_id="n",
+        member_epoch=1,
+        heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
+        assignment=frozenset(),
+    )
+    assert scene.waits(Assign) == 1
+    assert error_of(scene.native("n", 1)) is ErrorCode.NONE
+    assert scene.waits(Assign) == 1
+    scene.release(Assign)
+    later = scene.native("n", 1).answer
+    assert isinstance(later, ConsumerHeartbeatReply)
+    assert later.member_epoch == 2
+    assert later.assignment
 
 
 # -- regular expressions -------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+"""Has a target computed by an assignor outside the engine (rule 9.6, DEV D85).
+
+The engine says what the target is computed from and goes on with the target that it has. The result
+comes in a later step, and is installed even if the group has changed meanwhile, so that the group
+always makes progress. One computation per group is under way at a time.
+"""
+
+from coordinator.assignors import GroupSpec
+from coordinator.assignors.flaws import flaw_in
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import LongComputation
+from coordinator.interface.events import AssignmentReceived
+from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import (
+    Computation,
+    ComputationFailed,
+    ComputationStarted,
+)
+
+RETRY_MS = 10_000
+"""The delay before the next computation after one that failed."""
+SHORT_COMPUTATION_MAX = 1_000
+"""Members plus partitions up to which a computation takes about ten milliseconds."""
+REASON_CHARS_MAX = 500
+
+
+def check_time(step: StepBuilder, what: GroupSpec | Computation) -> None:
+    """Raises LongComputation if the step may not take as long as a group of this size needs."""
+    size = len(what.members) + sum(what.partition_counts.values())
+    if size > SHORT_COMPUTATION_MAX and not step.may_take_long:
+        raise LongComputation
+
+
+def delegate(step: StepBuilder, assignor: str, spec: GroupSpec) -> None:
+    """Ask for a target. It is computed from a copy of the group, which goes on changing."""
+    computation = Computation(
+        epoch=step.consumer.epoch,
+        assignor=assignor,
+        members=dict(spec.members),
+        partition_counts=spec.partition_counts,
+        target=dict(spec.target),
+        spared=frozenset(spec.spared),
+        imbalance_percent=spec.imbalance_percent,
+        racks=spec.racks,
+    )
+    step.emit(ComputationStarted(computation))
+
+
+def install(step: StepBuilder, event: AssignmentReceived) -> None:
+    """Install a target that arrived, unless it is wrong: then the group keeps the one that it has.
+
+    The result of a computation that a restart or a conversion ended is ignored.
+    """
+    group = step.state.group
+    computation = group.computation if isinstance(group, ConsumerGroup) else None
+    if computation is None or event.epoch != computation.epoch:
+        return
+    check_time(step, computation)
+    why = event.failure
+    if step.config.is_paused:  # DEV D75
+        why = "the group is paused"
+    why = why or flaw_in(event.target, computation, step.topics)
+    if why:
+        step.emit(
+            ComputationFailed(
+                epoch=computation.epoch,
+                assignor=computation.assignor,
+                reason=why[:REASON_CHARS_MAX],
+                retry_at_ms=step.now_ms + RETRY_MS,
+            )
+        )
+        return
+    _write_target(step, {**computation.target, **event.target}, computation)
+
+
+def _write_target(
+    step: StepBuilder, target: dict[str, frozenset[Partition]], computation: Computation
+) -> None:
+    """Write what differs. A member that left meanwhile loses its share, unless another has its
+    instance id now. One that joined meanwhile waits for the next target."""
+    group = step.consumer
+    shares: dict[str, frozenset[Partition]] = {}
+    for member_id, partitions in target.items():
+        holder_id = member_id
+        if member_id not in group.members:
+            holder_id = group.instances.get(computation.members[member_id].instance_id or "", "")
+        if holder_id == member_id or (holder_id and holder_id not in computation.members):
+            shares[holder_id] = partitions
+    for member_id in sorted(group.members):
+        share = shares.get(member_id, frozenset())
+        if share != group.target_of(member_id):
+            step.emit(TargetAssignmentMember(member_id=member_id, partitions=share))
+    step.emit(
+        TargetAssignmentMetadata(
+            epoch=computation.epoch, timestamp_ms=step.now_ms, assignor=computation.assignor
+        )
+    )

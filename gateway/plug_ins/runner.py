@@ -1,0 +1,101 @@
+"""Has plug-ins compute targets, each in a process that is killed if it takes too long.
+
+A thread would not do: one that hangs cannot be stopped, and holds the interpreter's lock. A process
+for each target also keeps plug-ins from carrying anything from one group to another.
+"""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from contextlib import suppress
+from functools import partial
+from uuid import UUID
+
+import trio
+
+from coordinator.interface.events import AssignmentReceived
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import Computation
+from gateway.groups.aside import Aside
+from gateway.plug_ins.worker import TIME_LIMIT_S
+from gateway.settings import ENVIRONMENT_PREFIX
+
+PROCESSES_MAX = 4
+"""Plug-ins that compute at the same time; further groups wait, and keep their targets meanwhile."""
+ANSWER_BYTES_MAX = 64 * 2**20
+_COMMAND = (sys.executable, "-P", "-m", "gateway.plug_ins.worker")
+
+
+class PlugIns:
+    """Serves all groups."""
+
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
+        self._places = trio.CapacityLimiter(PROCESSES_MAX)
+
+    async def compute(self, computation: Computation) -> AssignmentReceived:
+        """What the plug-in answers, or why it does not."""
+        received = partial(AssignmentReceived, epoch=computation.epoch)
+        question = await self._aside.run(partial(pickle.dumps, computation))
+        try:
+            async with self._places:
+                with trio.fail_after(TIME_LIMIT_S):
+                    answer = await _ask(question)
+            return received(target=await self._aside.run(partial(_target_in, answer)))
+        except trio.TooSlowError:
+            return received(failure=f"no answer within {TIME_LIMIT_S} s")
+        except (OSError, ValueError) as error:
+            return received(failure=" ".join(str(error).split()))
+
+
+async def _ask(question: bytes) -> bytes:
+    """Raises OSError, and ValueError if the process does not answer as it should."""
+    process = await trio.lowlevel.open_process(
+        _COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={k: v for k, v in os.environ.items() if not k.startswith(ENVIRONMENT_PREFIX)},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    answer = bytearray()
+    try:
+        async with process.stdin, process.stdout, trio.open_nursery() as nursery:
+            nursery.start_soon(_send, process.stdin, question)
+            async for chunk in process.stdout:
+                answer += chunk
+                if len(answer) > ANSWER_BYTES_MAX:
+                    break
+            nursery.cancel_scope.cancel()
+        if len(answer) > ANSWER_BYTES_MAX:
+            raise ValueError(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
+        await process.wait()
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+    if process.returncode:
+        raise ValueError(f"its process ended with status {process.returncode}")
+    return bytes(answer)
+
+
+async def _send(to: trio.abc.SendStream, question: bytes) -> None:
+    with suppress(trio.BrokenResourceError):  # the process ended: its status says more
+        await to.send_all(question)
+        await to.aclose()
+
+
+def _target_in(answer: bytes) -> dict[str, frozenset[Partition]]:
+    """Raises ValueError if the plug-in failed."""
+    found = json.loads(answer)
+    if "failure" in found:
+        raise ValueError(found["failure"])
+    return {
+        member_id: frozenset(
+            Partition(UUID(topic_id), number) for topic_id in mine for number in mine[topic_id]
+        )
+        for member_id, mine in found["target"].items()
+    }

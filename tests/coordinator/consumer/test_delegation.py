@@ -1,0 +1,268 @@
+"""Targets that plug-ins compute outside the engine (rule 9.6, DEV D85)."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from coordinator.consumer.delegation import REASON_CHARS_MAX, RETRY_MS, SHORT_COMPUTATION_MAX
+from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
+from coordinator.interface.errors import LongComputation
+from coordinator.interface.events import AssignmentReceived
+from coordinator.interface.records import TargetAssignmentMember
+from coordinator.interface.volatile_records import ComputationFailed, DeadlineKind
+from kafka_codecs.error_codes import ErrorCode
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_classic, given_native
+from tests.support.group_script import GroupScript, Owned, make_topics, partitions, topic_id
+
+PLUG_IN = GroupConfig(
+    consumer_assignors=("by-weight", "uniform"), consumer_assignment_interval_ms=0
+)
+ALL = {"foo": (0, 1, 2)}
+
+
+@pytest.fixture
+def group(make_group: MakeGroup) -> GroupScript:
+    """A group whose default assignor is a plug-in."""
+    return make_group(config=PLUG_IN)
+
+
+@pytest.fixture
+def settled(group: GroupScript) -> GroupScript:
+    """One member with everything, at epoch 10."""
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    return group
+
+
+def targets(group: GroupScript) -> dict[str, Mapping[str, tuple[int, ...]]]:
+    """The target of each member, as names and numbers."""
+    return {id_: group.named(group.consumer.target_of(id_)) for id_ in group.consumer.members}
+
+
+def failure(group: GroupScript) -> ComputationFailed:
+    """Why the last step kept the target."""
+    (found,) = [each for each in group.last_step.records if isinstance(each, ComputationFailed)]
+    return found
+
+
+def test_a_group_goes_on_while_its_target_is_computed(settled: GroupScript) -> None:
+    """Members keep what they have, and heartbeats are answered at once."""
+    reply = settled.native("n2")
+    assert (reply.error, reply.member_epoch, reply.assignment) == (0, 10, frozenset())
+    computation = settled.last_step.computation
+    assert computation is not None
+    assert (computation.epoch, computation.assignor) == (11, "by-weight")
+    assert set(computation.members) == {"n1", "n2"}
+    assert computation.partition_counts == {topic_id("foo"): 3}
+    assert computation.target == {"n1": partitions(ALL)}
+    assert settled.view().state == "Assigning"
+    assert settled.native("n1", 10).member_epoch == 10
+
+
+def test_a_received_target_is_installed(settled: GroupScript) -> None:
+    """Members hear of it at their next heartbeats, as of any other target."""
+    settled.native("n2")
+    settled.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    assert settled.consumer.assignment_epoch == settled.consumer.epoch == 11
+    assert settled.consumer.assignor == "by-weight"
+    assert settled.named(settled.native("n1", 10).assignment) == {"foo": (0,)}
+    settled.native("n1", 10, owned={"foo": (0,)})
+    assert settled.named(settled.native("n2", 10).assignment) == {"foo": (1, 2)}
+
+
+def test_a_member_that_the_result_omits_keeps_its_target(settled: GroupScript) -> None:
+    """As with the other assignors, the result has the changes only."""
+    settled.native("n2")
+    settled.computed({"n2": {}})
+    assert settled.consumer.assignment_epoch == 11
+    assert targets(settled) == {"n1": ALL, "n2": {}}
+    written = [r for r in settled.last_step.durable if isinstance(r, TargetAssignmentMember)]
+    assert written == []
+
+
+def test_one_computation_is_under_way_at_a_time(settled: GroupScript) -> None:
+    """What changes meanwhile needs another one, after the result of the first."""
+    settled.native("n2")
+    settled.native("n3")
+    assert settled.last_step.computation is None
+    settled.computed()
+    assert (settled.consumer.assignment_epoch, settled.consumer.epoch) == (11, 12)
+    settled.native("n3", 10)
+    assert settled.last_step.computation is not None
+    settled.computed()
+    assert settled.consumer.assignment_epoch == 12
+    assert all(targets(settled).values())
+
+
+def test_the_result_is_installed_although_the_group_moved_on(settled: GroupScript) -> None:
+    """The group always makes progress. The assignment epoch is that of the metadata from which the
+    target was computed. A member that left loses its share, and one that joined waits."""
+    settled.native("n2")
+    settled.native("n3")
+    settled.native("n1", -1)
+    settled.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    assert (settled.consumer.assignment_epoch, settled.consumer.epoch) == (11, 13)
+    assert targets(settled) == {"n2": {"foo": (1, 2)}, "n3": {}}
+
+
+def test_a_static_replacement_gets_the_share_of_its_predecessor(group: GroupScript) -> None:
+    """It bumps no epoch, so no later target would have it."""
+    group.given_consumer_group(given_native("n1", assigned=ALL, instance_id="i"))
+    group.native("n2")
+    group.native("n1", -2, instance_id="i")
+    group.native("n3", instance_id="i")
+    group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    assert group.consumer.assignment_epoch == group.consumer.epoch == 11
+    assert targets(group) == {"n3": {"foo": (0,)}, "n2": {"foo": (1, 2)}}
+
+
+def test_a_member_that_takes_over_an_instance_gets_one_share(group: GroupScript) -> None:
+    """The member is known under its id already. Its epoch bump asks for another target."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0,)}, instance_id="i"),
+        given_native("n2", assigned={"foo": (1, 2)}),
+    )
+    group.native("n4")
+    group.native("n1", -2, instance_id="i")
+    group.native("n2", instance_id="i")
+    assert group.consumer.epoch == 12
+    group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1,)}, "n4": {"foo": (2,)}})
+    assert targets(group) == {"n2": {"foo": (1,)}, "n4": {"foo": (2,)}}
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ({"n1": {"foo": (0, 1)}, "n2": {"foo": (1, 2)}}, "foo-1 went to both 'n1' and 'n2'"),
+        ({"n2": {"foo": (1,)}}, "foo-1 went to both 'n1' and 'n2'"),
+        ({"n1": {"foo": (0,)}, "n2": {"foo": (1,)}}, "foo-2 went to nobody"),
+        ({"who": {"foo": (1,)}}, "'who' is not a member"),
+        ({"n1": {"foo": (0, 1, 2, 3)}, "n2": {}}, "no partition foo-3"),
+        ({"n1": {**ALL, "bar": (0,)}, "n2": {}}, "'n1' does not subscribe to the topic bar"),
+    ],
+)
+def test_a_wrong_target_changes_nothing(
+    make_group: MakeGroup, target: dict[str, Owned], reason: str
+) -> None:
+    """The group keeps the target that it has, and says why."""
+    group = make_group(config=PLUG_IN, topics=make_topics(foo=3, bar=1))
+    group.given_consumer_group(given_native("n1", assigned=ALL))
+    group.native("n2")
+    group.computed(target)
+    assert reason in failure(group).reason
+    assert group.last_step.durable == ()
+    assert (group.consumer.assignment_epoch, group.consumer.epoch) == (10, 11)
+    assert targets(group) == {"n1": ALL, "n2": {}}
+    assert group.native("n1", 10).error is ErrorCode.NONE
+
+
+def test_a_failed_computation_is_repeated_later(settled: GroupScript) -> None:
+    """Not at each heartbeat, and also if the group changes meanwhile."""
+    settled.native("n2")
+    settled.computed(why="x" * 10_000)
+    assert failure(settled).reason == "x" * REASON_CHARS_MAX
+    settled.native("n3")
+    settled.wait(RETRY_MS - 1)
+    for member_id in ("n1", "n2", "n3"):
+        settled.native(member_id, 10)
+        assert settled.last_step.computation is None
+    settled.wait(1)
+    settled.native("n1", 10)
+    settled.computed()
+    assert settled.consumer.assignment_epoch == settled.consumer.epoch == 12
+    settled.native("n4")
+    assert settled.last_step.computation is not None, "a success ends the delay"
+
+
+def test_a_group_without_native_members_is_advanced_by_its_timer(make_group: MakeGroup) -> None:
+    """Its timer does not run while the target is computed, and waits after a failure."""
+    group = make_group(
+        config=GroupConfig(
+            consumer_assignors=("by-weight",),
+            consumer_assignment_interval_ms=0,
+            consumer_migration_policy=MigrationPolicy.UPGRADE,
+            reconnect_timeout_ms=0,
+        )
+    )
+    group.given_consumer_group(
+        given_classic("c1", session_timeout_ms=60_000),
+        given_classic("c2", session_timeout_ms=60_000),
+        epoch=11,
+        assignment_epoch=10,
+    )
+    group.beat("c1", 10)
+    assert group.left_ms(DeadlineKind.TARGET_DUE) == 0
+    group.wait(0)
+    assert group.consumer.computation is not None
+    assert group.left_ms(DeadlineKind.TARGET_DUE) is None
+    group.computed(why="broken")
+    assert group.left_ms(DeadlineKind.TARGET_DUE) == RETRY_MS
+    group.wait(RETRY_MS)
+    group.computed()
+    assert group.consumer.assignment_epoch == 11
+
+
+def test_a_restart_begins_the_computation_again(settled: GroupScript) -> None:
+    """The result of the earlier one is ignored, until then and after."""
+    settled.native("n2")
+    settled.restart()
+    assert settled.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    settled.native("n1", 10, owned=ALL)
+    settled.native("n3")
+    settled.computed()
+    assert settled.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    assert settled.consumer.assignment_epoch == 11
+
+
+def test_a_conversion_ends_the_computation(settled: GroupScript) -> None:
+    """The result is for a group that does not exist any more."""
+    settled.native("n2")
+    settled.native("n2", -1)
+    settled.native("n1", -1)
+    settled.send_join(settled.take_id())
+    assert set(settled.classic.members)
+    assert not settled.feed(AssignmentReceived(epoch=11)).records
+
+
+def test_a_paused_group_installs_nothing(settled: GroupScript) -> None:
+    """DEV D75: it keeps the target that it has."""
+    settled.native("n2")
+    settled.set_policy(RollPolicy.PAUSE)
+    settled.computed()
+    assert failure(settled).reason == "the group is paused"
+    assert settled.consumer.assignment_epoch == 10
+
+
+def test_only_a_short_result_is_checked_at_once(make_group: MakeGroup) -> None:
+    """DEV D65: a long one is repeated where it holds up nobody else."""
+    group = make_group(config=PLUG_IN, topics=make_topics(foo=SHORT_COMPUTATION_MAX))
+    group.native("n1")
+    assert group.consumer.computation is not None
+    with pytest.raises(LongComputation):
+        group.engine.handle(
+            AssignmentReceived(epoch=2),
+            now_ms=group.now_ms,
+            topics=group.topics,
+            may_take_long=False,
+        )
+    group.computed()
+    assert group.consumer.assignment_epoch == 2
+
+
+def test_members_may_prefer_the_plug_in(make_group: MakeGroup) -> None:
+    """Its name is one of the assignors that heartbeats may request."""
+    group = make_group(config=GroupConfig(consumer_assignors=("uniform", "by-weight")))
+    group.native("n1", assignor="by-weight")
+    assert group.last_step.computation is not None
+    assert group.native("n2", assignor="other").error is ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+def test_a_plug_in_that_was_removed_is_replaced_by_the_default(make_group: MakeGroup) -> None:
+    """A member's preference may be older than the settings."""
+    group = make_group(config=GroupConfig(consumer_assignors=("uniform", "by-weight")))
+    group.native("n1", assignor="by-weight")
+    group.config = GroupConfig(reconnect_timeout_ms=0)
+    group.restart()
+    group.native("n1", 1, owned={})
+    assert group.last_step.computation is None
+    assert group.consumer.assignor == "uniform"

@@ -1,0 +1,153 @@
+"""Plug-ins run in processes of their own, within limits."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import trio
+
+from coordinator.interface.events import AssignmentReceived
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import Computation
+from gateway.groups.aside import Aside
+from gateway.plug_ins import runner
+from gateway.plug_ins.runner import PlugIns
+from tests.support.plug_ins import FOO, computation, install
+
+Install = Callable[[Mapping[str, str]], None]
+TAKES_ALL = """
+from coordinator.interface.topics import Partition
+def assign(spec):
+    return {"m1": {Partition(t, n) for t, c in spec.partition_counts.items() for n in range(c)}}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    return lambda sources: install(tmp_path, sources, monkeypatch)
+
+
+async def ask(question: Computation) -> AssignmentReceived:
+    return await PlugIns(Aside()).compute(question)
+
+
+async def test_a_plug_in_computes_a_target(installed: Install) -> None:
+    """However large the group is: a pipe holds 64 KiB."""
+    installed({"takes-all": TAKES_ALL})
+    received = await ask(computation("takes-all", partition_count=20_000))
+    everything = frozenset(Partition(FOO, number) for number in range(20_000))
+    assert received == AssignmentReceived(epoch=7, target={"m1": everything})
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("raise RuntimeError('first line\\nsecond')", "RuntimeError: first line second"),
+        ("import os; os._exit(3)", "its process ended with status 3"),
+        ("import sys; sys.exit(4)", "its process ended with status 4"),
+        ("bytearray(2**33)", "MemoryError"),
+    ],
+)
+async def test_a_failure_is_one_line(installed: Install, body: str, why: str) -> None:
+    """The group hears it, and keeps its target."""
+    installed({"bad": f"def assign(spec):\n    {body}\n"})
+    received = await ask(computation("bad"))
+    assert received.failure.strip() in (why, f"{why}:")
+    assert received.target == {}
+
+
+async def test_a_plug_in_that_hangs_is_killed(
+    installed: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Even if it never gives up the interpreter's lock."""
+    told = tmp_path / "pid"
+    source = (
+        "import os, re\n"
+        "def assign(spec):\n"
+        f"    open({str(told)!r}, 'w').write(str(os.getpid()))\n"
+        "    re.match('(a+)+b', 'a' * 100)\n"
+    )
+    installed({"hangs": source})
+    monkeypatch.setattr(runner, "TIME_LIMIT_S", 2)
+    received = await ask(computation("hangs"))
+    assert received.failure == "no answer within 2 s"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+async def test_a_huge_answer_is_cut_off(
+    installed: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not read to its end."""
+    installed({"takes-all": TAKES_ALL})
+    monkeypatch.setattr(runner, "ANSWER_BYTES_MAX", 1_000)
+    received = await ask(computation("takes-all", partition_count=20_000))
+    assert received.failure == "the answer is longer than 1000 bytes"
+
+
+async def test_prints_and_secrets(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plug-in may print, and does not see the gateway's variables."""
+    monkeypatch.setenv("GROUPFERRY_UPSTREAM_SASL_PASSWORD", "secret")
+    source = (
+        "import os\n"
+        "def assign(spec):\n"
+        "    print('noise', flush=True)\n"
+        "    return {k: [] for k in os.environ if k.startswith('GROUPFERRY_')}\n"
+    )
+    installed({"prints": source})
+    assert await ask(computation("prints")) == AssignmentReceived(epoch=7)
+
+
+async def test_further_groups_wait_their_turn(
+    installed: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bounded number of processes runs at a time, and each answer finds its question."""
+    running = most = 0
+    real = runner._ask
+
+    async def counted(question: bytes) -> bytes:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await real(question)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(runner, "_ask", counted)
+    monkeypatch.setattr(runner, "PROCESSES_MAX", 2)
+    installed({"takes-all": TAKES_ALL})
+    plug_ins, heard = PlugIns(Aside()), dict[int, int]()
+
+    async def compute(epoch: int) -> None:
+        question = computation("takes-all", epoch=epoch, partition_count=epoch)
+        received = await plug_ins.compute(question)
+        heard[received.epoch] = len(received.target["m1"])
+
+    async with trio.open_nursery() as nursery:
+        for epoch in range(1, 6):
+            nursery.start_soon(compute, epoch)
+    assert heard == {epoch: epoch for epoch in range(1, 6)}
+    assert most == 2
+
+
+async def test_a_cancelled_computation_leaves_no_process(
+    installed: Install, tmp_path: Path
+) -> None:
+    """The group was loaded again, or the gateway ends."""
+    told = tmp_path / "pid"
+    source = (
+        "import os, time\n"
+        "def assign(spec):\n"
+        f"    open({str(told)!r}, 'w').write(str(os.getpid()))\n"
+        "    time.sleep(60)\n"
+    )
+    installed({"sleeps": source})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, computation("sleeps"))
+        while not (told.exists() and told.read_text()):
+            await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
