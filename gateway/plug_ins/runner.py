@@ -19,9 +19,10 @@ from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Computation
 from gateway.groups.aside import Aside
-from gateway.plug_ins.worker import TIME_LIMIT_S
 from gateway.settings import ENVIRONMENT_PREFIX
 
+TIME_LIMIT_S = 10
+"""How long a plug-in may take, the start of its process included."""
 PROCESSES_MAX = 4
 """Plug-ins that compute at the same time; further groups wait, and keep their targets meanwhile."""
 ANSWER_BYTES_MAX = 64 * 2**20

@@ -18,8 +18,8 @@ from coordinator.assignors import spec_of
 from coordinator.interface.volatile_records import Computation
 from gateway.plug_ins.installed import load
 
-TIME_LIMIT_S = 10
-"""How long a plug-in may take, the start of its process included."""
+ORPHAN_LIMIT_S = 60
+"""How long the process outlives a gateway that was killed."""
 MEMORY_BYTES_MAX = 4 * 2**30
 """Of address space."""
 NICENESS = 10
@@ -28,7 +28,7 @@ NICENESS = 10
 
 def main() -> None:
     """Answer the question at standard input. What the plug-in prints is dropped."""
-    signal.alarm(TIME_LIMIT_S + 1)  # ends the process if the gateway was killed before
+    signal.alarm(ORPHAN_LIMIT_S)  # otherwise the gateway ends it
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     os.nice(NICENESS)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
@@ -46,7 +46,7 @@ def answer_to(computation: Computation) -> Mapping[str, Any]:
         return {"failure": f"{type(error).__name__}: {error}"}
 
 
-def _numbers(partitions: Iterable[tuple[UUID, int]]) -> dict[str, list[int]]:
+def _numbers(partitions: Iterable[tuple[object, object]]) -> dict[str, list[int]]:
     numbers: dict[str, list[int]] = {}
     for topic_id, number in partitions:
         if not (isinstance(topic_id, UUID) and isinstance(number, int)):

@@ -42,7 +42,7 @@ class Driver:
         self._watcher: Watcher | None = None
         self._world = world
         self._cluster = cluster
-        self._around = Surroundings(
+        self.around = Surroundings(
             world=world,
             cluster=cluster,
             log=self.log,
@@ -62,7 +62,7 @@ class Driver:
     @property
     def engine(self) -> GroupEngine:
         """The engine of the newest process that has loaded the group."""
-        return self._around.engine
+        return self.around.engine
 
     @property
     def topics(self) -> Topics:
@@ -75,7 +75,7 @@ class Driver:
 
     def _begin(self) -> Process:
         self._processes += 1
-        process = Process(self._processes, self._around, self.config, ahead_ms=self._ahead_ms)
+        process = Process(self._processes, self.around, self.config, ahead_ms=self._ahead_ms)
         process.watcher = self._watcher
         return process
 

@@ -23,10 +23,14 @@ REPLACEMENT_GRACES_MS = [0, 500, 3_000]
 LOAN_MS = 6_000
 SLOW_COMMIT_MS = 1_000
 REST_MS_MAX = 6_000
+SHORTEST_PAUSE_MS = 800
 TOPIC_NAMES = ("foo", "bar", "baz")
 REGEXES = ("ba.", "foo|bar", "no.*")
 EAGER_LISTS = (("range",), ("roundrobin", "range"), ("range", "roundrobin"))
 
+PLUG_IN = "plug-in"
+"""A server-side assignor of an installed package."""
+PLUG_IN_FAILURE_RATE = 0.3
 POLICIES = (*[MigrationPolicy.BIDIRECTIONAL] * 5, *MigrationPolicy)
 
 
@@ -76,6 +80,10 @@ class Plan:
         return self.config.lost_commit_hold_ms is None
 
     @property
+    def has_plug_in(self) -> bool:
+        return PLUG_IN in self.config.consumer_assignors
+
+    @property
     def has_resets(self) -> bool:
         """Whether admins reset offsets. Commits are slow then, so members may join before a reset
         is stored."""
@@ -120,7 +128,7 @@ def draw_plan(world: World) -> Plan:
     plan = Plan(
         config=config,
         classic_style=dice.choice(["eager", "cooperative", "both"]),
-        pause_ms_max=dice.choice([800, 2_000, 4_000]),
+        pause_ms_max=dice.choice([SHORTEST_PAUSE_MS, 2_000, 4_000]),
         native_share=dice.choice([0.0, 0.5, 1.0]),
         static_share=dice.choice([0.0, 0.4, 0.4, 1.0]),
         regex_share=dice.choice([0.0, 0.0, 0.4]),
@@ -147,7 +155,11 @@ def draw_plan(world: World) -> Plan:
         has_racks=world.chance(0.3),
     )
     rest_max_ms = REST_MS_MAX if plan.has_policy_changes else 0
-    return replace(plan, config=replace(config, conversion_rest_max_ms=rest_max_ms))
+    assignors = config.consumer_assignors
+    if plan.lost_answer_rate and plan.pause_ms_max == SHORTEST_PAUSE_MS:  # no draw of its own
+        assignors = (PLUG_IN, *assignors)
+    config = replace(config, conversion_rest_max_ms=rest_max_ms, consumer_assignors=assignors)
+    return replace(plan, config=config)
 
 
 def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
@@ -170,7 +182,7 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
         rebalance_timeout_ms=dice.choice([3_000, 6_000]),
         callback_ms=dice.choice([0, 100, 800, 2_500]),
         version=dice.choice([0, 1, 1]),
-        assignor=dice.choice([None, "uniform", "range"]),
+        assignor=dice.choice([None, "uniform", PLUG_IN if plan.has_plug_in else "range"]),
         session_timeout_ms=dice.choice([4_000, 8_000, 15_000]),
         heartbeat_interval_ms=dice.choice([1_000, 1_500]),
         protocols=protocols,

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from coordinator.assignors import ASSIGNORS, spec_of
 from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import Event, RegexesResolved
+from coordinator.interface.events import AssignmentReceived, Event, RegexesResolved
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import RegexResolution, Token
+from coordinator.interface.volatile_records import Computation, RegexResolution, Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import Ask, Describe, Hold
@@ -22,6 +23,7 @@ from gateway.hosting.batch import Batch, Decision
 from gateway.hosting.calls import Call, Errand
 from gateway.hosting.effects import (
     AskCoordinator,
+    Assign,
     Compute,
     Effect,
     Forget,
@@ -51,6 +53,7 @@ from kafka_codecs.sync_group import SyncGroupRequest
 LOG_ID = "log-1"
 LOAD_MS_MAX = 10
 RESOLUTION_MS_MAX = 200
+PLUG_IN_MS_MAX = 4_000
 TIMER_LAG_MS_MAX = 30
 """The longest delay with which a busy gateway handles a deadline."""
 TICK_MS = 1_000
@@ -70,6 +73,8 @@ class Surroundings:
     """How long an anchor outlives the group's last member."""
     engine: GroupEngine
     """The engine of the newest process that has loaded the group."""
+    plug_in_failure_rate: float = 0.0
+    """The share of the plug-in's results that are wrong."""
 
 
 class Applied(NamedTuple):
@@ -280,7 +285,7 @@ class Process:
 
     # -- effects ---------------------------------------------------------------------------------
 
-    def _begin(self, effect: Effect) -> None:
+    def _begin(self, effect: Effect) -> None:  # noqa: PLR0912  # one case for each effect
         world = self.around.world
         match effect:
             case Log(error=Exception() as bug):
@@ -313,6 +318,9 @@ class Process:
             case Resolve(resolution):
                 delay_ms = world.between(1, RESOLUTION_MS_MAX)
                 self._after(delay_ms, self._resolve, resolution, self._loads)
+            case Assign(computation):
+                delay_ms = world.between(1, PLUG_IN_MS_MAX)
+                self._after(delay_ms, self._assign, computation, self._loads)
 
     @property
     def name(self) -> str:
@@ -367,6 +375,23 @@ class Process:
             else match_topics(sorted(resolution.regexes), cluster.topics.by_name)
         )
         happened = RegexesResolved(topics=matched, version=cluster.topics.names_version)
+        self.feed(inputs.Happened(happened))
+
+    def _assign(self, computation: Computation, load: int) -> None:
+        """A plug-in answers: with a good target, or with one in which a member keeps what it has,
+        whoever else gets it. The time limit is part of the plug-in's failures."""
+        if load != self._loads:
+            return
+        world = self.around.world
+        target, failure = dict(ASSIGNORS["uniform"](spec_of(computation))), ""
+        if world.chance(self.around.plug_in_failure_rate):
+            world.counts["results that plug-ins spoilt"] += 1
+            if target and world.chance(0.5):
+                del target[world.dice.choice(sorted(target))]
+            else:
+                failure = "no answer"
+        epoch = computation.epoch
+        happened = AssignmentReceived(epoch=epoch, target=target, failure=failure)
         self.feed(inputs.Happened(happened))
 
     # -- time ------------------------------------------------------------------------------------

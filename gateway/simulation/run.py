@@ -18,7 +18,7 @@ from gateway.simulation.exempt_claims import ExemptClaims
 from gateway.simulation.final_roll import roll_to_classic
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
 from gateway.simulation.network import Network
-from gateway.simulation.plan import CHAOS_MS, Plan, draw_plan
+from gateway.simulation.plan import CHAOS_MS, PLUG_IN_FAILURE_RATE, Plan, draw_plan
 from gateway.simulation.process import GRACE_MS_MAX
 from gateway.simulation.random_actions import PAUSE_MS_MAX, RandomActions
 from gateway.simulation.settling import settle
@@ -113,6 +113,8 @@ class Run:
         self.cluster.delay_ms_max = plan.commit_ms_max
         self.cluster.failure_rate = plan.cluster_failure_rate
         self.cluster.has_racks = plan.has_racks
+        if plan.has_plug_in:
+            self.driver.around.plug_in_failure_rate = PLUG_IN_FAILURE_RATE
         log = self.driver.log
         log.failure_rate, log.doubt_rate = plan.log_failure_rate, plan.log_doubt_rate
         log.slow_rate = plan.slow_log_rate

@@ -67,6 +67,7 @@ def _end_all_faults(scene: Scene) -> None:
     scene.network.slow_rate = 0.0
     scene.cluster.lost_answer_rate = scene.cluster.failure_rate = 0.0
     scene.cluster.end_intrusion()
+    scene.driver.around.plug_in_failure_rate = 0.0
     log = scene.driver.log
     log.failure_rate = log.doubt_rate = log.slow_rate = 0.0
     for client in scene.clients:

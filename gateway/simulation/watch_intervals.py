@@ -3,9 +3,10 @@
 It inspects only the engine. Times are those of the gateway's clock.
 """
 
+from coordinator.assignors import ASSIGNORS
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.state import GroupState
+from coordinator.group.state import GroupState, Record
 from coordinator.interface.config import RESOLUTIONS_APART_MS, GroupConfig
 from coordinator.interface.events import (
     JOIN_EPOCH,
@@ -14,6 +15,7 @@ from coordinator.interface.events import (
     JoinGroupReceived,
 )
 from coordinator.interface.records import TargetAssignmentMetadata
+from coordinator.interface.volatile_records import ComputationStarted
 from gateway.simulation.invariants import Invariant, require
 
 
@@ -31,7 +33,7 @@ class IntervalWatch:
     ) -> None:
         due_ms = self._due_ms(config, now_ms)
         for record in step.records:
-            if isinstance(record, TargetAssignmentMetadata) and record.assignor is not None:
+            if _begins_a_target(record):
                 require(now_ms >= due_ms, Invariant.INTERVALS, record, "at", now_ms, "not", due_ms)
             if isinstance(record, TargetAssignmentMetadata) and record.epoch is not None:
                 self._earlier_ms = self._computed_ms
@@ -47,7 +49,10 @@ class IntervalWatch:
                 now_ms,
             )
             require(
-                group.assignment_epoch == group.epoch or now_ms < due_ms or config.is_paused,
+                group.assignment_epoch == group.epoch
+                or now_ms < max(due_ms, group.retry_at_ms)
+                or group.computation is not None
+                or config.is_paused,
                 Invariant.INTERVALS,
                 "no target was computed for epoch",
                 group.epoch,
@@ -84,6 +89,17 @@ class IntervalWatch:
         age_ms = now_ms - self._resolved_ms
         oldest_ms = max(RESOLUTIONS_APART_MS, config.consumer_regex_refresh_interval_ms)
         return not 0 <= age_ms <= oldest_ms
+
+
+def _begins_a_target(record: Record) -> bool:
+    """Whether an assignor computes a target now. A plug-in does so before its result arrives."""
+    match record:
+        case ComputationStarted():
+            return True
+        case TargetAssignmentMetadata(assignor=str(assignor)):
+            return assignor in ASSIGNORS
+        case _:
+            return False
 
 
 def _is_accepted(event: Event, step: Step) -> bool:

@@ -6,6 +6,7 @@ It inspects only the engine, and computes with plain sums what the assignors kee
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from coordinator.assignors import ASSIGNORS
 from coordinator.consumer.target import group_spec
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
@@ -119,8 +120,9 @@ def _pools(
     group: ConsumerGroup, assignor: str | None, config: GroupConfig, topics: Topics
 ) -> list[Pool]:
     """Range balances each topic, uniform all topics together. It promises nothing simple for
-    different subscriptions. A target without an assignor comes from the classic group."""
-    if assignor is None:
+    different subscriptions, and a plug-in nothing at all. A target without an assignor comes from
+    the classic group."""
+    if assignor not in ASSIGNORS:
         return []
     spec = group_spec(group, topics, config)
     by_topic = [

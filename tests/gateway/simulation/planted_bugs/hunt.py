@@ -16,6 +16,7 @@ from tests.gateway.simulation.planted_bugs import (
     invariants_1_to_5,
     invariants_6_to_10,
     other_checks,
+    plug_ins,
     rolls,
     sparing,
     surroundings,
@@ -34,6 +35,7 @@ BUGS = [
         graces,
         rolls,
         sparing,
+        plug_ins,
         surroundings,
         hosting,
     )
