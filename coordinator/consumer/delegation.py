@@ -1,4 +1,4 @@
-"""Has a target computed by an assignor outside the engine (rule 9.6, DEV D85).
+"""Has a target computed by an assignor outside the engine (rule 9.6, DEV D86).
 
 The engine says what the target is computed from and goes on with the target that it has. The result
 comes in a later step, and is installed even if the group has changed meanwhile, so that the group

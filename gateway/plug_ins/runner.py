@@ -19,7 +19,7 @@ from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Computation
 from gateway.groups.aside import Aside
-from gateway.settings import ENVIRONMENT_PREFIX
+from gateway.settings_sources import ENVIRONMENT_PREFIX
 
 TIME_LIMIT_S = 10
 """How long a plug-in may take, the start of its process included."""

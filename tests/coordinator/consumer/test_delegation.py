@@ -1,4 +1,4 @@
-"""Targets that plug-ins compute outside the engine (rule 9.6, DEV D85)."""
+"""Targets that plug-ins compute outside the engine (rule 9.6, DEV D86)."""
 
 from collections.abc import Mapping
 
