@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 CHILD_S_MAX = 400
 STEPS = 60
+ATTEMPTS = 2
+"""To take in a batch that crashes."""
 DAY_S = 24 * 60 * 60
 NOTICED_S = 1
 """The longest time until a signal takes effect, and until the JVM's output is on stderr."""
@@ -155,6 +159,52 @@ def test_a_killed_stream_equals_a_batch(
         expected = rows(table)
         assert rows(streamed[name]) == expected, name
         assert expected or name not in {"ownership", "rejected"}
+
+
+def test_a_batch_that_is_taken_in_again_and_again_counts_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch crashes several times, wherever it replaces, renames or deletes files."""
+    from gateway.pipeline.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.folders import Folder
+
+    dice, text = random.Random(0), b"".join(pieces()).decode()
+    whole = text.splitlines()
+    crashes, left = Counter[str](), [0]
+
+    def risky(name: str) -> None:
+        of_folder = getattr(Folder, name)
+
+        def call(folder: Folder, *given: object) -> object:
+            left[0] -= 1
+            if left[0] == 0:
+                crashes[name] += 1
+                raise Crashed
+            return of_folder(folder, *given)
+
+        monkeypatch.setattr(Folder, name, call)
+
+    for name in ("replace", "delete", "write"):
+        risky(name)
+    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1)
+    for batch, some in enumerate((whole[: len(whole) // 2], whole[len(whole) // 2 :])):
+        lines = [("f", str(n), None, line) for n, line in enumerate(some)]
+        new = spark.createDataFrame(lines, "file string, place string, block long, line string")
+        for most in (*dice.choices(range(5, 60), k=ATTEMPTS - 1), 0):
+            left[0] = most
+            with suppress(Crashed):
+                stream.take_in(new, batch)
+    monkeypatch.undo()
+    assert crashes
+    (tmp_path / "events").write_text(text)
+    batch_run = Analysis(spark, Folder(spark, f"{tmp_path}/at-once"), top=1)
+    from gateway.pipeline.lines import read_lines
+
+    digest = batch_run.make(read_lines(spark, [f"{tmp_path}/events"]))
+    assert {name: rows(table) for name, table in stream.tables().items()} == {
+        name: rows(table) for name, table in batch_run.tables().items()
+    }
+    assert figures(stream.digest()) == figures(digest)
 
 
 def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
