@@ -6,11 +6,15 @@ in one direction, and every module of the two has its own test file.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+
+Found = TypeVar("Found")
 
 ROOT = Path(__file__).parent.parent
 CODECS = ROOT / "codecs"
@@ -58,8 +62,20 @@ PACKAGE_HOSTS += [("npmjs", "com"), ("maven.apache", "org")]
 PACKAGE_HOST = re.compile("|".join(re.escape(".".join(parts)) for parts in PACKAGE_HOSTS))
 
 
+@cache
+def parsed(module: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(module.read_text())
+
+
+@cache
+def imports_of(module: Path) -> tuple[str, ...]:
+    """The dotted names of all imports in a module."""
+    return tuple(imports(parsed(module)))
+
+
 def imports(tree: ast.Module) -> Iterator[str]:
-    """The dotted names of all imports in the module."""
+    """The dotted names of all imports in a tree."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -77,9 +93,8 @@ def calls(tree: ast.Module) -> Iterator[str]:
                 yield node.func.attr
 
 
-def impurities(source: str, *, allowed: frozenset[str] = frozenset()) -> list[str]:
+def impurities(tree: ast.Module, *, allowed: frozenset[str] = frozenset()) -> list[str]:
     """The impure modules and functions that a module uses."""
-    tree = ast.parse(source)
     imported = {name.partition(".")[0] for name in imports(tree)}
     return sorted(imported & IMPURE_MODULES - allowed) + sorted(set(calls(tree)) & IMPURE_CALLS)
 
@@ -89,10 +104,10 @@ def is_under(name: str, package: str) -> bool:
     return f"{name}.".startswith(f"{package}.")
 
 
-def wrong_directions(source: str, package: str) -> list[str]:
-    """The forbidden imports of a module of `package`."""
+def wrong_directions(names: Iterable[str], package: str) -> list[str]:
+    """The forbidden imports among those of a module of `package`."""
     wrong = []
-    for name in imports(ast.parse(source)):
+    for name in names:
         if package == "kafka_codecs":
             allowed = not is_under(name, "coordinator") and not is_under(name, "gateway")
         elif package == "coordinator":
@@ -107,10 +122,10 @@ def wrong_directions(source: str, package: str) -> list[str]:
     return wrong
 
 
-def packages_imported(source: str) -> set[str]:
-    """The packages of the coordinator that a module imports; its front door counts as one."""
-    names = [name.split(".") for name in imports(ast.parse(source))]
-    return {parts[1] for parts in names if parts[0] == "coordinator" and len(parts) > 1}
+def packages_imported(names: Iterable[str]) -> set[str]:
+    """The packages of the coordinator among imports; its front door counts as one."""
+    parts = [name.split(".") for name in names]
+    return {each[1] for each in parts if each[0] == "coordinator" and len(each) > 1}
 
 
 def name_of_module(path: Path) -> str:
@@ -130,9 +145,15 @@ def modules(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
-def has_logic(source: str) -> bool:
+def in_modules(folder: Path, check: Callable[[Path], Found]) -> dict[str, Found]:
+    """What a check finds in the modules of a folder, by module; without those it accepts."""
+    found = {name_of(module): check(module) for module in modules(folder)}
+    return {name: findings for name, findings in found.items() if findings}
+
+
+def has_logic(tree: ast.Module) -> bool:
     """Whether a module has code in functions, and not only declarations and protocols."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first, *rest = node.body
             is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
@@ -160,40 +181,41 @@ def name_of(value: object) -> str:
 
 
 @pytest.mark.parametrize(
-    "module",
-    [*modules(CODECS), *modules(COORDINATOR), *modules(HOSTING), *modules(SIMULATION)],
-    ids=name_of,
-)
-def test_codecs_coordinator_hosting_and_simulation_are_pure(module: Path) -> None:
-    """They use no IO, clock, randomness or logging. The simulation may use randomness from a
-    seed."""
-    dice = frozenset({"random"}) if SIMULATION in module.parents else frozenset[str]()
-    assert impurities(module.read_text(), allowed=dice) == []
-
-
-@pytest.mark.parametrize(
-    ("module", "package"),
+    ("folder", "allowed"),
     [
-        *((module, "kafka_codecs") for module in modules(CODECS)),
-        *((module, "coordinator") for module in modules(COORDINATOR)),
-        *((module, "gateway") for module in modules(GATEWAY)),
+        (CODECS, frozenset[str]()),
+        (COORDINATOR, frozenset[str]()),
+        (HOSTING, frozenset[str]()),
+        (SIMULATION, frozenset({"random"})),
     ],
     ids=name_of,
 )
-def test_imports_point_in_one_direction(module: Path, package: str) -> None:
+def test_codecs_coordinator_hosting_and_simulation_are_pure(
+    folder: Path, allowed: frozenset[str]
+) -> None:
+    """They use no IO, clock, randomness or logging. The simulation may use randomness from a
+    seed."""
+    assert in_modules(folder, lambda each: impurities(parsed(each), allowed=allowed)) == {}
+
+
+@pytest.mark.parametrize(
+    ("folder", "package"),
+    [(CODECS, "kafka_codecs"), (COORDINATOR, "coordinator"), (GATEWAY, "gateway")],
+    ids=name_of,
+)
+def test_imports_point_in_one_direction(folder: Path, package: str) -> None:
     """gateway -> coordinator -> the embedded protocol of kafka_codecs."""
-    assert wrong_directions(module.read_text(), package) == []
+    assert in_modules(folder, lambda each: wrong_directions(imports_of(each), package)) == {}
 
 
-@pytest.mark.parametrize("module", modules(HOSTING), ids=name_of)
-def test_the_hosting_machine_knows_nothing_of_its_drivers(module: Path) -> None:
+def test_the_hosting_machine_knows_nothing_of_its_drivers() -> None:
     """So that tests and the simulator can play what ships."""
-    of_gateway = {
-        each for each in imports(ast.parse(module.read_text())) if is_under(each, "gateway")
-    }
-    assert {
-        each for each in of_gateway if not any(is_under(each, may) for may in BENEATH_HOSTING)
-    } == set()
+
+    def above(module: Path) -> list[str]:
+        of_gateway = [each for each in imports_of(module) if is_under(each, "gateway")]
+        return [each for each in of_gateway if not any(is_under(each, m) for m in BENEATH_HOSTING)]
+
+    assert in_modules(HOSTING, above) == {}
 
 
 @pytest.mark.parametrize("package", BENEATH)
@@ -204,7 +226,7 @@ def test_the_packages_of_the_engine_import_only_lower_ones(package: str) -> None
     found = {
         other
         for module in modules_of(package)
-        for other in packages_imported(module.read_text())
+        for other in packages_imported(imports_of(module))
         if other != package
     }
     assert found == set(BENEATH[package])
@@ -216,7 +238,7 @@ def test_every_module_of_the_coordinator_lies_in_a_package() -> None:
     loose = {path.stem for path in COORDINATOR.glob("*.py")}
     assert loose == {"__init__", "engine"}
     assert folders | {"engine"} == set(BENEATH)
-    assert not packages_imported((COORDINATOR / "__init__.py").read_text())
+    assert not packages_imported(imports_of(COORDINATOR / "__init__.py"))
 
 
 def test_the_modules_of_a_package_import_each_other_without_cycles() -> None:
@@ -226,7 +248,7 @@ def test_the_modules_of_a_package_import_each_other_without_cycles() -> None:
         {
             module: {
                 part
-                for name in imports(ast.parse(path.read_text()))
+                for name in imports_of(path)
                 for part in (name, name.rpartition(".")[0])
                 if part in named
             }
@@ -245,7 +267,7 @@ def test_the_packages_of_the_gateway_import_each_other_without_cycles() -> None:
             name: {
                 part
                 for module in modules(folder)
-                for each in imports(ast.parse(module.read_text()))
+                for each in imports_of(module)
                 if is_under(each, "gateway")
                 for part in each.split(".")[1:2]
                 if part in packages
@@ -265,28 +287,28 @@ def test_the_architecture_lists_the_packages_of_the_engine_from_the_lowest_on() 
 
 
 @pytest.mark.parametrize(
-    ("module", "test"),
-    [
-        (
-            module,
-            ROOT / "tests" / tests / module.relative_to(package).with_stem(f"test_{module.stem}"),
-        )
-        for package, tests in ((CODECS / "kafka_codecs", "codecs"), (COORDINATOR, "coordinator"))
-        for module in modules(package)
-        if module.stem != "__init__"
-    ],
+    ("folder", "tests"),
+    [(CODECS / "kafka_codecs", "codecs"), (COORDINATOR, "coordinator")],
     ids=name_of,
 )
-def test_every_module_has_its_test_file(module: Path, test: Path) -> None:
+def test_every_module_has_its_test_file(folder: Path, tests: str) -> None:
     """Tests mirror the code, so that each is easy to find."""
-    assert test.exists(), f"{name_of(module)} has no {name_of(test)}"
+
+    def missing(module: Path) -> str:
+        twin = module.relative_to(folder).with_stem(f"test_{module.stem}")
+        is_needed = module.stem != "__init__" and not (ROOT / "tests" / tests / twin).exists()
+        return f"has no tests/{tests}/{twin}" if is_needed else ""
+
+    assert in_modules(folder, missing) == {}
 
 
-@pytest.mark.parametrize("module", modules(GATEWAY), ids=name_of)
-def test_every_module_of_the_gateway_with_logic_has_its_test_file(module: Path) -> None:
+def test_every_module_of_the_gateway_with_logic_has_its_test_file() -> None:
     """Exceptions name the tests that cover them."""
-    if has_logic(module.read_text()) and not is_exempt(module):
-        assert has_twin(module), f"{name_of(module)} has no test file of its name"
+
+    def lacks_a_test(module: Path) -> bool:
+        return has_logic(parsed(module)) and not is_exempt(module) and not has_twin(module)
+
+    assert in_modules(GATEWAY, lacks_a_test) == {}
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_TEST_OF_THEIR_OWN)
@@ -294,7 +316,7 @@ def test_no_exemption_outlives_its_reason(name: str) -> None:
     """A module that is gone or has its test file needs no exemption."""
     path = GATEWAY / name
     assert any(
-        has_logic(module.read_text()) and not has_twin(module)
+        has_logic(parsed(module)) and not has_twin(module)
         for module in (modules(path) if path.is_dir() else [path])
     )
 
@@ -312,7 +334,7 @@ def test_no_exemption_outlives_its_reason(name: str) -> None:
 )
 def test_planted_logic_is_found(planted: str, *, found: bool) -> None:
     """A module with only declarations needs no test."""
-    assert has_logic(planted) is found
+    assert has_logic(ast.parse(planted)) is found
 
 
 def test_the_folder_of_the_codecs_is_not_a_package() -> None:
@@ -348,8 +370,9 @@ def test_no_file_names_a_package_host() -> None:
 )
 def test_a_planted_impurity_is_found(planted: str, found: list[str]) -> None:
     """The check can fail."""
-    assert impurities(planted) == found
-    assert "random" not in impurities(planted, allowed=frozenset({"random"}))
+    tree = ast.parse(planted)
+    assert impurities(tree) == found
+    assert "random" not in impurities(tree, allowed=frozenset({"random"}))
 
 
 @pytest.mark.parametrize(
@@ -370,7 +393,7 @@ def test_a_planted_impurity_is_found(planted: str, found: list[str]) -> None:
 )
 def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str]) -> None:
     """Each forbidden direction is found."""
-    assert wrong_directions(planted, package) == wrong
+    assert wrong_directions(imports(ast.parse(planted)), package) == wrong
 
 
 @pytest.mark.parametrize(
@@ -385,7 +408,7 @@ def test_a_planted_import_is_found(package: str, planted: str, wrong: list[str])
 )
 def test_a_planted_import_of_a_package_is_found(planted: str, found: set[str]) -> None:
     """However it is written."""
-    assert packages_imported(planted) == found
+    assert packages_imported(imports(ast.parse(planted))) == found
 
 
 def test_a_planted_host_is_found() -> None:
