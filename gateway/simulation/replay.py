@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
+from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
@@ -15,19 +16,20 @@ from coordinator.interface.volatile_records import ClassicPhase
 from gateway.simulation.invariants import Invariant, check_group, require
 
 
-def snapshot(state: GroupState) -> str:
-    """The complete state as text, including its volatile parts."""
-    group = state.group
-    fields = {name: getattr(group, name) for name in getattr(group, "__slots__", ())}
-    others = (
-        state.deadlines,
-        state.commits,
-        state.resolution,
-        state.config_overrides,
-        state.places,
-        state.departed,
-    )
-    return repr((type(group), fields, *others))
+def snapshot(value: object) -> object:
+    """A copy of a complete state, including its volatile parts and the order of rows. It equals
+    another as long as neither the state nor a row has changed. Rows are immutable: a copy shares
+    them, so that comparing costs little."""
+    match value:
+        case Table():
+            return [*value], [snapshot(row) for row in value.values()]
+        case Forkable():
+            fields = ((name, getattr(value, name)) for name in type(value).__slots__)
+            return type(value), [(name, snapshot(field)) for name, field in fields]
+        case set():  # what a fork has written so far
+            return None
+        case _:
+            return value
 
 
 _DURABLE_FIELDS = (

@@ -79,6 +79,7 @@ from tests.support.group_values import (
     subscription,
     topic_id,
 )
+from tests.support.hypothesis_profile import thinned_out
 
 __all__ = [
     "GroupScript",
@@ -92,6 +93,8 @@ __all__ = [
 ]
 
 R = TypeVar("R", bound=Reply)
+CUTS_CHECKED_MAX = 20
+"""How many lengths of a log are loaded again under the profile `quick`."""
 
 
 class GroupScript:
@@ -106,7 +109,7 @@ class GroupScript:
         self.log: list[DurableRecord] = []
         self.answers: dict[int, Reply] = {}
         self.last_step = Step()
-        self.conversation: list[str] = []
+        self.conversation: list[tuple[str, object]] = []
         self.log_is_broken = False
         self._tokens = itertools.count(1)
         self._asked: set[int] = set()
@@ -122,7 +125,7 @@ class GroupScript:
         assert steady is None or step_of(event, steady) == step, (
             "the shorter way decides otherwise\n" + self.transcript()
         )
-        self.conversation += [f"> {event}", *(f"  {r}" for r in step.records)]
+        self.conversation += [("> ", event), *(("  ", record) for record in step.records)]
         assert snapshot(self.engine.state) == before, (
             "handle changed the state\n" + self.transcript()
         )
@@ -132,7 +135,7 @@ class GroupScript:
             self._refuse(event)
             return step
         epoch_before = self._group_epoch()
-        self.conversation += [f"< {token}: {reply}" for token, reply in step.replies]
+        self.conversation += [(f"< {token}: ", reply) for token, reply in step.replies]
         for record in step.records:
             self.engine.apply(record)
         self.answers.update(step.replies)
@@ -186,7 +189,7 @@ class GroupScript:
 
     def check_replay(self) -> None:
         """Loading the log up to any batch restores the group of that time."""
-        for length, expected in self._cuts:
+        for length, expected in thinned_out(self._cuts, CUTS_CHECKED_MAX):
             check_replay(self.log[:length], expected, config=self.config, now_ms=self.now_ms)
 
     def wait(self, length_ms: int) -> None:
@@ -253,7 +256,7 @@ class GroupScript:
 
     def transcript(self) -> str:
         """The whole conversation, for the message of a failing test."""
-        return "\n".join(self.conversation)
+        return "\n".join(f"{prefix}{said}" for prefix, said in self.conversation)
 
     # -- classic requests ------------------------------------------------------------------------
 

@@ -2,10 +2,24 @@
 
 import pytest
 
-from coordinator.group.state import GroupState
-from coordinator.interface.records import CurrentAssignment, DurableRecord, MemberMetadata
+from coordinator.group.state import GroupState, Record
+from coordinator.interface.records import (
+    CurrentAssignment,
+    DurableRecord,
+    EpochCause,
+    GroupConfigs,
+    GroupEpoch,
+    MemberMetadata,
+)
+from coordinator.interface.volatile_records import DeadlineKey, DeadlineKind, DeadlineSet
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
-from gateway.simulation.replay import check_replay, check_same, compacted, durable_state
+from gateway.simulation.replay import (
+    check_replay,
+    check_same,
+    compacted,
+    durable_state,
+    snapshot,
+)
 from tests.support.simulation import Stage
 
 
@@ -50,3 +64,22 @@ def test_a_lost_record_is_noticed() -> None:
         with pytest.raises(BrokenInvariantError) as broken:
             check_same(replayed(stage, log[:last] + log[last + 1 :]), expected)
         assert broken.value.invariant is Invariant.REPLAY
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        MemberMetadata(member_id="n1", value=None),
+        GroupEpoch(epoch=77, cause=EpochCause.MEMBER_JOINED),
+        DeadlineSet(DeadlineKey(DeadlineKind.SESSION, "n1"), 1),
+        GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000}),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_snapshot_tells_a_changed_state_apart(record: Record) -> None:
+    """Whatever part of the state the record changes."""
+    state = a_log()[0].driver.engine.state
+    before = snapshot(state)
+    assert snapshot(state) == before
+    state.apply(record)
+    assert snapshot(state) != before
