@@ -1,4 +1,4 @@
-"""The number of examples in property tests: few while developing, many in CI."""
+"""The number of examples in tests of what holds for many: few while developing, many in CI."""
 
 import os
 from collections.abc import Sequence
@@ -16,6 +16,8 @@ def examples(count: int = 100) -> int:
     return max(_EXAMPLES_MIN, round(count * _FACTOR))
 
 
-def thinned_out(every: Sequence[T]) -> Sequence[T]:
-    """All items; only the first and last under the profile `quick`."""
-    return [every[0], every[-1]] if PROFILE == "quick" and len(every) > 1 else every
+def thinned_out(every: Sequence[T], kept_max: int = 2) -> Sequence[T]:
+    """All items; under the profile `quick`, `kept_max` of them from the first to the last."""
+    if PROFILE != "quick" or len(every) <= kept_max:
+        return every
+    return [every[round(n * (len(every) - 1) / (kept_max - 1))] for n in range(kept_max)]

@@ -18,7 +18,7 @@ from tests.support.group_values import make_topics
 from tests.support.hosted_scene import HostedScene, error_of
 from tests.support.operations import Cost, cost_of
 
-SMALL, LARGE = 10, 1_000
+SMALL, LARGE = 10, 400
 MEMBERS_ASKED = 20
 """A step that is long only now and then, such as one that merges layers, is among these."""
 STEPS_GROWTH_MAX = 1.1

@@ -15,6 +15,7 @@ from gateway.simulation.explorer.moves import free_moves, make
 from gateway.simulation.explorer.search import Bounds, explore
 from gateway.simulation.explorer.small_world import World
 from gateway.simulation.explorer.worlds import WORLDS
+from tests.support.hypothesis_profile import thinned_out
 
 
 def around(world: World) -> None:
@@ -62,7 +63,7 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
     assert len(forms) == 2
 
 
-@pytest.mark.parametrize("world", ["commit", "intruder", "restart", "adopt-whole"])
+@pytest.mark.parametrize("world", thinned_out(["commit", "intruder", "restart", "adopt-whole"]))
 def test_no_call_of_a_world_asks_who_left_an_anchor_behind(
     world: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

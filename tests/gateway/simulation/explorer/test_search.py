@@ -14,9 +14,12 @@ from gateway.simulation.explorer.search import (
     Bounds,
     explore,
 )
+from gateway.simulation.explorer.small_consumers import Kind
 from gateway.simulation.explorer.worlds import WORLDS
 
 SWITCH = WORLDS["switch"]
+ALONE = (("a", Kind.COOPERATIVE),)
+"""The only consumer of a world."""
 
 
 def test_a_small_world_is_exhausted() -> None:
@@ -56,16 +59,18 @@ def test_a_finding_is_the_shortest_way_to_a_broken_promise(
 
 def test_a_state_without_a_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Anchor, "_end_strays", lambda _anchor, _now_ms: None)
-    report = explore(replace(WORLDS["stray"], budgets={"commit": 1, "lose": 1}))
+    budgets = {"commit": 1, "lose": 1}
+    report = explore(replace(WORLDS["stray"], consumers=ALONE, budgets=budgets))
     assert report.finding is not None
     assert report.finding.why == NO_REST
     assert any(move.startswith("lose") for move in report.finding.moves)
 
 
 def test_a_long_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    far = explore(SWITCH).moves_to_rest
+    shape = replace(SWITCH, consumers=ALONE)
+    far = explore(shape).moves_to_rest
     monkeypatch.setattr(search, "REST_WITHIN_MOVES", far - 1)
-    report = explore(SWITCH)
+    report = explore(shape)
     assert report.finding is not None
     assert report.finding.why == f"{TOO_FAR}: {far} moves"
     assert not report.is_exhausted
