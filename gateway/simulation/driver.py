@@ -18,7 +18,7 @@ LEASE_MS_MAX = 2_500
 """How long a process goes on after another one has taken its log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Answer:
     """A reply, with the time and topics of its decision and the stored offsets of a fetch."""
 

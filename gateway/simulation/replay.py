@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
@@ -30,6 +31,20 @@ def snapshot(value: object) -> object:
             return None
         case _:
             return value
+
+
+def copied(part: Any) -> object:
+    """A state, or a part of one, as it is now. Tables are copied, but not the values in them, which
+    nobody can change."""
+    match part:
+        case Forkable():
+            return [copied(getattr(part, name)) for name in type(part).__slots__]
+        case dict():
+            return {key: copied(row) if isinstance(row, dict) else row for key, row in part.items()}
+        case set():
+            return part.copy()
+        case _:
+            return part
 
 
 _DURABLE_FIELDS = (
