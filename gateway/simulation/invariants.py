@@ -72,6 +72,7 @@ class Invariant(StrEnum):
     TIMERS = "engine: exactly the timers that are needed run"
     NO_ERROR = "engine: no internal error occurs"
     LOGGED = "hosting: nothing takes effect before the log has it"
+    BATCHED = "hosting: each decision follows from all earlier ones"
     ANCHORED = "hosting: an answer grants partitions only while the anchor holds the group"
     IN_FLIGHT = "hosting: no partition is granted or fetched while another commit may be stored"
     INTRUDER = "hosting: members are fenced soon after a consumer entered the group in the cluster"

@@ -268,6 +268,12 @@ def check_there_and_back(
     reply = probe.feed(_as_native(static, group.core.protocol or ""))
     if reply.error:
         return False
+    require(
+        isinstance(probe.group, ConsumerGroup) and probe.group.epoch >= group.core.generation,
+        Invariant.EPOCHS,
+        "an upgrade begins an epoch before generation",
+        group.core.generation,
+    )
     reply = probe.feed(_as_classic(static))
     after = _assignments_at_rest(probe.group, topics)
     require(

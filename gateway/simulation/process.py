@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from coordinator.assignors import ASSIGNORS, spec_of
 from coordinator.consumer.topic_regex import match_topics
 from coordinator.engine import GroupEngine, Step
+from coordinator.group.state import Record
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import AssignmentReceived, Event, RegexesResolved
 from coordinator.interface.topics import Topics
@@ -108,20 +109,27 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedStep(Step):
-    """A step with the topics that it was decided on: it may take effect when there are others."""
+    """A step with the topics that it was decided on: it may take effect when there are others.
+    `follows`: how many records the engine had applied by then."""
 
     topics: Topics
+    follows: int
 
 
 class WatchedEngine(GroupEngine):
     """Shows each decision to the watcher."""
 
     process: "Process"
+    records_applied: int = 0
 
     def fork(self) -> "WatchedEngine":
         twin = super().fork()
-        twin.process = self.process
+        twin.process, twin.records_applied = self.process, self.records_applied
         return twin
+
+    def apply(self, record: Record) -> None:
+        super().apply(record)
+        self.records_applied += 1
 
     def handle(
         self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
@@ -133,7 +141,11 @@ class WatchedEngine(GroupEngine):
         if watcher is not None:
             watcher.after_decision(self)
         return DecidedStep(
-            records=step.records, durable=step.durable, replies=step.replies, topics=topics
+            records=step.records,
+            durable=step.durable,
+            replies=step.replies,
+            topics=topics,
+            follows=self.records_applied,
         )
 
 

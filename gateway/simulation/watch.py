@@ -64,7 +64,7 @@ from gateway.simulation.probes import (
     check_rejoin_changes_something,
     check_there_and_back,
 )
-from gateway.simulation.process import Process
+from gateway.simulation.process import DecidedStep, Process, WatchedEngine
 from gateway.simulation.replay import (
     check_restored,
     copied,
@@ -142,6 +142,7 @@ class Watch:
         self._count_places(step)
         config = self._config_in_force(process)
         has_moved = not all(type(record) in TYPES_BESIDE_THE_GROUP for record in step.records)
+        self._check_batched(step)
         self._check_state(step, topics, has_moved=has_moved)
         self._check_taken(event)
         self._check_replaced(event, step)
@@ -224,6 +225,21 @@ class Watch:
             )
         if has_moved and isinstance(state.group, ConsumerGroup):
             check_target(state.group, topics)
+
+    def _check_batched(self, step: Step) -> None:
+        """The step was decided on the group with the records of all steps before it."""
+        engine = self._driver.engine
+        if isinstance(step, DecidedStep) and isinstance(engine, WatchedEngine):
+            before = engine.records_applied - len(step.records)
+            require(
+                step.follows == before,
+                Invariant.BATCHED,
+                step,
+                "follows",
+                step.follows,
+                "of",
+                before,
+            )
 
     def _check_taken(self, event: Event) -> None:
         """After `GroupLost` no member remains: the other coordinator grants all partitions."""

@@ -16,6 +16,7 @@ from coordinator.interface.events import (
     Event,
     HeartbeatReceived,
     JoinGroupReceived,
+    LeaveGroupReceived,
     OffsetCommitReceived,
     SyncGroupReceived,
 )
@@ -214,7 +215,7 @@ class SilenceWatch:
         spoke = self._who_spoke(event, step)
         heard = self._waiting | spoke
         if has_moved:
-            self._check_not_too_early(step, now_ms)
+            self._check_removals(event, step, now_ms)
             kind_before = self._kind
             self._look_at(state)
             heard |= self._waiting
@@ -253,8 +254,11 @@ class SilenceWatch:
             self._waiting = group.joins.keys() | group.syncs.keys()
         self._duties = _duties(state)
 
-    def _check_not_too_early(self, step: Step, now_ms: int) -> None:
+    def _check_removals(self, event: Event, step: Step, now_ms: int) -> None:
+        """No member is removed as if it had left, or too early."""
         for member_id, cause in removed_members(step).items():
+            is_due = cause is not RemovalCause.LEFT or _asks_to_leave(event)
+            require(is_due, Invariant.SILENCE, member_id, "has not left, but", event)
             heard = self._heard.get(member_id)
             if cause is RemovalCause.SESSION_EXPIRED and heard is not None:
                 require(
@@ -321,6 +325,16 @@ class SilenceWatch:
             if now_ms - since_ms > limit_ms + self.lag_ms:
                 why = f"{duty} for {now_ms - since_ms} ms of {limit_ms} ms"
                 raise BrokenInvariantError(Invariant.SILENCE, why)
+
+
+def _asks_to_leave(event: Event) -> bool:
+    match event:
+        case LeaveGroupReceived():
+            return True
+        case ConsumerHeartbeatReceived(member_epoch=epoch):
+            return epoch < JOIN_EPOCH
+        case _:
+            return False
 
 
 def _limits(state: GroupState, config: GroupConfig) -> dict[str, tuple[int, int]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from coordinator.consumer.loans import take_place, write_targets
 from coordinator.consumer.places import end_place, leave_place
 from coordinator.consumer.removal import delete_member
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.load import arm_after_load
 from coordinator.group.places import forget_place
 from coordinator.group.step_builder import StepBuilder
@@ -114,12 +115,13 @@ def _forget_all(step: StepBuilder) -> None:
         forget_place(step, member_id)
 
 
-@noticed_by(Invariant.IN_FLIGHT, Invariant.NO_ERROR, Invariant.SINGLE_OWNER, Invariant.GRANTED)
+@noticed_by(Invariant.SILENCE)
 def a_live_member_is_replaced(patch: Patch) -> None:
     """A client with the same client id takes the place of a member that has not left."""
 
     def take(step: StepBuilder, member_id: str, event: Joining) -> Member | None:
-        for old_id, member in step.consumer.members.items():
+        group = step.state.group
+        for old_id, member in group.members.items() if isinstance(group, ConsumerGroup) else ():
             if member.client_id == event.client_id and member.instance_id is None:
                 delete_member(step, old_id, RemovalCause.LEFT, keeps_target=True)
                 step.emit(PlaceMoved(old_id, Place(member)))

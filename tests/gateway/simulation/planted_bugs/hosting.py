@@ -248,14 +248,7 @@ def a_doubtful_write_counts_as_failed(patch: Patch) -> None:
     patch.setattr(LoggedEngine, "write_failed", write_failed)
 
 
-@noticed_by(
-    Invariant.REPLAY,
-    Invariant.LOGGED,
-    Invariant.ANSWERS,
-    Invariant.SINGLE_HOLDER,
-    Invariant.INTERVALS,
-    Invariant.TIMERS,
-)
+@noticed_by(Invariant.BATCHED)
 def a_batch_forgets_its_earlier_decisions(patch: Patch) -> None:
     """All requests of a batch are decided on the group as it was before the batch."""
 

@@ -75,7 +75,7 @@ def a_downgrade_resets_the_generation(patch: Patch) -> None:
     patch.setattr(downgrade, "_become_classic", become_classic)
 
 
-@noticed_by(Invariant.EPOCHS, Invariant.THERE_AND_BACK)
+@noticed_by(Invariant.EPOCHS)
 def an_upgrade_resets_the_epoch(patch: Patch) -> None:
     """An upgraded group begins at epoch 1."""
     real = upgrade._write_consumer_group
@@ -192,7 +192,7 @@ def a_heartbeat_hides_free_partitions(patch: Patch) -> None:
     patch.setattr(mixed_heartbeat, "are_lacking_partitions_free", lambda *_: False)
 
 
-@noticed_by(Invariant.LIVENESS, Invariant.TARGETS)
+@noticed_by(Invariant.TARGETS)
 def a_fence_does_not_bump_the_epoch(patch: Patch) -> None:
     """Removing a member leaves the group epoch unchanged, so no member inherits its partitions."""
 

@@ -231,7 +231,7 @@ def no_older_epoch_may_fetch(patch: Patch) -> None:
     )
 
 
-@noticed_by(Invariant.OFFSETS, Invariant.IN_FLIGHT)
+@noticed_by(Invariant.IN_FLIGHT)
 def a_reset_in_flight_blocks_no_member(patch: Patch) -> None:
     """Members begin to read while the reset of an empty group is still in flight."""
     real = offsets._in_flight
