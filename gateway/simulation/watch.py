@@ -231,15 +231,8 @@ class Watch:
         engine = self._driver.engine
         if isinstance(step, DecidedStep) and isinstance(engine, WatchedEngine):
             before = engine.records_applied - len(step.records)
-            require(
-                step.follows == before,
-                Invariant.BATCHED,
-                step,
-                "follows",
-                step.follows,
-                "of",
-                before,
-            )
+            is_next = step.follows == before
+            require(is_next, Invariant.BATCHED, step, "was decided before record", before)
 
     def _check_taken(self, event: Event) -> None:
         """After `GroupLost` no member remains: the other coordinator grants all partitions."""

@@ -10,6 +10,7 @@ from coordinator.interface.records import CurrentAssignment
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.volatile_records import CommitEnded, CommitStarted
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
+from gateway.simulation.process import WatchedEngine
 from tests.support.simulation import PEACEFUL, Stage
 
 
@@ -65,6 +66,18 @@ def test_a_decision_that_changes_the_state_is_found(monkeypatch: pytest.MonkeyPa
         return handle(engine, *args, **how)
 
     assert play(monkeypatch, "handle", planted).invariant in (Invariant.PURE, Invariant.REPLAY)
+
+
+def test_a_decision_on_an_older_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of the step before are missing."""
+    apply = GroupEngine.apply
+
+    def planted(engine: WatchedEngine, record: Any) -> None:
+        apply(engine, record)
+        engine.records_applied += isinstance(record, CurrentAssignment)
+
+    monkeypatch.setattr(WatchedEngine, "apply", planted)
+    assert broken_by(Stage()).invariant is Invariant.BATCHED
 
 
 def test_an_unlogged_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,15 @@ def test_an_early_removal_is_found() -> None:
         stage.watch.silence.after_step(state, TimePassed(), Step(records=(gone,)), config, now_ms)
 
 
+def test_a_member_that_has_not_left_is_missed() -> None:
+    """Only its own request ends it as if it had left."""
+    stage = Stage()
+    state, config = stage.driver.engine.state, stage.driver.config
+    gone = MemberMetadata(member_id="n1", value=None, cause=RemovalCause.LEFT)
+    with pytest.raises(BrokenInvariantError, match="n1 has not left"):
+        stage.watch.silence.after_step(state, TimePassed(), Step(records=(gone,)), config, 0)
+
+
 def test_a_refused_commit_is_no_sign_of_life() -> None:
     """While a generation is not complete, the group refuses even its members' commits."""
     stage = Stage()

@@ -213,7 +213,8 @@ def a_lost_commit_counts_as_never_sent(patch: Patch) -> None:
 # -- the log ---------------------------------------------------------------------------------------
 
 
-@noticed_by(Invariant.LOGGED, Invariant.ANCHORED)
+# The anchor is confirmed while the log is written, so before the decision takes effect.
+@noticed_by(Invariant.ANCHORED, Invariant.LOGGED)
 def an_answer_precedes_the_log(patch: Patch) -> None:
     """Clients get their answers when the engine has decided."""
     real = LoggedEngine._decide
