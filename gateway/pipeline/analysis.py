@@ -146,8 +146,7 @@ class Analysis:
 
     def _trim(self, batch: int) -> None:
         """Delete what is older than `keep_days`, once for each day."""
-        to_ms = self.digest().figures.to_ms
-        if self._keep_days is None or to_ms is None:
+        if self._keep_days is None or (to_ms := self.digest().figures.to_ms) is None:
             return
         from_ms = (to_ms // DAY_MS - self._keep_days) * DAY_MS
         if (self._states.folder / f"from_ms={from_ms}").exists():
