@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -44,6 +45,7 @@ from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
 from gateway.events.envelope import Envelope, Listener
 from gateway.events.group_events import Direction, GroupConverted
+from gateway.settings import Settings
 from gateway.state_folder import StateFolderError
 from gateway.state_log.log import StateLogError, StateLogUnusable
 
@@ -54,8 +56,9 @@ _UPSTREAM_LIMIT_S = 10.0
 
 log = structlog.get_logger()
 
-GROUP_CONFIG = GroupConfig(
-    # Faster than Kafka's defaults, because somebody watches the demo.
+GROUP_CONFIG = replace(
+    # What `serve` does by default, only faster, because somebody watches the demo.
+    Settings.model_construct().group_config(),
     classic_initial_rebalance_delay_ms=1_000,
     consumer_heartbeat_interval_ms=1_000,
     consumer_session_timeout_ms=10_000,

@@ -1,22 +1,25 @@
 """What a roll costs a group, through groupferry and through Apache Kafka itself.
 
-    .venv/bin/python tests/bench/bench_roll.py [--quick] [--keep] [--only TEXT] [--plots FOLDER]
+    .venv/bin/python tests/bench/bench_roll.py [--quick] [--repeats N] [--only TEXT] [--keep]
+        [--plots FOLDER]
 
 Members are restarted one by one, to the new protocol and back, with the clients' default
 heartbeats. The arms take turns: a plain restart of classic members before Kafka, Kafka's own
 migration, groupferry before the same Kafka and before one that lacks the new protocol. The figures
 come from the clients' callbacks (`roll_costs.py`), so they do not depend on any coordinator's word.
 `--quick` has fewer members, partitions and rows; `--only TEXT` runs what has TEXT in its name;
-`--keep` writes the table into `gateway/docs/rolls.md`.
+`--keep` writes the table into `gateway/docs/rolls.md`, where rows that it did not measure stay.
+Each row has the load of the machine at its end, because it may have been busy.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +32,7 @@ from gateway.demo.ledger import Ledger, Process
 from gateway.demo.reports import Assigned, Lost, Produced, Revoked, Troubled
 from tests.bench.comparison import say
 from tests.bench.processes import PeerMissing, gateway, required
-from tests.bench.roll_costs import RollStep, costs_of, medians, plot_of, table_of
+from tests.bench.roll_costs import RollStep, costs_of, medians, merged, plot_of, table_of
 from tests.support.client_programs import Library, program
 from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
@@ -274,6 +277,7 @@ async def run_roll(
             await group.end()
             nursery.cancel_scope.cancel()
     costs["twice"] = group.ledger.delivered_again()
+    costs["load"] = os.getloadavg()[0]
     if plots is not None:
         title = f"{roll}, {arm.name}"
         drawn = plot_of(title, group.ledger, size.partitions, steps)
@@ -359,8 +363,10 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write the table into the docs")
     parser.add_argument("--only", metavar="TEXT", default="", help="rows with TEXT in their name")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write a plot of each roll")
+    parser.add_argument("--repeats", type=int, metavar="N", help="measure each row N times")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
+    size = replace(size, repeats=options.repeats or size.repeats)
     if options.plots is not None:
         options.plots.mkdir(parents=True, exist_ok=True)
     try:
@@ -375,9 +381,9 @@ def main() -> None:
     table = table_of(measure(size, options.only, options.plots))
     say(table)
     if options.keep:
-        written, _, _ = PAGE.read_text().partition(MARK)
-        how = f"{size.members} members, {size.partitions} partitions, median of {size.repeats}"
-        PAGE.write_text(f"{written}{MARK}\n{how}.\n\n{table}")
+        written, _, kept = PAGE.read_text().partition(MARK)
+        how = f"{size.members} members, {size.partitions} partitions, {os.cpu_count()} processors"
+        PAGE.write_text(f"{written}{MARK}\n{how}.\n\n{merged(kept, table)}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ FIGURES = {
     "twice": "records twice",
     "settle_s": "settled after, s",
     "worst_s": "worst partition, s",
+    "load": "load average",
 }
 """The figures of a roll, in the order of the table's columns. Less is better in all of them."""
 
@@ -120,6 +121,19 @@ def table_of(rows: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> str
                 cells = [f"{found[name]:,.3g}" for name in FIGURES]
             lines.append(f"| {row} | {arm} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def merged(kept: str, table: str) -> str:
+    """The table with those rows of an earlier one that it lacks, if the columns are the same."""
+    head, rule, *rows = table.splitlines()
+    earlier = [line for line in kept.splitlines() if line.startswith("|")]
+    by_name = {_name(row): row for row in earlier[2:]} if earlier[:1] == [head] else {}
+    by_name |= {_name(row): row for row in rows}
+    return "\n".join([head, rule, *(by_name[name] for name in sorted(by_name))]) + "\n"
+
+
+def _name(row: str) -> tuple[str, ...]:
+    return tuple(row.split("|")[1:3])
 
 
 def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> str:

@@ -10,6 +10,7 @@ from tests.bench.roll_costs import (
     costs_of,
     idle_times,
     medians,
+    merged,
     plot_of,
     table_of,
 )
@@ -44,7 +45,7 @@ def test_costs_are_those_of_the_steps() -> None:
         "settle_s": pytest.approx(2.5),
         "worst_s": pytest.approx(2.0),
     }
-    assert costs.keys() == FIGURES.keys()
+    assert costs.keys() == FIGURES.keys() - {"load"}
 
 
 def test_each_idle_time_has_its_reason() -> None:
@@ -65,9 +66,20 @@ def test_repeated_runs_count_by_their_medians() -> None:
 def test_the_table_has_a_line_for_each_arm() -> None:
     text = table_of({"eager": {"ours": dict.fromkeys(FIGURES, 1.0), "theirs": "refused"}})
     assert text.splitlines()[2:] == [
-        "| eager | ours | 1 | 1 | 1 | 1 | 1 | 1 | 1 |",
-        "| eager | theirs | refused |  |  |  |  |  |  |",
+        "| eager | ours | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |",
+        "| eager | theirs | refused |  |  |  |  |  |  |  |",
     ]
+
+
+def test_rows_that_were_not_measured_again_stay() -> None:
+    """Unless the columns have changed."""
+    ones, twos = dict.fromkeys(FIGURES, 1.0), dict.fromkeys(FIGURES, 2.0)
+    kept = table_of({"eager": {"ours": ones, "theirs": ones}})
+    table = table_of({"eager": {"ours": twos}, "static": {"ours": twos}})
+    assert merged(f"Words.\n\n{kept}", table) == table_of(
+        {"eager": {"ours": twos, "theirs": ones}, "static": {"ours": twos}}
+    )
+    assert merged(kept.replace("| load average |", "| other |"), table) == table
 
 
 def test_the_plot_shows_steps_and_idle_times() -> None:
