@@ -55,6 +55,27 @@ async def test_a_disturbed_group_ends_the_campaign_with_one_line(
 
 
 @pytest.mark.timeout(120)
+async def test_a_round_without_processor_time_is_played_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It says something about the machine. That the machine is always busy is no excuse."""
+    tries = itertools.count(1)
+    waited_s = itertools.count(0, neighbours.STARVED_S)
+
+    async def fails(*_args: object, **_more: object) -> None:
+        next(tries)
+        raise UpstreamError("no answer")
+
+    monkeypatch.setattr(neighbours, "_play_round", fails)
+    monkeypatch.setattr(neighbours, "_processor_times_s", lambda _pid: (0.0, next(waited_s)))
+    monkeypatch.setattr(neighbours, "INTERVAL_S", 0.1)
+    outcome = await play(Listening(frames=1_000_000))
+    (problem,) = outcome.problems
+    assert problem.startswith("round 0 of the neighbours: UpstreamError('no answer')")
+    assert next(tries) == neighbours.STARVED_ROUNDS_MAX + 2
+
+
+@pytest.mark.timeout(120)
 async def test_memory_that_grows_after_the_warm_up_is_a_problem(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
