@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coordinator.interface.volatile_records import ClassicPhase
-from gateway.events.group_events import GroupStateMoved, TopicsGone
+from gateway.events.group_events import GroupDeleted, GroupStateMoved, TopicsGone
 from gateway.events.member_events import (
     MemberFenced,
     MemberLeft,
@@ -28,7 +28,7 @@ from gateway.pipeline.tables.sightings import PLACES, RESTARTED, perhaps_forgott
 TopicPartition: TypeAlias = tuple[str, int]
 
 _KINDS = (
-    *(GroupStateMoved, TopicsGone, MemberLeft, MemberFenced, MemberReplaced),
+    *(GroupDeleted, GroupStateMoved, TopicsGone, MemberLeft, MemberFenced, MemberReplaced),
     *(PartitionsAssigned, PartitionsReleased),
 )
 
@@ -51,6 +51,8 @@ class _Turn:
     """The hole that may contain the release of this grant."""
     lost_next: Moment | None = None
     """The same for this or a later grant of the member."""
+    emptied: Moment | None = None
+    """The latest time before at which the group had no member, or did not exist."""
     over: Moment | None = None
     """The end of the topic, or the member's departure without a release."""
 
@@ -61,8 +63,9 @@ def granted(
     """The intervals of each partition. They leave a gap unless the topic ended or the end was not
     seen.
 
-    A release without an assignment means that the member had the partition since the last hole, or
-    since before the first event. An assignment without a release ends at a hole if the next event
+    A release without an assignment means that the member had the partition since the last hole,
+    since the group was empty or deleted (an adopted group has members), or since before the first
+    event. An assignment without a release ends at a hole if the next event
     after the hole concerns another member; otherwise it never ends.
     """
     found = {}
@@ -79,6 +82,8 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
     gone: dict[str, Moment] = {}
     left: dict[str, Moment] = {}
     emptied: Moment | None = None
+    later: list[_Turn] = []
+    """The turns since the next time at which the group was empty."""
     forgotten = [
         (change.place, change.at_ms, change.member_id)
         for change in changes
@@ -89,8 +94,11 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
             place, at_ms, member_id = forgotten.pop()
             left[member_id] = Moment(place // PLACES, at_ms)
         match told.event:
-            case GroupStateMoved(to_state=ClassicPhase.EMPTY):
+            case GroupStateMoved(to_state=ClassicPhase.EMPTY) | GroupDeleted():
                 emptied = told.moment
+                for turn in later:
+                    turn.emptied = told.moment
+                later.clear()
             case TopicsGone(topics=topics):
                 gone.update(dict.fromkeys(topics, told.moment))
             case MemberLeft() | MemberFenced() | MemberReplaced():
@@ -99,6 +107,7 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
                 departure = _first(left.get(told.event.member_id), emptied)
                 for partition, turn in _turns_of(told, told.event, gone, departure):
                     found.setdefault(partition, []).append(turn)
+                    later.append(turn)
             case _:
                 pass
     for turns in found.values():
@@ -161,7 +170,7 @@ def _intervals(turns: Sequence[_Turn], forgotten: AbstractSet[str]) -> Iterator[
         if turn.is_grant:
             begun, ended = turn.here, _first(turn.released, turn.over, turn.lost_next)
         elif earlier is None or (turn.hole and turn.hole.position >= earlier.here.position):
-            begun, ended = turn.hole, turn.here
+            begun, ended = _last(turn.hole, turn.emptied), turn.here
         else:
             continue
         yield Interval(
@@ -182,6 +191,11 @@ def _had_it(earlier: _Turn | None, turn: _Turn) -> bool:
     if earlier is None or not earlier.is_grant or earlier.lost is not None:
         return False
     return earlier.over is None or earlier.over.position >= turn.here.position
+
+
+def _last(*moments: Moment | None) -> Moment | None:
+    """The latest of the moments that are known."""
+    return max(filter(None, moments), key=lambda each: each.position, default=None)
 
 
 def _first(*moments: Moment | None) -> Moment | None:

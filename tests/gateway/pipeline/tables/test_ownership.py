@@ -9,7 +9,7 @@ import pytest
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupCreated, GroupStateMoved, TopicsGone
+from gateway.events.group_events import GroupCreated, GroupDeleted, GroupStateMoved, TopicsGone
 from gateway.events.member_events import (
     MemberJoined,
     MemberLeft,
@@ -151,6 +151,15 @@ def an_emptied_group(writer: EventWriter) -> None:
     writer.tell(1, gets("a", 0))
     writer.tell(2, goes(PREPARING, EMPTY))
     writer.tell(3, gets("b", 0))
+
+
+def adopted_twice(writer: EventWriter) -> None:
+    """No event grants an adopted member what it has. It had nothing here while the group was with
+    the cluster again."""
+    writer.tell(0, GroupCreated(kind="classic"))
+    writer.tell(1, gives("a", 0))
+    writer.tell(2, GroupDeleted())
+    writer.tell(4, gives("b", 0))
 
 
 def a_late_start(writer: EventWriter) -> None:
@@ -379,6 +388,12 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 1, 2),
         (0, "granted", "gap", None, None, 2, 3),
         (0, "granted", "owner", "b", None, 3, None),
+    ],
+    adopted_twice: [
+        (0, "granted", "owner", "a", None, None, 1),
+        (0, "granted", "gap", None, None, 1, 2),
+        (0, "granted", "owner", "b", None, 2, 4),
+        (0, "granted", "gap", None, None, 4, None),
     ],
     a_deleted_topic: [
         (0, "granted", "owner", "a", None, 1, 2),
