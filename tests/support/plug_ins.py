@@ -1,5 +1,6 @@
 """Packages with an assignor, as if they were installed."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ def install(folder: Path, sources: Mapping[str, str], monkeypatch: pytest.Monkey
     `assign`."""
     for name, source in sources.items():
         module = name.replace("-", "_")
+        monkeypatch.delitem(sys.modules, module, raising=False)  # of an earlier test
         (folder / f"{module}.py").write_text(source)
         info = folder / f"{module}-1.0.dist-info"
         info.mkdir()
