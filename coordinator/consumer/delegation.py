@@ -7,16 +7,12 @@ always makes progress. One computation per group is under way at a time.
 
 from coordinator.assignors import GroupSpec
 from coordinator.assignors.flaws import flaw_in
+from coordinator.consumer.epoch import wait_for_target
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import LongComputation
-from coordinator.interface.events import JOIN_EPOCH, AssignmentReceived
-from coordinator.interface.records import (
-    EpochCause,
-    GroupEpoch,
-    TargetAssignmentMember,
-    TargetAssignmentMetadata,
-)
+from coordinator.interface.events import AssignmentReceived
+from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
     Computation,
@@ -39,18 +35,9 @@ def check_time(step: StepBuilder, what: GroupSpec | Computation) -> None:
 
 
 def delegate(step: StepBuilder, assignor: str, spec: GroupSpec) -> None:
-    """Ask for a target. It is computed from a copy of the group, which goes on changing.
-
-    A group that was upgraded during its first classic rebalance has no target yet. Its members
-    cannot wait at epoch 0, which means to join, so the group begins as a new one does (rule 3.5).
-    """
+    """Ask for a target. It is computed from a copy of the group, which goes on changing."""
     group = step.consumer
-    if group.assignment_epoch == JOIN_EPOCH:
-        begun, interrupted = group.epoch, EpochCause.REBALANCE_INTERRUPTED
-        step.emit(
-            TargetAssignmentMetadata(epoch=begun),
-            GroupEpoch(epoch=begun + 1, metadata_hash=group.metadata_hash, cause=interrupted),
-        )
+    wait_for_target(step)
     computation = Computation(
         epoch=group.epoch,
         assignor=assignor,

@@ -1,7 +1,8 @@
 """Bumps the group epoch, at most once per request (rule 3.5)."""
 
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.records import EpochCause, GroupEpoch
+from coordinator.interface.events import JOIN_EPOCH
+from coordinator.interface.records import EpochCause, GroupEpoch, TargetAssignmentMetadata
 from coordinator.interface.volatile_records import TopicsChecked
 
 
@@ -17,6 +18,21 @@ def bump_epoch_if_needed(step: StepBuilder, cause: EpochCause | None) -> None:
         step.emit(GroupEpoch(epoch=group.epoch + 1, metadata_hash=metadata_hash, cause=cause))
     if topics.version != group.topics_checked:
         step.emit(TopicsChecked(topics.version))
+
+
+def wait_for_target(step: StepBuilder) -> None:
+    """Let the members go on until there is a new target.
+
+    A group that was upgraded during its first classic rebalance has none yet. Its members cannot
+    wait at epoch 0, which means to join, so the group begins as a new one does (rule 3.5).
+    """
+    group = step.consumer
+    if group.assignment_epoch == JOIN_EPOCH:
+        begun, interrupted = group.epoch, EpochCause.REBALANCE_INTERRUPTED
+        step.emit(
+            TargetAssignmentMetadata(epoch=begun),
+            GroupEpoch(epoch=begun + 1, metadata_hash=group.metadata_hash, cause=interrupted),
+        )
 
 
 def notice_changed_topics(step: StepBuilder) -> None:

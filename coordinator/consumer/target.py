@@ -7,6 +7,7 @@ from uuid import UUID
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
 from coordinator.consumer.delegation import check_time, delegate
+from coordinator.consumer.epoch import wait_for_target
 from coordinator.consumer.places import end_places
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
@@ -23,6 +24,8 @@ def update_target(step: StepBuilder, *, rejoining: str = "") -> None:
     """
     if is_target_awaited(step) and step.now_ms >= target_due_at_ms(step):
         _compute_target(step, rejoining)
+    elif step.consumer.assignment_epoch < step.consumer.epoch:
+        wait_for_target(step)
 
 
 def is_target_awaited(step: StepBuilder) -> bool:

@@ -47,7 +47,7 @@ from kafka_codecs.consumer_protocol import (
 )
 from kafka_codecs.error_codes import ErrorCode
 
-GENERIC_ONLY_DEADLINES = frozenset(
+CLASSIC_ONLY_DEADLINES = frozenset(
     {
         DeadlineKind.PENDING_ID,
         DeadlineKind.NEW_MEMBER_JOIN,
@@ -336,6 +336,6 @@ def _consumer_member(
 def remove_classic_group(step: StepBuilder) -> None:
     """Delete the classic group's record, its timers and its pending ids."""
     for key in list(step.state.deadlines):
-        if key.kind in GENERIC_ONLY_DEADLINES:
+        if key.kind in CLASSIC_ONLY_DEADLINES:
             step.emit(DeadlineCleared(key))
     store_group(step, None)

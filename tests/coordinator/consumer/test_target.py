@@ -10,7 +10,7 @@ from coordinator.assignors import ASSIGNORS, GroupSpec, Target
 from coordinator.consumer import target as target_module
 from coordinator.consumer.delegation import SHORT_COMPUTATION_MAX
 from coordinator.consumer.target import group_spec, preferred_assignor
-from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
 from coordinator.interface.errors import GroupError, LongComputation
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
 from coordinator.interface.topics import Topic, Topics
@@ -104,6 +104,20 @@ def test_the_members_vote_for_the_assignor(group: GroupScript) -> None:
     group.wait(1_000)
     group.native("n4", 2)
     assert group.consumer.assignor == "range"
+
+
+def test_a_paused_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(
+    group: GroupScript,
+) -> None:
+    """DEV D75: it gets no target, but its members cannot wait at epoch 0, which means to join."""
+    group.native("n1")
+    group.set_policy(RollPolicy.PAUSE)
+    group.native("n1", -1)
+    group.send_join(group.take_id())
+    assert group.native("n2").member_epoch == 1
+    assert (group.consumer.assignment_epoch, group.consumer.epoch) == (1, 2)
+    group.set_policy(RollPolicy.ALLOW)
+    assert group.native("n2", 1).member_epoch == 2
 
 
 def test_an_empty_group_computes_no_target(group: GroupScript) -> None:
