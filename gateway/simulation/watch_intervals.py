@@ -31,12 +31,13 @@ class IntervalWatch:
     def after_step(
         self, state: GroupState, event: Event, step: Step, config: GroupConfig, now_ms: int
     ) -> None:
-        due_ms = self._due_ms(config, now_ms)
         for record in step.records:
             if _begins_a_target(record):
+                due_ms = self._due_ms(config, now_ms)
                 require(now_ms >= due_ms, Invariant.INTERVALS, record, "at", now_ms, "not", due_ms)
             if isinstance(record, TargetAssignmentMetadata) and record.epoch is not None:
-                self._earlier_ms = self._computed_ms
+                self._earlier_ms, self._computed_ms = self._computed_ms, record.timestamp_ms
+        due_ms = self._due_ms(config, now_ms)
         group = state.group
         if isinstance(group, ConsumerGroup) and _is_accepted(event, step):
             is_idle = state.resolution is None and bool(group.regex_subscribers)

@@ -52,6 +52,17 @@ def test_an_overdue_target_is_found() -> None:
         assert broken.value.invariant is Invariant.INTERVALS
 
 
+def test_a_target_of_the_same_step_delays_the_next() -> None:
+    """A member that takes its place back and subscribes to more begins two epochs at once."""
+    stage = one_native_member()
+    state, later_ms = stage.driver.engine.state, stage.driver.now_ms + 60_000
+    assert isinstance(state.group, ConsumerGroup)
+    state.group.epoch += 2
+    given_back = TargetAssignmentMetadata(epoch=3, timestamp_ms=later_ms, assignor="uniform")
+    step = replace(ACCEPTED, records=(given_back,))
+    stage.watch.intervals.after_step(state, BEAT, step, PATIENT, later_ms)
+
+
 def test_outdated_regular_expressions_are_found() -> None:
     """A heartbeat reveals them, unless a resolution is running."""
     stage = one_native_member("fo.")
