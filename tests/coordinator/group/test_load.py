@@ -204,11 +204,10 @@ def test_a_clock_that_was_ahead_delays_no_resolution(group: GroupScript) -> None
     assert group.last_step.resolution is not None
 
 
-def test_a_member_behind_the_target_waits_for_its_heartbeat_to_tell_it(
+def test_a_loaded_member_is_told_to_rejoin_at_its_heartbeat(
     make_group: MakeGroup,
 ) -> None:
-    """DEV D79: whether it has to rejoin at all, its heartbeat says. A timer would remove a member
-    that was never told."""
+    """DEV D79: perhaps it need not rejoin at all. Until it was told, no timer may remove it."""
     group = make_group(config=GroupConfig(unaffected_members_rejoin=False))
     group.given_consumer_group(
         given_classic("c1", epoch=9, assigned=FOO_0, target={}), given_native("n1")

@@ -74,7 +74,7 @@ def test_parts_are_merged(
     assert stored(store) == [1, 2, 3, 4]
 
 
-def test_everything_may_be_rewritten(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rewrite_replaces_all_stored_batches(spark: SparkSession, tmp_path: Path) -> None:
     """As a whole, together with the present batch; a repetition changes nothing."""
     store = new_store(spark, tmp_path)
     for batch in range(3):
