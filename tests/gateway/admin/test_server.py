@@ -36,7 +36,7 @@ async def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_client_that_does_not_read_delays_no_end() -> None:
     """It is given up, and its connection is closed when the gateway ends."""
-    async with admin_stage() as stage:
+    async with admin_stage(max_groups=1_000) as stage:  # a long name counts more than once
         for letter in "abcdefgh":
             await stage.groups.native("n", group=letter * 30_000)
         deaf = await trio.open_tcp_stream(HOST, stage.port)
