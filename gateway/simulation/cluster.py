@@ -83,8 +83,6 @@ class Cluster:
         self._racks_moved = 0
         self.intruded_ms = world.now_ms
         """When the intruder entered the group."""
-        self.removals_ms: list[int] = []
-        """When admins removed the anchor."""
         self._heard_ms = world.now_ms
         """When the coordinator last heard of the anchor."""
 
@@ -194,7 +192,6 @@ class Cluster:
         if self.group.member_id:
             self._world.tell("admin", "removes the anchor from the group in the cluster")
             self._world.counts["anchors removed"] += 1
-            self.removals_ms.append(self._world.now_ms)
             self.group.remove_member()
 
     def intrude(self) -> None:

@@ -251,10 +251,11 @@ def check_there_and_back(
     state: GroupState, config: GroupConfig, topics: Topics, now_ms: int
 ) -> bool:
     """Invariant 7, for a classic group at rest: one static member returns as a native member, then
-    as a classic one. False if the invariant does not apply to this group."""
+    as a classic one. False if the invariant does not apply to this group, for example because it
+    would stay a consumer group until the end of a member's place (rule 3.16)."""
     group = state.group
     before = _assignments_at_rest(group, topics)
-    if before is None or not isinstance(group, ClassicGroup):
+    if before is None or not isinstance(group, ClassicGroup) or state.places:
         return False
     static = next((m for m in group.members.values() if m.instance_id is not None), None)
     policy = config.consumer_migration_policy

@@ -186,6 +186,8 @@ class Process:
         """The number of the latest of them that found the anchor in the group."""
         self.confirmed_ms = 0
         """When its answer arrived."""
+        self.confirmed_generation = 0
+        """The generation in which the anchor was then."""
         self.found: Found = NoAnswer("not asked yet")
         """What the latest look has found."""
         self.rules = HostingRules(
@@ -353,6 +355,7 @@ class Process:
             return
         if not code and isinstance(message, HeartbeatRequest | SyncGroupRequest):
             self.confirmed, self.confirmed_ms = number, self.around.world.now_ms
+            self.confirmed_generation = message.generation_id
         self.feed(inputs.CoordinatorAnswered(answer))
 
     def _looked(self, found: Any) -> None:

@@ -43,6 +43,7 @@ from coordinator.interface.volatile_records import (
     PlaceMoved,
     Token,
 )
+from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.batch import Decision
 from gateway.hosting.standing import Occupants
 from gateway.simulation.cluster import GROUP, TRIP_MS_MAX
@@ -262,12 +263,12 @@ class Watch:
         )
 
     def given_up(self, process: Process) -> None:
-        """The newest process gives way to consumers, not to anchors of its predecessors. Only if
-        an anchor was removed twice, have as many generations begun as with a consumer."""
+        """The newest process gives way to consumers, not to anchors of its predecessors. Removals
+        of anchors and joins without an answer may begin as many generations as a consumer does."""
         is_anchor = isinstance(process.found, Occupants) and process.found.anchored is not None
         cluster, since_ms = self._network.cluster, process.confirmed_ms - TRIP_MS_MAX
-        removals = sum(at_ms > since_ms for at_ms in cluster.removals_ms)
-        was_taken = cluster.intruded_ms > since_ms or removals > 1
+        begun = cluster.group.generation - process.confirmed_generation
+        was_taken = cluster.intruded_ms > since_ms or begun >= GENERATIONS_OF_A_CONSUMER
         require(
             was_taken or not is_anchor, Invariant.GIVEN_UP, process.name, "found", process.found
         )

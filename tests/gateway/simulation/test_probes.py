@@ -16,6 +16,7 @@ from coordinator.interface.records import (
     MemberState,
     TargetAssignmentMetadata,
 )
+from coordinator.interface.volatile_records import Place, PlaceMoved
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
 from gateway.simulation.leader import write_assignment
 from gateway.simulation.probes import (
@@ -65,6 +66,10 @@ def test_there_and_back() -> None:
     assert check_there_and_back(stage.driver.engine.state, *how)
     group = stage.driver.engine.state.group
     assert isinstance(group, ClassicGroup)
+    away = PlaceMoved("c3", Place(next(iter(group.members.values())), left_ms=0))
+    awaiting = stage.driver.engine.state.fork()
+    awaiting.apply(away)
+    assert not check_there_and_back(awaiting, *how)
     for member in list(group.members.values()):
         overlapping = replace(member, assignment=write_assignment([("foo", 0)]))
         group.members.put(member.member_id, overlapping)
