@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence, Set
 
+from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.events import (
@@ -82,8 +83,15 @@ class AnswerWatch:
             )
 
     def fetched(self, who: str, fetch: OffsetFetchReceived) -> None:
-        """The offsets of a fetch are final: no commit of another client may still change them."""
-        if fetch.partitions is None or not self._is_honest(who):
+        """The offsets of a fetch are final: no commit of another client may still change them. A
+        classic group does not ask who fetches (rule 2.9): a former member learns only from its next
+        heartbeat or commit that it is none."""
+        group = self._state().group
+        is_former = isinstance(group, ClassicGroup) and fetch.member_id not in (
+            None,
+            *group.members,
+        )
+        if fetch.partitions is None or is_former or not self._is_honest(who):
             return
         wanted = fetch.partitions - self._exempt()
         for commit in self._cluster.may_store(lambda commit: commit.positions.keys() & wanted):
