@@ -10,6 +10,7 @@ from coordinator.consumer.target import preferred_assignor
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import EpochCause, Member, MemberMetadata
+from coordinator.interface.volatile_records import NEVER_CHECKED, TopicsChecked
 
 
 def put_member(
@@ -23,6 +24,9 @@ def put_member(
     """
     assignor_before = _assignor(step)
     # A replacement is described by the member before it, and not stored yet.
+    if before is not None and after.member_id not in step.consumer.members:
+        # While it was away, its topics may have changed without any subscriber.
+        step.emit(TopicsChecked(NEVER_CHECKED))
     if before is None or step.consumer.members.get(after.member_id) != after:
         step.emit(MemberMetadata(member_id=after.member_id, value=after))
     if before is None or before.topic_regex != after.topic_regex:

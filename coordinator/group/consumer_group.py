@@ -30,6 +30,7 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
+    NEVER_CHECKED,
     Computation,
     ComputationFailed,
     ComputationStarted,
@@ -127,7 +128,7 @@ class ConsumerGroup(Forkable):
         """The target that is being computed outside the engine."""
         self.retry_at_ms = 0
         """The earliest time of the next computation, after one that failed."""
-        self.topics_checked = -1
+        self.topics_checked = NEVER_CHECKED
         self.members: Table[str, Member] = Table()
         self.instances: Table[str, str] = Table()
         self.regexes: Table[str, ResolvedRegex] = Table()

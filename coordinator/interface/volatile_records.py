@@ -17,6 +17,9 @@ from coordinator.interface.topics import Partition
 Token = int
 """Identifies a request until its reply. The driver creates it."""
 
+NEVER_CHECKED = -1
+"""No version of the topic image."""
+
 
 class DeadlineKind(StrEnum):
     """The kinds of deadlines: first those of a member (or of a pending id, or of one that left),
@@ -98,7 +101,7 @@ class ClassicCore:
     """The topics subscribed when this generation began; None if unknown."""
     topics_hash: int | None = None
     """The metadata hash of `topics` at that time."""
-    topics_checked: int = -1
+    topics_checked: int = NEVER_CHECKED
     """The version of the topic image that `unwatched_hash` was last compared with."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
     """What each member held at the downgrade, until the first rebalance completes. It identifies
@@ -275,7 +278,8 @@ class MemberDeparted:
 
 @dataclass(frozen=True, slots=True)
 class TopicsChecked:
-    """The metadata hash was compared with this version of the topic image."""
+    """The metadata hash was compared with this version of the topic image, or has to be compared
+    with any (NEVER_CHECKED)."""
 
     version: int
 

@@ -12,7 +12,7 @@ from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
-from tests.support.group_script import GroupScript
+from tests.support.group_script import GroupScript, make_topics
 
 GRACE_MS = 3_000
 CONFIG = GroupConfig(replacement_grace_ms=GRACE_MS)
@@ -218,6 +218,25 @@ def test_a_replacement_with_other_topics_gets_a_new_target(group: GroupScript) -
     group.native("n1", -1)
     group.native("n9", topics=("bar", "foo"))
     assert group.consumer.epoch == 11
+
+
+def test_a_topic_that_only_its_member_subscribes_to_is_checked_when_the_place_is_taken(
+    make_group: MakeGroup,
+) -> None:
+    """It was created during the grace, when it had no subscriber. The place has no share of it."""
+    group = make_group(config=CONFIG)
+    group.given_consumer_group(
+        given_native("n1", assigned=FOO_0, topics=("bar", "foo")),
+        given_native("n2", assigned=FOO_1),
+        given_native("n3", assigned=FOO_2),
+    )
+    group.native("n1", -1)
+    group.topics = make_topics(2, foo=3, bar=1)
+    assert group.native("n2", 10).assignment is None
+    group.native("n9", topics=("bar", "foo"))
+    assert group.consumer.epoch == group.consumer.assignment_epoch == 11
+    bar = next(iter(group.topics.partitions([("bar", (0,))])))
+    assert group.consumer.target_owners[bar]
 
 
 def test_a_commit_in_flight_still_holds_the_partition(group: GroupScript) -> None:
