@@ -24,6 +24,7 @@ from coordinator.classic.rebalance import (
 from coordinator.classic.subscriptions import have_topics_changed, subscribes_alike, watch_topics
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
+from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import (
@@ -172,6 +173,7 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
         _add_member(step, event, event.member_id)
         return
     member = known_member(group, event.member_id, event.instance_id)
+    doubt_commits(step, member.member_id)
     is_same_list = member.protocols == event.protocols
     match group.phase:
         case ClassicPhase.COMPLETING_REBALANCE if is_same_list:

@@ -1,12 +1,9 @@
 """Offset commits and fetches of a consumer group: membership and epoch checks (rule 3.15)."""
 
-from dataclasses import replace
-
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived
 from coordinator.interface.records import Assignment, Member
-from coordinator.interface.volatile_records import CommitStarted
 from kafka_codecs.error_codes import ErrorCode
 
 
@@ -71,17 +68,6 @@ def check_fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
     current = group.assignments[member.member_id]
     if not current.covers(event.epoch, event.partitions):
         raise _stale(member, event.epoch, current, knows_epochs=True)
-
-
-def doubt_commits(step: StepBuilder, member_id: str) -> None:
-    """DEV D34: make the commits in flight of a member that joins stray.
-
-    A new process may come back with the id of one that crashed. It would otherwise fetch what its
-    predecessor's commit changes a moment later, and then take that commit back.
-    """
-    for commit, in_flight in [*step.state.commits.items()]:
-        if in_flight.member_id == member_id and not in_flight.has_rejoined:
-            step.emit(CommitStarted(commit, replace(in_flight, has_rejoined=True)))
 
 
 def _stale(member: Member, epoch: int, current: Assignment, *, knows_epochs: bool) -> GroupError:

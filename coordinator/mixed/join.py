@@ -7,7 +7,6 @@ from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.admission import check_instance, check_room, is_away
 from coordinator.consumer.loans import take_place
 from coordinator.consumer.member_ids import member_id_from
-from coordinator.consumer.offsets import doubt_commits
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reconcile_member
@@ -18,6 +17,7 @@ from coordinator.conversion.downgrade import downgrade_by_replacement, may_downg
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import read_subscription
 from coordinator.group.step_builder import StepBuilder
+from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.config import MigrationPolicy
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JoinGroupReceived

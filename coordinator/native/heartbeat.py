@@ -4,7 +4,6 @@ from collections.abc import Set
 
 from coordinator.consumer.admission import admit
 from coordinator.consumer.member_ids import member_id_from
-from coordinator.consumer.offsets import doubt_commits
 from coordinator.consumer.phases import end_phase
 from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reassign_member, reconcile_member
@@ -14,6 +13,7 @@ from coordinator.consumer.validation import check_heartbeat
 from coordinator.conversion.hold import check_not_held
 from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.group.step_builder import StepBuilder
+from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
 from coordinator.interface.records import Assignment, EpochCause, Member

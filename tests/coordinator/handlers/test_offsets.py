@@ -142,33 +142,6 @@ def test_a_members_commit_in_flight_does_not_delay_fetches(group: GroupScript) -
     group.commit_answered(token)
 
 
-def test_a_member_that_joins_again_waits_for_its_commit_in_flight(group: GroupScript) -> None:
-    """Another process may have come back with the id of one that crashed. It would take the commit
-    of its predecessor back."""
-    foo = {"foo": (0,)}
-    epoch = group.native("n1").member_epoch
-    token, _ = group.commit("n1", epoch, foo)
-    epoch = group.native("n1").member_epoch
-    too_early = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert group.fetch("n1", epoch, of=foo).error == too_early
-    assert group.commit("n1", epoch, foo)[1].error == too_early
-    group.commit_answered(token)
-    assert group.fetch("n1", epoch, of=foo).error == ErrorCode.NONE
-
-
-def test_a_classic_member_that_rejoins_waits_for_its_commit_in_flight(group: GroupScript) -> None:
-    """A fetch before version 9 has no member id."""
-    foo = {"foo": (0,)}
-    group.native("n1")
-    member_id = group.take_id()
-    joined = group.join(member_id)
-    token, _ = group.commit(member_id, joined.generation, foo)
-    group.join(member_id)
-    assert group.fetch(of=foo).error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    group.commit_answered(token)
-    assert group.fetch(of=foo).error == ErrorCode.NONE
-
-
 def test_offsets_of_topics_that_a_classic_group_subscribes_to_stay(group: GroupScript) -> None:
     """The selected protocol determines the subscriptions."""
     group.stable_classic_group({"a": {"foo": (0,)}})
