@@ -38,9 +38,6 @@ class DeadlineKind(StrEnum):
     SYNC_PHASE = "sync_phase"
     TARGET_DUE = "target_due"
 
-    # Every heartbeat looks up deadlines by key, and the default hash of an enum is slow.
-    __hash__ = str.__hash__
-
 
 class DeadlineKey(NamedTuple):
     """Identifies a deadline. `owner` is a member id, a commit token, or empty for the group."""

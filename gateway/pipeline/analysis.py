@@ -3,7 +3,8 @@
 A stream goes on with the folds of the groups that a batch is about. Only rows that are closed are
 stored by batches; the others are replaced, together with those of their bucket, and the states of
 the bucket come last. A batch that was interrupted and is taken in again therefore gives the same
-result. If a line comes too late for a fold, everything about its group is folded anew.
+result. A line that comes too late for its group's fold makes the batch fold all lines of that group
+again.
 """
 
 from collections.abc import Mapping, Sequence

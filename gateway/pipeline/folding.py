@@ -118,8 +118,8 @@ def folded(rows: DataFrame, top: int) -> DataFrame:
 
 
 def continued(rows: DataFrame, top: int) -> DataFrame:
-    """The same from new lines and states, with the states after the lines. A group or process that
-    a line came too late for has only a kept row without a state: fold all of its lines anew."""
+    """The same from new lines and states, with the states after the lines. If a line came too late
+    for a group or process, its only row has no state: the caller folds all of its lines again."""
     return map_in_arrow(_in_order(rows), partial(_continue, top=top), FOLDED)
 
 

@@ -37,6 +37,15 @@ def rolled(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: object) -
     return group
 
 
+def lent(make_group: MakeGroup) -> GroupScript:
+    """The same after n2 has heard that it borrows what n1 had."""
+    group = rolled(make_group)
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    group.native("n2", 10, owned=FOO_1)
+    return group
+
+
 def test_one_native_member_has_the_partitions_until_the_replacement_comes(
     make_group: MakeGroup,
 ) -> None:
@@ -85,10 +94,7 @@ def test_a_quick_roll_waits_for_each_replacement(make_group: MakeGroup) -> None:
 
 def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -> None:
     """At the first heartbeat after the borrower has revoked them."""
-    group = rolled(make_group)
-    group.native("n1", -1)
-    group.wait(GRACE_MS)
-    group.native("n2", 10, owned=FOO_1)
+    group = lent(make_group)
     joined = group.join(group.take_id())
     assert group.synced(joined.member_id, 12) == {}
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
@@ -101,10 +107,7 @@ def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -
 
 def test_a_member_that_stays_away_costs_one_loan(make_group: MakeGroup) -> None:
     """A scale-down: then the partitions are distributed as ever."""
-    group = rolled(make_group)
-    group.native("n1", -1)
-    group.wait(GRACE_MS)
-    group.native("n2", 10, owned=FOO_1)
+    group = lent(make_group)
     group.wait(LOAN_MS - 1)
     assert group.consumer.epoch == 11
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
@@ -201,10 +204,7 @@ def test_who_returns_while_a_target_is_due_joins_as_new(make_group: MakeGroup) -
 
 def test_the_replacement_of_a_borrower_lends_on(make_group: MakeGroup) -> None:
     """Its place has what it borrowed. Then the first member comes back, and gets its own."""
-    group = rolled(make_group)
-    group.native("n1", -1)
-    group.wait(GRACE_MS)
-    group.native("n2", 10, owned=FOO_1)
+    group = lent(make_group)
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     group.native("n2", -1)
     group.native("n8")
@@ -215,10 +215,7 @@ def test_the_replacement_of_a_borrower_lends_on(make_group: MakeGroup) -> None:
 
 def test_a_restart_ends_the_loan(make_group: MakeGroup) -> None:
     """Nobody knows any more whose the partitions were, so they are distributed."""
-    group = rolled(make_group)
-    group.native("n1", -1)
-    group.wait(GRACE_MS)
-    group.native("n2", 10, owned=FOO_1)
+    group = lent(make_group)
     group.restart()
     group.feed(TimePassed())
     assert any(isinstance(record, GroupEpoch) for record in group.last_step.records)

@@ -126,15 +126,21 @@ def test_the_first_member_leads_after_a_downgrade(group: GroupScript) -> None:
     assert {group.answer(token, JoinGroupReply).leader for token in tokens} == {"c1"}
 
 
-def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
-    make_group: MakeGroup,
-) -> None:
-    """It has its target, so it need not rejoin (DEV D79). Once it has, it has the generation."""
+def given_laggard(make_group: MakeGroup) -> GroupScript:
+    """A classic member that has its target at an older epoch (DEV D79), and a native static one."""
     group = make_group(config=GroupConfig(unaffected_members_rejoin=False))
     group.given_consumer_group(
         given_classic("c1", epoch=7, assigned={"foo": (0,)}),
         given_native("n1", instance_id="i1", assigned={"foo": (1, 2)}),
     )
+    return group
+
+
+def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
+    make_group: MakeGroup,
+) -> None:
+    """It has its target, so it need not rejoin (DEV D79). Once it has, it has the generation."""
+    group = given_laggard(make_group)
     joined = group.join(instance_id="i1")
     assert (joined.error, joined.generation) == (ErrorCode.NONE, 10)
     assert group.beat("c1", 7).error == ErrorCode.NONE
@@ -150,11 +156,7 @@ def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
 def test_a_member_that_lags_after_a_quiet_downgrade_is_upgraded_as_it_is(
     make_group: MakeGroup,
 ) -> None:
-    group = make_group(config=GroupConfig(unaffected_members_rejoin=False))
-    group.given_consumer_group(
-        given_classic("c1", epoch=7, assigned={"foo": (0,)}),
-        given_native("n1", instance_id="i1", assigned={"foo": (1, 2)}),
-    )
+    group = given_laggard(make_group)
     group.join(instance_id="i1")
     group.native("n2", instance_id="i1")
     assert group.beat("c1", 7).error == ErrorCode.NONE
