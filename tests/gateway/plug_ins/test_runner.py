@@ -51,6 +51,8 @@ async def test_a_plug_in_computes_a_target(installed: Install) -> None:
         ("import os; os._exit(3)", "its process ended with status 3"),
         ("import sys; sys.exit(4)", "its process ended with status 4"),
         ("bytearray(2**33)", "MemoryError"),
+        ("import os; os.write(3, b'[]'); os._exit(0)", "the answer is malformed"),
+        ("import os; os.write(3, b'{}'); os._exit(0)", "the answer is malformed"),
     ],
 )
 async def test_a_failure_is_one_line(installed: Install, body: str, why: str) -> None:
