@@ -70,7 +70,9 @@ class Occupants:
         known = sorted(set(self.client_ids))
         named, more = known[:NAMED_OCCUPANTS_MAX], len(known) - NAMED_OCCUPANTS_MAX
         rest = f" and {more} more" if more > 0 else ""
-        return f"{len(self.client_ids)} members ({', '.join(named)}{rest})"
+        count = len(self.client_ids)
+        members = "1 member" if count == 1 else f"{count} members"
+        return f"{members} ({', '.join(named)}{rest})"
 
 
 @dataclass(frozen=True, slots=True)

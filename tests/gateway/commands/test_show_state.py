@@ -117,7 +117,7 @@ async def test_who_answers_for_each_group_follows_the_records(
     files = LineFiles(tmp_path / FOLDER_NAME)
     journal = Journal("log-1", Sinks(files=files), now_ms=lambda: 7)
     with capture_logs():
-        journal.tell(GroupForwarded(reason="1 members (payments)"), GROUP)
+        journal.tell(GroupForwarded(reason="1 member (payments)"), GROUP)
         journal.tell(GroupHosted(reason="it has no members in the cluster"), GROUP)
         journal.tell(GroupHosted(reason="it has no members in the cluster"), "deleted")
         journal.tell(GroupDeleted(), "deleted")

@@ -523,7 +523,7 @@ async def test_a_native_member_leaves_a_group_that_went_to_a_cluster_without_it(
         stage.broker.occupants = ("direct",)
         joining, beating = await stage.client.native("n"), await stage.client.native("n", 3)
         assert joining.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        assert "1 members (direct)" in (joining.error_message or "")
+        assert "1 member (direct)" in (joining.error_message or "")
         assert beating.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
