@@ -4,6 +4,9 @@ overlap.
 A member may claim a partition for a while after losing it, because it learns of the loss later. Its
 claim is therefore compared with the latest grant of the partition, released or not. A commit may
 also be on its way while another member gets the partition, for a second at most.
+
+While the cluster serves a group, no event tells its grants. After an adoption the owner of a
+partition is therefore unknown until the engine grants it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.events.group_events import GroupCreated
+from gateway.events.group_events import GroupAdopted, GroupCreated, GroupForwarded
 from gateway.pipeline.history import History
 from gateway.pipeline.tables.granted import TopicPartition
 from gateway.pipeline.tables.offset_history import IN_FLIGHT_MS_MAX
@@ -42,6 +45,7 @@ def differences(
     compared."""
     grants = _grants(ownership)
     is_whole = bool(history.of(GroupCreated))
+    away_ms = [told.at_ms for told in history.of(GroupForwarded, GroupAdopted)]
     found: list[DifferenceRow] = []
     for partition, some in claims.items():
         of_partition = grants.get(partition, [])
@@ -51,6 +55,11 @@ def differences(
         for claim in some:
             for at_ms in sorted({claim.from_ms, claim.to_ms}):
                 before, behind = bisect_left(times, at_ms), bisect_right(times, at_ms)
+                was_away = bisect_right(away_ms, at_ms)
+                if was_away and (
+                    not before or of_partition[before - 1][1] <= away_ms[was_away - 1]
+                ):
+                    continue  # the cluster may have granted it since
                 granted_to = of_partition[before - 1][2] if before else None
                 # Events of one millisecond may have happened in either order.
                 granted_now = [grant[2] for grant in of_partition[before:behind]]

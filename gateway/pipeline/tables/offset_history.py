@@ -15,8 +15,10 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
+    GroupAdopted,
     GroupDeleted,
     GroupForwarded,
+    GroupHosted,
     GroupStateMoved,
     TopicsGone,
 )
@@ -106,10 +108,22 @@ class OffsetFold:
     """By topic and number."""
     emptied_at: _At | None = None
     """When the group had no members last. A restart may have forgotten them without a release."""
+    is_forwarded: bool = False
+    """Whether the cluster serves the group. What members give up then, they had from the engine,
+    and the cluster may grant it to others without an event."""
 
     def take(self, told: Told) -> None:
         """Take the next event."""
         event, at = told.event, (told.at_ms, told.position)
+        match event:
+            case GroupForwarded():
+                self.is_forwarded = True
+            case GroupHosted() | GroupAdopted() | PartitionsAssigned():
+                self.is_forwarded = False
+            case PartitionsReleased() if self.is_forwarded:
+                return
+            case _:
+                pass
         if isinstance(event, _ENDS):
             self.ends.append(_End(at, getattr(event, "topics", None)))
         elif isinstance(event, KINDS) or _is_empty(event):

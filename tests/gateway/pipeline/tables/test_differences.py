@@ -8,7 +8,9 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupAdopted,
     GroupCreated,
+    GroupDeleted,
     GroupForwarded,
+    GroupHosted,
     ReleaseStarted,
 )
 from gateway.events.member_events import (
@@ -111,6 +113,20 @@ def a_visit(writer: EventWriter) -> None:
     writer.beside(7, commits(7, "b"))
 
 
+def adopted_again(writer: EventWriter) -> None:
+    """The engine granted the partition before the cluster had the group. Since then it has granted
+    only another one."""
+    writer.tell(1, CREATED, gets("a", 0, 1))
+    writer.tell(2, ReleaseStarted(members=1), gives("a", 0, 1), GroupDeleted())
+    writer.beside(2, GroupForwarded(reason="released"))
+    writer.forget(4)
+    writer.tell(4, CREATED)
+    writer.beside(4, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=5))
+    writer.beside(5, commits(5, "b"))
+    writer.tell(6, gets("c", 1))
+    writer.beside(7, says("b", 0, 1))
+
+
 EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
     as_it_should_be: [],
     anothers: [(0, "a", "b", "statement", 2)],
@@ -120,10 +136,11 @@ EXPECTED: Mapping[object, Sequence[tuple[int, str, str | None, str, float]]] = {
     a_stray_commit: [(0, "a", "b", "commit", 3), (0, "c", "b", "commit", 3)],
     a_commit_on_its_way: [],
     a_visit: [(0, "z", "a", "commit", 3)],
+    adopted_again: [(1, "b", "c", "statement", 7)],
 }
 TELLERS = (
     *(as_it_should_be, anothers, at_once, nobodys, unknown),
-    *(a_stray_commit, a_commit_on_its_way, a_visit),
+    *(a_stray_commit, a_commit_on_its_way, a_visit, adopted_again),
 )
 
 

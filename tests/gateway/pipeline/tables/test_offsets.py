@@ -393,6 +393,22 @@ def the_clusters_own_coordinator_has_the_group(it: OffsetHistory) -> None:
     it.commits(5, "c", 40)
 
 
+@expects(
+    ("a", 100, "a", None, None, None),
+    ("c", 310, None, None, None, None),
+    ("b", 297, None, 318, None, "seek"),
+)
+def the_cluster_takes_the_group_and_moves_a_partition(it: OffsetHistory) -> None:
+    """The members give up what the engine had granted. The gateway learns of no owner then, so it
+    sums up the commits of both members in intervals that overlap."""
+    it.gets(1, "a")
+    it.commits(2, "a", 100)
+    it.happens(3, GroupForwarded(reason="a member is in the group in the cluster itself"))
+    it.gives(3, "a")
+    it.commits(8.7, "c", 310, 318, since_s=7.3, told_s=10)
+    it.commits(9.4, "b", 297, since_s=6, told_s=10)
+
+
 @expects(("a", 100, "a", None, None, None), ("b", 1, "b", None, None, None))
 def a_group_made_anew(it: OffsetHistory) -> None:
     """Its offsets were deleted with the topic of that name."""
