@@ -19,6 +19,14 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafka_codecs.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+)
+from kafka_codecs.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 from kafka_codecs.create_partitions import CreatePartitionsResponse
 from kafka_codecs.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafka_codecs.declaration import Struct
@@ -112,6 +120,8 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
     (ListConfigResourcesRequest, ListConfigResourcesResponse),
+    (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupPrepareAssignmentResponse),
+    (ConsumerGroupInstallAssignmentRequest, ConsumerGroupInstallAssignmentResponse),
 )
 
 

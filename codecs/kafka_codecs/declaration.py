@@ -21,6 +21,9 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from kafka_codecs.api_keys import ApiKey
 
+OUR_TAGS = 10_000
+"""groupferry's first tag; Kafka numbers its tags from 0."""
+
 ALWAYS = 1 << 15
 """Above every version: the `until` of a field that no version removed."""
 

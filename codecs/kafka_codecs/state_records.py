@@ -19,12 +19,9 @@ from types import MappingProxyType
 from uuid import UUID
 
 from kafka_codecs.codec import decode, encode
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import OUR_TAGS, Struct, message, structure, wire
 from kafka_codecs.errors import WireError
 from kafka_codecs.primitives import Int8, Int32, Int64
-
-OUR_TAGS = 10_000
-"""groupferry's first tag; Kafka numbers its tags from 0."""
 
 OUR_TYPES = 20_000
 """groupferry's first record type."""

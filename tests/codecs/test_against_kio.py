@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
-from tests.support.codecs import every_message, message_id, values
+from tests.support.codecs import NOT_IN_KAFKA, every_message, message_id, values
 from tests.support.codecs_kio import (
     TAME,
     kio_class,
@@ -29,6 +29,7 @@ EVERY_MESSAGE = pytest.mark.parametrize(
         (message_type, version)
         for message_type, version in every_message()
         if (message_type.SCHEMA.api_key, version) not in NEWER_THAN_KIO
+        and message_type.SCHEMA.api_key not in NOT_IN_KAFKA
     ],
     ids=message_id,
 )

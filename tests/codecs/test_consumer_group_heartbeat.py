@@ -7,6 +7,7 @@ import pytest
 from kafka_codecs import WireError, encode
 from kafka_codecs.consumer_group_heartbeat import (
     Assignment,
+    ClientAssignor,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -54,6 +55,36 @@ OWNED = TopicPartitions(topic_id=UUID(int=1), partitions=(0, 3))
             """,
         ),
         (
+            ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id="m",
+                member_epoch=4,
+                client_assignors=(
+                    ClientAssignor(
+                        name="weights",
+                        minimum_version=-1,
+                        maximum_version=3,
+                        reason=1,
+                        metadata_version=2,
+                        metadata_bytes=b"\x07\x08",
+                    ),
+                ),
+            ),
+            1,
+            """
+            02 'g' 02 'm' 00000004 00 00 ffffffff 00 00 00 00
+            01 904e 14                                              # tag 10,000, 20 bytes
+            02 08 'weights' ffff 0003 01 0002 03 0708 00
+            """,
+        ),
+        (
+            ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id="m", member_epoch=4, client_assignors=()
+            ),
+            0,
+            "02 'g' 02 'm' 00000004 00 00 ffffffff 00 00 00 01 904e 01 01",
+        ),
+        (
             ConsumerGroupHeartbeatResponse(
                 member_id="m", member_epoch=4, heartbeat_interval_ms=5000
             ),
@@ -82,6 +113,21 @@ OWNED = TopicPartitions(topic_id=UUID(int=1), partitions=(0, 3))
             ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=())),
             1,
             "00000000 0000 00 00 00000000 00000000 01 01 00 00",
+        ),
+        (
+            ConsumerGroupHeartbeatResponse(
+                should_compute_assignment=True,
+                assignment=Assignment(
+                    topic_partitions=(), error=-3, metadata_version=2, metadata_bytes=b"\x07\x08"
+                ),
+            ),
+            1,
+            """
+            00000000 0000 00 00 00000000 00000000
+            01 01
+            03 904e 01 fd 914e 02 0002 924e 03 03 0708              # end of the assignment
+            01 904e 01 01
+            """,
         ),
     ],
 )

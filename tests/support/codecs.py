@@ -13,16 +13,21 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from kafka_codecs import decode, encode
-from kafka_codecs.apis import APIS
+from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.consumer_protocol import Assignment, Subscription
-from kafka_codecs.declaration import Struct, rules_of
-from kafka_codecs.state_records import LAYOUTS, OUR_TAGS
+from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
+from kafka_codecs.state_records import LAYOUTS
 from tests.support.hypothesis_profile import thinned_out
 
 _TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
 ByName = tuple[tuple[str, st.SearchStrategy[Any]], ...]
 """Strategies for single fields."""
 _FIRST_UNKNOWN_TAG = 100
+NOT_IN_KAFKA = (
+    ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
+    ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
+)
+"""The apis that KIP-848 describes and no Kafka has."""
 
 
 def octets(text: str) -> bytes:

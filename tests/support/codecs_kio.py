@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from kafka_codecs.consumer_protocol import Assignment, Subscription
-from kafka_codecs.declaration import Struct, rules_of
+from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
 
 _MILLISECONDS = st.integers(0, 2**31 - 1)
 _EMBEDDED = {
@@ -44,9 +44,15 @@ TAME = tuple(
         "heartbeat_interval_ms": _MILLISECONDS,
         "retention_time_ms": _MILLISECONDS,
         "log_append_time_ms": _MILLISECONDS,
+        "client_assignors": st.none(),
+        "should_compute_assignment": st.just(False),
+        "error": st.just(0),
+        "metadata_version": st.just(0),
+        "metadata_bytes": st.none(),
     }.items()
 )
-"""Strategies for fields in which kio is narrower than the wire."""
+"""Strategies for fields in which kio is narrower than the wire, and for groupferry's own tagged
+fields, which kio lacks."""
 
 
 def kio_class(message_type: type[Struct], version: int) -> Any:
@@ -84,7 +90,7 @@ def plain(value: Any, version: int | None = None) -> Any:
         return {
             each.name.removesuffix("_ms"): plain(getattr(value, each.name), version)
             for each in fields(value)
-            if each.name != "unknown_tags" and (version is None or rules_of(each).is_in(version))
+            if version is None or _is_kafkas(each, version)
         }
     if isinstance(value, timedelta):
         return round(value.total_seconds() * 1000)
@@ -114,7 +120,7 @@ def schema(message_type: Any, version: int | None = None, path: str = "") -> Ite
     hints = get_type_hints(message_type, include_extras=True)
     for each in fields(message_type):
         rules = rules_of(each)
-        if each.name == "unknown_tags" or (version is not None and not rules.is_in(version)):
+        if version is not None and not _is_kafkas(each, version):
             continue
         inner, optional = _unwrapped(hints[each.name])
         kios_own = isclass(inner) and issubclass(inner, (UUID, datetime))
@@ -128,6 +134,13 @@ def schema(message_type: Any, version: int | None = None, path: str = "") -> Ite
         )
         if is_dataclass(inner):
             yield from schema(inner, version, f"{name}.")
+
+
+def _is_kafkas(each: Any, version: int) -> bool:
+    """Whether this version of one of groupferry's messages shares the field with Kafka."""
+    rules = rules_of(each)
+    is_ours = rules.tag is not None and rules.tag >= OUR_TAGS
+    return each.name != "unknown_tags" and rules.is_in(version) and not is_ours
 
 
 def _unwrapped(hint: Any) -> tuple[Any, bool]:
