@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self, assert_never
 
 from coordinator.classic.durability import store_removals
-from coordinator.consumer import delegation
+from coordinator.consumer import client_side, delegation
 from coordinator.consumer.regexes import regexes_resolved
 from coordinator.conversion import classic_only
 from coordinator.group.classic_group import ClassicGroup
@@ -44,12 +44,14 @@ from coordinator.interface.events import (
     GroupLost,
     Happening,
     HeartbeatReceived,
+    InstallAssignmentReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     OffsetCommitEnded,
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
+    PrepareAssignmentReceived,
     RegexesResolved,
     ReleaseBegan,
     ReleaseMoved,
@@ -243,7 +245,7 @@ class GroupEngine:
         """The group's configs as admin tools see them. The group itself need not exist."""
         return group_configs.describe(self.state.config_overrides, self._broker_config)
 
-    def _decide(self, step: StepBuilder, event: Request) -> None:
+    def _decide(self, step: StepBuilder, event: Request) -> None:  # noqa: PLR0912  # one case each
         match event:
             case JoinGroupReceived():
                 classic_requests.join(step, event)
@@ -255,6 +257,10 @@ class GroupEngine:
                 classic_requests.leave(step, event)
             case ConsumerHeartbeatReceived():
                 consumer_heartbeat(step, event)
+            case PrepareAssignmentReceived():
+                client_side.prepare(step, event)
+            case InstallAssignmentReceived():
+                client_side.install(step, event)
             case OffsetCommitReceived():
                 offsets.commit(step, event)
             case OffsetFetchReceived():

@@ -2,9 +2,12 @@
 
 from enum import IntEnum
 
+OUR_CODES = 10_000
+
 
 class ErrorCode(IntEnum):
-    """The names and numbers of org.apache.kafka.common.protocol.Errors."""
+    """The names and numbers of org.apache.kafka.common.protocol.Errors, and from `OUR_CODES` on
+    those that KIP-848 names and no Kafka has."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -43,6 +46,7 @@ class ErrorCode(IntEnum):
     STALE_MEMBER_EPOCH = 113
     INVALID_REGULAR_EXPRESSION = 128
     REBOOTSTRAP_REQUIRED = 129
+    INVALID_ASSIGNMENT = OUR_CODES
 
 
 def name_of(error_code: int) -> str:

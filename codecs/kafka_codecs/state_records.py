@@ -21,7 +21,7 @@ from uuid import UUID
 from kafka_codecs.codec import decode, encode
 from kafka_codecs.declaration import OUR_TAGS, Struct, message, structure, wire
 from kafka_codecs.errors import WireError
-from kafka_codecs.primitives import Int8, Int32, Int64
+from kafka_codecs.primitives import Int8, Int16, Int32, Int64
 
 OUR_TYPES = 20_000
 """groupferry's first record type."""
@@ -183,6 +183,18 @@ class ClassicMemberMetadata(Struct):
     supported_protocols: tuple[ClassicProtocol, ...]
 
 
+@structure
+class ClientAssignor(Struct):
+    """An assignor that a member runs itself, as KIP-848 has it; Kafka stores none."""
+
+    name: str
+    minimum_version: Int16
+    maximum_version: Int16
+    reason: Int8
+    version: Int16
+    metadata: bytes
+
+
 @message(None, versions=range(1), flexible=True)
 class ConsumerGroupMemberMetadataValue(Struct):
     """A consumer group member's description of itself."""
@@ -196,6 +208,7 @@ class ConsumerGroupMemberMetadataValue(Struct):
     rebalance_timeout_ms: Int32
     server_assignor: str | None
     classic_member_metadata: ClassicMemberMetadata | None = wire(tag=0, default=None)
+    client_assignors: tuple[ClientAssignor, ...] = wire(tag=OUR_TAGS, default=())
 
 
 @message(None, versions=range(1), flexible=True)
@@ -215,11 +228,20 @@ class TargetPartitions(Struct):
     partitions: tuple[Int32, ...]
 
 
+@structure
+class AssignmentMetadata(Struct):
+    """What a client-side assignor says to a member along with its partitions."""
+
+    version: Int16
+    metadata: bytes
+
+
 @message(None, versions=range(1), flexible=True)
 class ConsumerGroupTargetAssignmentMemberValue(Struct):
     """A member's target assignment."""
 
     topic_partitions: tuple[TargetPartitions, ...]
+    metadata: AssignmentMetadata | None = wire(tag=OUR_TAGS, default=None)
 
 
 @structure

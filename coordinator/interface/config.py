@@ -99,6 +99,9 @@ class GroupConfig:
     """The heartbeat interval of native members while the group moves or is rolled, if it is shorter
     than the group's (deviation D78). By default it is not, as in Kafka."""
 
+    client_side_assignors: bool = False
+    """Whether members may compute the target (KIP-848, "Client Side Mode"); never in Kafka."""
+
     rack_aware: bool = False
     """Whether the server assignors prefer partitions with a replica in the member's rack (deviation
     D84). Kafka's do not."""

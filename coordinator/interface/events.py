@@ -12,16 +12,24 @@ from uuid import UUID
 
 from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import GroupError
-from coordinator.interface.records import Adoption, Protocols, Release
+from coordinator.interface.records import (
+    Adoption,
+    AssignmentMetadata,
+    ClientAssignor,
+    Protocols,
+    Release,
+)
 from coordinator.interface.replies import (
     ConfigsReply,
     ConsumerHeartbeatReply,
     DeleteGroupReply,
     HeartbeatReply,
+    InstallAssignmentReply,
     JoinGroupReply,
     LeaveGroupReply,
     OffsetDeleteVerdict,
     OffsetVerdict,
+    PrepareAssignmentReply,
     SyncGroupReply,
 )
 from coordinator.interface.topics import Partition
@@ -137,6 +145,8 @@ class ConsumerHeartbeatReceived:
     topic_names: tuple[str, ...] | None = None
     topic_regex: str | None = None
     server_assignor: str | None = None
+    client_assignors: tuple[ClientAssignor, ...] | None = None
+    """Preferred first; an empty list is that of a member that runs none."""
     owned: frozenset[Partition] | None = None
     lists_owned_topics: bool = False
     """True if the list of owned partitions has an entry, even one without partitions."""
@@ -158,6 +168,37 @@ class ConsumerHeartbeatReceived:
 
     def refused(self, error: GroupError) -> ConsumerHeartbeatReply:
         return ConsumerHeartbeatReply(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareAssignmentReceived:
+    """A member that was told to compute the target asks what to compute it from."""
+
+    token: Token
+    member_id: str
+    member_epoch: int
+
+    def refused(self, error: GroupError) -> PrepareAssignmentReply:
+        return PrepareAssignmentReply(error=error.code, why=error.why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallAssignmentReceived:
+    """The target that a member computed. `group_epoch` is that of the answer from which it was
+    computed; `error` is the assignor's own, and 0 means success."""
+
+    token: Token
+    member_id: str
+    member_epoch: int
+    group_epoch: int
+    error: int = 0
+    target: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
+    metadata: Mapping[str, AssignmentMetadata] = field(default_factory=dict)
+    flaw: str = ""
+    """What these mappings cannot express, for people: a member or a partition was named twice."""
+
+    def refused(self, error: GroupError) -> InstallAssignmentReply:
+        return InstallAssignmentReply(error=error.code, why=error.why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,6 +369,8 @@ Request = (
     | HeartbeatReceived
     | LeaveGroupReceived
     | ConsumerHeartbeatReceived
+    | PrepareAssignmentReceived
+    | InstallAssignmentReceived
     | OffsetCommitReceived
     | OffsetFetchReceived
     | OffsetDeleteReceived

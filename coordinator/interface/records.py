@@ -211,6 +211,27 @@ class ClassicMetadata:
         return any(name != COOPERATIVE_STICKY for name, _metadata in self.protocols)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAssignor:
+    """An assignor that a native member runs itself, with its metadata for that assignor and the
+    versions of metadata that it can handle. `reason` is the assignor's own."""
+
+    name: str
+    minimum_version: int
+    maximum_version: int
+    reason: int = 0
+    version: int
+    metadata: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentMetadata:
+    """What a client-side assignor says to one member along with its partitions."""
+
+    version: int
+    metadata: bytes
+
+
 class Subscription(NamedTuple):
     """A subscription: the union of names and regular expression. `topic_names` is sorted."""
 
@@ -231,6 +252,8 @@ class Member:
     topic_names: tuple[str, ...] = ()
     topic_regex: str = ""
     server_assignor: str | None = None
+    client_assignors: tuple[ClientAssignor, ...] = ()
+    """Preferred first."""
     classic: ClassicMetadata | None = None
 
     @property
@@ -279,6 +302,7 @@ class TargetAssignmentMember:
 
     member_id: str
     partitions: frozenset[Partition] | None
+    metadata: AssignmentMetadata | None = None
 
     @property
     def key(self) -> Hashable:

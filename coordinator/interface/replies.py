@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+from uuid import UUID
 
+from coordinator.interface.records import AssignmentMetadata
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 
@@ -87,14 +89,57 @@ class LeaveGroupReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatReply:
-    """Answers a ConsumerGroupHeartbeat. `assignment` None means unchanged."""
+    """Answers a ConsumerGroupHeartbeat. `assignment` None means unchanged. The last two fields tell
+    of the assignment, and mean nothing without it: what a client-side assignor says to the member,
+    and the error of the assignor's last attempt."""
 
     error: ErrorCode = ErrorCode.NONE
     why: str = ""
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
+    should_compute: bool = False
+    """Whether the member is to compute the group's target."""
     assignment: frozenset[Partition] | None = None
+    assignment_metadata: AssignmentMetadata | None = None
+    assignment_error: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedMember:
+    """A member as a client-side assignor sees it. `topic_ids` has only topics that exist; `version`
+    is -1 if `metadata` is the user data of a classic member's subscription."""
+
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    topic_ids: frozenset[UUID]
+    reason: int
+    version: int
+    metadata: bytes
+    target: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareAssignmentReply:
+    """Answers a ConsumerGroupPrepareAssignment: what the member computes the target from."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+    group_epoch: int = 0
+    assignor: str = ""
+    members: tuple[PreparedMember, ...] = ()
+    topics: tuple[tuple[UUID, str, int], ...] = ()
+    """(id, name, partition count) of each subscribed topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallAssignmentReply:
+    """Answers a ConsumerGroupInstallAssignment."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +232,8 @@ Reply = (
     | HeartbeatReply
     | LeaveGroupReply
     | ConsumerHeartbeatReply
+    | PrepareAssignmentReply
+    | InstallAssignmentReply
     | OffsetVerdict
     | OffsetDeleteVerdict
     | DeleteGroupReply

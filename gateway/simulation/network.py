@@ -21,11 +21,13 @@ from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     HeartbeatReceived,
+    InstallAssignmentReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
+    PrepareAssignmentReceived,
     Request,
     SyncGroupReceived,
 )
@@ -544,6 +546,8 @@ def api_of(request: Request) -> GroupApi:
             return GroupApi.OFFSET_DELETE
         case DeleteGroupReceived() | ConfigsReceived():
             return GroupApi.ADMIN
+        case PrepareAssignmentReceived() | InstallAssignmentReceived():
+            return GroupApi.CONSUMER_HEARTBEAT
 
 
 def _is_commit(ask: Ask) -> bool:

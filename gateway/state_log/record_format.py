@@ -10,11 +10,13 @@ from typing import NamedTuple, assert_never
 from coordinator.interface.records import (
     Adoption,
     Assignment,
+    AssignmentMetadata,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
     ClassicMemberRemoval,
     ClassicMetadata,
+    ClientAssignor,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
@@ -202,12 +204,15 @@ def _value(record: DurableRecord) -> wire.Value:
                 assignment_timestamp=record.timestamp_ms,
                 assignor=record.assignor,
             )
-        case TargetAssignmentMember(partitions=frozenset() as partitions):
+        case TargetAssignmentMember(partitions=frozenset() as partitions, metadata=metadata):
             return wire.ConsumerGroupTargetAssignmentMemberValue(
                 topic_partitions=tuple(
                     wire.TargetPartitions(topic_id=topic_id, partitions=numbers)
                     for topic_id, numbers in by_topic(partitions).items()
-                )
+                ),
+                metadata=None
+                if metadata is None
+                else wire.AssignmentMetadata(version=metadata.version, metadata=metadata.metadata),
             )
         case CurrentAssignment(value=Assignment() as current):
             return wire.ConsumerGroupCurrentMemberAssignmentValue(
@@ -307,6 +312,17 @@ def _member(member: Member) -> wire.ConsumerGroupMemberMetadataValue:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
         classic_member_metadata=classic,
+        client_assignors=tuple(
+            wire.ClientAssignor(
+                name=each.name,
+                minimum_version=each.minimum_version,
+                maximum_version=each.maximum_version,
+                reason=each.reason,
+                version=each.version,
+                metadata=each.metadata,
+            )
+            for each in member.client_assignors
+        ),
     )
 
 
@@ -354,7 +370,14 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
                 for topic in value.topic_partitions
                 for number in topic.partitions
             )
-            return TargetAssignmentMember(member_id=member_id, partitions=partitions)
+            said = value.metadata
+            return TargetAssignmentMember(
+                member_id=member_id,
+                partitions=partitions,
+                metadata=None
+                if said is None
+                else AssignmentMetadata(version=said.version, metadata=said.metadata),
+            )
         case wire.MemberKey(member_id=member_id), wire.ConsumerGroupCurrentMemberAssignmentValue():
             return CurrentAssignment(member_id=member_id, value=_read_assignment(value))
         case (
@@ -437,6 +460,17 @@ def _read_member(member_id: str, value: wire.ConsumerGroupMemberMetadataValue) -
         topic_names=value.subscribed_topic_names,
         topic_regex=value.subscribed_topic_regex or "",
         server_assignor=value.server_assignor,
+        client_assignors=tuple(
+            ClientAssignor(
+                name=each.name,
+                minimum_version=each.minimum_version,
+                maximum_version=each.maximum_version,
+                reason=each.reason,
+                version=each.version,
+                metadata=each.metadata,
+            )
+            for each in value.client_assignors
+        ),
         classic=None
         if classic is None
         else ClassicMetadata(

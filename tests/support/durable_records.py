@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from coordinator.interface.records import (
     Adoption,
     Assignment,
+    AssignmentMetadata,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
     ClassicMemberRemoval,
     ClassicMetadata,
+    ClientAssignor,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
@@ -109,6 +111,27 @@ RECORDS: Mapping[str, DurableRecord] = {
             server_assignor="range",
         ),
     ),
+    "computing_member": MemberMetadata(
+        member_id="m-4",
+        value=Member(
+            member_id="m-4",
+            client_id="client-4",
+            client_host="/127.0.0.1",
+            rebalance_timeout_ms=300_000,
+            topic_names=("foo",),
+            client_assignors=(
+                ClientAssignor(
+                    name="weighted",
+                    minimum_version=-1,
+                    maximum_version=3,
+                    reason=-2,
+                    version=3,
+                    metadata=b"weights",
+                ),
+                ClientAssignor(name="plain", minimum_version=0, maximum_version=0, version=0),
+            ),
+        ),
+    ),
     "classic_member": MemberMetadata(
         member_id="m-3",
         value=Member(
@@ -128,6 +151,11 @@ RECORDS: Mapping[str, DurableRecord] = {
     ),
     "target_member": TargetAssignmentMember(
         member_id="m-3", partitions=frozenset({Partition(FOO, 0), Partition(BAR, 70_000)})
+    ),
+    "computed_target_member": TargetAssignmentMember(
+        member_id="m-4",
+        partitions=frozenset({Partition(FOO, 1)}),
+        metadata=AssignmentMetadata(version=3, metadata=b"tasks"),
     ),
     "current_assignment": CurrentAssignment(
         member_id="m-3",
@@ -151,11 +179,13 @@ RECORDS: Mapping[str, DurableRecord] = {
 }
 """An example of each kind of record with all fields set, by a name that is a valid file name."""
 
-FIRST_VERSION = tuple(
-    record
-    for record in RECORDS.values()
-    if not isinstance(record, ClassicMemberRemoval | GroupAdoption)
-)
+_LATER = {
+    "classic_member_removal",
+    "group_adoption",
+    "computing_member",
+    "computed_target_member",
+}
+FIRST_VERSION = tuple(record for name, record in RECORDS.items() if name not in _LATER)
 """The examples that the first version of the format had."""
 
 TOMBSTONES: Mapping[str, DurableRecord] = {
@@ -204,6 +234,16 @@ _GENERIC_GROUPS = st.builds(
     members=st.lists(_GENERIC_MEMBERS, max_size=3).map(tuple),
     unwatched_hash=st.none() | _HASHES,
 )
+_CLIENT_ASSIGNORS = st.builds(
+    ClientAssignor,
+    name=_TEXT,
+    minimum_version=_int(16),
+    maximum_version=_int(16),
+    reason=_int(8),
+    version=_int(16),
+    metadata=st.binary(max_size=8),
+)
+_SAID = st.builds(AssignmentMetadata, version=_int(16), metadata=st.binary(max_size=8))
 _CLASSIC = st.builds(ClassicMetadata, session_timeout_ms=_int(32), protocols=_PROTOCOLS)
 
 
@@ -221,6 +261,7 @@ def _members(draw: st.DrawFn) -> MemberMetadata:
             topic_names=_NAMES,
             topic_regex=_TEXT,
             server_assignor=_MAYBE,
+            client_assignors=st.lists(_CLIENT_ASSIGNORS, max_size=2).map(tuple),
             classic=st.none() | _CLASSIC,
         )
     )
@@ -237,6 +278,7 @@ ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
         TargetAssignmentMember,
         member_id=_TEXT,
         partitions=st.frozensets(_PARTITIONS, max_size=4),
+        metadata=st.none() | _SAID,
     ),
     st.builds(
         CurrentAssignment,

@@ -11,10 +11,12 @@ from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     HeartbeatReceived,
+    InstallAssignmentReceived,
     LeaveGroupReceived,
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
+    PrepareAssignmentReceived,
     Request,
     SyncGroupReceived,
 )
@@ -28,6 +30,8 @@ REQUESTS: list[Request] = [
     SyncGroupReceived(token=1, version=5, member_id="m", instance_id=None, generation=1),
     HeartbeatReceived(token=1, member_id="m", instance_id=None, generation=1),
     LeaveGroupReceived(token=1, members=()),
+    PrepareAssignmentReceived(token=1, member_id="m", member_epoch=1),
+    InstallAssignmentReceived(token=1, member_id="m", member_epoch=1, group_epoch=1),
     OffsetCommitReceived(
         token=1, version=9, member_id="m", instance_id=None, epoch=1, partitions=frozenset()
     ),
