@@ -21,11 +21,13 @@ CODECS = ROOT / "codecs"
 COORDINATOR = ROOT / "coordinator"
 GATEWAY = ROOT / "gateway"
 HOSTING = GATEWAY / "hosting"
+FOLD = GATEWAY / "pipeline" / "fold"
 SIMULATION = GATEWAY / "simulation"
 
 IMPURE_MODULES = {
     *("asyncio", "datetime", "logging", "os", "random"),
     *("socket", "structlog", "time", "trio"),
+    *("pyarrow", "pyspark"),
 }
 IMPURE_CALLS = {"now", "uuid4"}
 OF_THE_CODECS_FOR_THE_COORDINATOR = {
@@ -186,14 +188,15 @@ def name_of(value: object) -> str:
         (CODECS, frozenset[str]()),
         (COORDINATOR, frozenset[str]()),
         (HOSTING, frozenset[str]()),
+        (FOLD, frozenset[str]()),
         (SIMULATION, frozenset({"random"})),
     ],
     ids=name_of,
 )
-def test_codecs_coordinator_hosting_and_simulation_are_pure(
+def test_codecs_coordinator_hosting_fold_and_simulation_are_pure(
     folder: Path, allowed: frozenset[str]
 ) -> None:
-    """They use no IO, clock, randomness or logging. The simulation may use randomness from a
+    """They use no IO, clock, randomness, logging or Spark. The simulation may use randomness from a
     seed."""
     assert in_modules(folder, lambda each: impurities(parsed(each), allowed=allowed)) == {}
 

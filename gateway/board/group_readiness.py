@@ -16,7 +16,7 @@ from gateway.board.views import ClientVersion, GroupPage, GroupReadiness
 from gateway.defective_clients import defects_of
 from gateway.groups.glance import Glance
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.pipeline.tables.client_versions import speaks_consumer
+from gateway.pipeline.fold.readiness import speaks_consumer
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 LINES_MAX = 200

@@ -29,8 +29,7 @@ from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import Adopt, Allow, CommandRefused, Drain, Hold, OfPolicy, Pause
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.loading import loading
-from gateway.pipeline import installed
-from gateway.pipeline.errors import PipelineError
+from gateway.pipeline import PipelineError, installed
 from gateway.readable import escaped
 from gateway.security import UNPROTECTED, Security, security_of
 from gateway.settings import Address
@@ -39,7 +38,7 @@ from gateway.settings_sources import load
 if TYPE_CHECKING:
     from gateway.demo.outcome import Outcome
     from gateway.demo.upstream import OpenUpstream
-    from gateway.pipeline.verdict import Verdict
+    from gateway.pipeline.report.verdict import Verdict
 
 _FAILED = 1
 
@@ -376,9 +375,9 @@ def _report(options: argparse.Namespace) -> int:
         return WRONG_CALL
     installed.require()
     with loading():
-        from gateway.pipeline import command  # needs Spark
-        from gateway.pipeline.sources import Sources
-        from gateway.pipeline.topic import EventsTopic
+        from gateway.pipeline.spark import command  # needs Spark
+        from gateway.pipeline.spark.inputs import Sources
+        from gateway.pipeline.spark.topic import EventsTopic
 
     name, upstream = options.events_topic, options.upstream
     topic = None
@@ -431,7 +430,7 @@ def _simulate(options: argparse.Namespace) -> int:
     else:
         installed.require()
         with loading():
-            from gateway.pipeline import sweep  # needs Spark
+            from gateway.pipeline.spark import sweep  # needs Spark
 
         where = output or f"seeds-{first_seed}-{last_seed}"
         on_spark = dict(options.conf or ())

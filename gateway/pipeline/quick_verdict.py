@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.errors import PipelineError
-from gateway.pipeline.fold import SourceLine, fold_lines
+from gateway.pipeline import PipelineError
+from gateway.pipeline.fold.tables import SourceLine, fold_lines
 from gateway.pipeline.local_files import files, uri_of
-from gateway.pipeline.report.numbers.digest import Digest
-from gateway.pipeline.verdict import Verdict, judge
+from gateway.pipeline.report.digest import Digest
+from gateway.pipeline.report.verdict import Verdict, judge
 
 BYTES_MAX = 128 << 20
 """All files together: about 300,000 events, which take a minute and 2 GB of memory."""

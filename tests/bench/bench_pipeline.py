@@ -44,7 +44,7 @@ from gateway.events.member_events import (
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold import SourceLine, fold_lines
+from gateway.pipeline.fold.tables import SourceLine, fold_lines
 from tests.support.event_writer import START_MS, EventWriter
 
 GATEWAYS = 4

@@ -45,7 +45,7 @@ def test_other_tests_stay_with_their_file_or_class() -> None:
 
 def test_the_tests_on_simulated_runs_stay_together() -> None:
     """Each worker that plays the runs takes half a minute for it."""
-    folder = "tests/gateway/pipeline/tables"
+    folder = "tests/gateway/pipeline/fold"
     assert scope(f"{folder}/test_a.py::test_one") == scope(f"{folder}/test_b.py::test_two")
 
 

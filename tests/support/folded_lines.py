@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from gateway.pipeline.fold import Key, Part, SourceLine, fold_lines
-from gateway.pipeline.history import History, Numbered, Order
-from gateway.pipeline.parsing import content_of, parse
-from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
+from gateway.pipeline.fold.history import History, Numbered, Order
+from gateway.pipeline.fold.lines import content_of, parse
+from gateway.pipeline.fold.tables import ALL_ROWS, Key, Part, SourceLine, Tables, fold_lines
 from tests.support.event_writer import GROUP
 
 

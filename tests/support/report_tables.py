@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
-from gateway.pipeline.tables.catalog import ALL_ROWS, Tables
-from gateway.pipeline.tables.row import BaseRow, columns
+from gateway.pipeline.fold.row import BaseRow, columns
+from gateway.pipeline.fold.tables import ALL_ROWS, Tables
 
 Row = Mapping[str, Any]
 

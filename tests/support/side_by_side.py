@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 _SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|(?:secure-kafka|three-brokers)-\d+\.\d+|spark)\b")
 """The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
-_FOLDS = "tests/gateway/pipeline/tables"
+_FOLDS = "tests/gateway/pipeline/fold"
 """The folder of tests on the same simulated runs."""
 _ALONE = ("tests/e2e/test_remove.py", "tests/e2e/test_whole_story.py")
 """Files with their own clusters. Beside the other tests of their folder they would keep one worker

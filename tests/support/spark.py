@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.pipeline import installed, java
-from gateway.pipeline.errors import PipelineError
+from gateway.pipeline import PipelineError, installed
 from tests.support.installs import installed as fetched
 from tests.support.kafka_jars import copy_jars, require_java
 from tests.support.requirements import missing
@@ -35,7 +34,7 @@ def need_spark() -> None:
     """Skip the test, or fail it in CI, if Spark cannot run here."""
     try:
         installed.require()
-        java.find_java()
+        installed.find_java()
     except PipelineError as error:
         missing(str(error))
 
@@ -44,7 +43,7 @@ def need_spark() -> None:
 def running_spark() -> Iterator[SparkSession]:
     """A session in local mode within the block."""
     need_spark()
-    from gateway.pipeline.session import open_session  # needs PySpark
+    from gateway.pipeline.spark.session import open_session  # needs PySpark
 
     with open_session("tests", master="local[2]", settings=SETTINGS) as session:
         yield session
@@ -53,7 +52,7 @@ def running_spark() -> Iterator[SparkSession]:
 def kafka_source() -> list[Path]:
     """The jars of Spark's Kafka source, fetched if this machine does not have them yet."""
     need_spark()
-    from gateway.pipeline.topic import POM  # needs PySpark
+    from gateway.pipeline.spark.topic import POM  # needs PySpark
 
     require_java()
     folder = fetched("spark-kafka-source", POM.read_bytes(), partial(copy_jars, POM, []))

@@ -8,15 +8,21 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
-from gateway.pipeline.report import evidence, verdict
-from gateway.pipeline.report.bars import READINESS, client_name, readiness_bars, step_bars
-from gateway.pipeline.report.group_section import group_section
+from gateway.pipeline.report import verdict
+from gateway.pipeline.report.group_story import around, what_matters
 from gateway.pipeline.report.markup import Markup, join, tag, trusted
 from gateway.pipeline.report.model import ClientVersion, Report, Totals
-from gateway.pipeline.report.picture import patterns
-from gateway.pipeline.report.protocol_timeline import axis_of, protocol_timeline
+from gateway.pipeline.report.plots import (
+    READINESS,
+    axis_of,
+    client_name,
+    protocol_timeline,
+    readiness_bars,
+    step_bars,
+)
+from gateway.pipeline.report.sections import TITLES, evidence_section, group_section, left_out
+from gateway.pipeline.report.svg import patterns
 from gateway.pipeline.report.verdict import Check
-from gateway.pipeline.report.window import around, what_matters
 from gateway.pipeline.report.wording import counted, duration, number
 from gateway.readable import moment
 
@@ -59,9 +65,9 @@ def _sections(report: Report) -> Iterator[Markup]:
         " what it means.",
         class_="note",
     )
-    for key in evidence.TITLES:
+    for key in TITLES:
         if key in report.evidence:
-            yield evidence.section(key, report.evidence[key])
+            yield evidence_section(key, report.evidence[key])
     yield _glossary()
 
 
@@ -148,11 +154,11 @@ def _plots(report: Report) -> Iterator[Markup]:
         class_="note",
     )
     yield step_bars(report.step_costs) if report.step_costs else _note("No migration.")
-    yield evidence.left_out(report.step_costs_left_out, "step", "timeline")
+    yield left_out(report.step_costs_left_out, "step", "timeline")
     yield tag("h2", "Who can go next, by client version")
     yield _legend(*((class_, meaning) for class_, (meaning, _) in READINESS.items()))
     yield (readiness_bars(report.clients) if report.clients else _note("No members at the end."))
-    yield evidence.left_out(report.clients_left_out, "version", "readiness")
+    yield left_out(report.clients_left_out, "version", "readiness")
     yield _blocks(report.clients)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.pipeline import installed
-from gateway.pipeline.errors import PipelineError
+from gateway.pipeline import PipelineError, installed
 
 
 def test_the_gateway_never_imports_spark() -> None:

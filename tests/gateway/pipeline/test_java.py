@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway.pipeline.errors import PipelineError
-from gateway.pipeline.java import find_java, java_home
+from gateway.pipeline import PipelineError
+from gateway.pipeline.installed import find_java, java_home
 
 
 def fake_java(folder: Path, says: str) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.pipeline.report.axis import Axis
+from gateway.pipeline.report.svg import Axis
 from tests.support.html_pages import Page
 from tests.support.reports import START_MS
 

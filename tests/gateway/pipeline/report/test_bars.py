@@ -1,7 +1,7 @@
 """Charts of the cost of steps and the readiness of client versions."""
 
-from gateway.pipeline.report.bars import READINESS, client_name, readiness_bars, step_bars
 from gateway.pipeline.report.model import StepCost
+from gateway.pipeline.report.plots import READINESS, client_name, readiness_bars, step_bars
 from tests.support.html_pages import Page
 from tests.support.reports import client_version
 

@@ -3,7 +3,7 @@
 from itertools import islice
 
 from gateway.pipeline.report.model import GroupStory, Interval
-from gateway.pipeline.report.ownership_map import STYLES, owner_class, ownership_map
+from gateway.pipeline.report.plots import STYLES, drawn_map, owner_class
 from tests.support.html_pages import Page
 from tests.support.reports import END_MS, START_MS, group_story
 
@@ -19,7 +19,7 @@ def with_intervals(*intervals: Interval) -> GroupStory:
 
 def test_each_owner_has_a_colour_and_a_number() -> None:
     """They are the same in all lines. A gap has none."""
-    page = Page(ownership_map(group_story(partitions=4)))
+    page = Page(drawn_map(group_story(partitions=4)))
     lines = page.named("g", "line")
     assert len(lines) == 4
     assert len(page.named("rect", "owner-0")) == 2
@@ -31,7 +31,7 @@ def test_each_owner_has_a_colour_and_a_number() -> None:
 
 def test_a_line_has_a_text_alternative() -> None:
     """With the focus, the same text is shown below the map."""
-    page = Page(ownership_map(group_story(partitions=1)))
+    page = Page(drawn_map(group_story(partitions=1)))
     (line,) = page.named("g", "line")
     (summary,) = page.named("text", "summary")
     assert line.attributes["tabindex"] == "0"
@@ -52,7 +52,7 @@ def test_an_overlap_is_drawn_on_top_with_a_minimum_width() -> None:
         to_ms=START_MS + 5,
     )
     owner = Interval(kind="owner", member_id=first, from_ms=START_MS, to_ms=END_MS)
-    page = Page(ownership_map(with_intervals(overlap, owner)))
+    page = Page(drawn_map(with_intervals(overlap, owner)))
     drawn = [each for each in page.named("rect") if each.attributes["class"] != "target"]
     last = drawn[-1]
     assert last.attributes["class"] == "overlap"
@@ -66,7 +66,7 @@ def test_an_overlap_names_both_owners() -> None:
     overlap = Interval(
         kind="overlap", member_id=second, other_member_id=first, from_ms=START_MS, to_ms=END_MS
     )
-    page = Page(ownership_map(with_intervals(overlap)))
+    page = Page(drawn_map(with_intervals(overlap)))
     assert [each.text for each in page.named("text", "on-overlap")] == ["1 + 2"]
     assert "member 1 + 2 for 3 min 0 s" in page.named("text", "summary")[0].text
 
@@ -75,7 +75,7 @@ def test_a_number_without_room_is_omitted() -> None:
     """The title still has it."""
     member_id = group_story().members[0].member_id
     short = Interval(kind="owner", member_id=member_id, from_ms=START_MS, to_ms=START_MS + 1_000)
-    page = Page(ownership_map(with_intervals(short)))
+    page = Page(drawn_map(with_intervals(short)))
     assert page.named("text", "on-owner") == []
     assert f"1 ({member_id}) for 1.0 s" in page.text
 
@@ -86,7 +86,7 @@ def test_the_numbers_of_steps_do_not_overlap() -> None:
     near = tuple(
         step.model_copy(update={"from_ms": START_MS + 60_000 + step.number}) for step in group.steps
     )
-    page = Page(ownership_map(group.model_copy(update={"steps": near})))
+    page = Page(drawn_map(group.model_copy(update={"steps": near})))
     assert len(page.named("line", "step")) == 3
     x = page.named("line", "step")[0].attributes["x1"]
     shown = [each.text for each in page.named("text", "tick") if each.attributes["x"] == x]
@@ -102,4 +102,4 @@ def test_colours_repeat_after_plain_and_striped_ones() -> None:
 
 def test_a_group_without_owners_has_no_map() -> None:
     """The section says so in words."""
-    assert ownership_map(group_story().model_copy(update={"ownership": None})) == ""
+    assert drawn_map(group_story().model_copy(update={"ownership": None})) == ""

@@ -1,7 +1,7 @@
 """A line for each group, filled from below as its members switch."""
 
 from gateway.pipeline.report.model import Share
-from gateway.pipeline.report.protocol_timeline import (
+from gateway.pipeline.report.plots import (
     BAR_HEIGHT,
     axis_of,
     bar,

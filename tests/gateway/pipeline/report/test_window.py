@@ -1,7 +1,7 @@
 """Plots show the relevant time."""
 
+from gateway.pipeline.report.group_story import around, what_matters
 from gateway.pipeline.report.model import Migration
-from gateway.pipeline.report.window import around, what_matters
 
 DAY = (0, 86_400_000)
 

@@ -1,0 +1,333 @@
+"""The history of a group: each event once, in the order in which the events happened.
+
+Removes repeats, which come from two gateways with one state log, from restarts, and from files that
+are read twice.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator
+
+from gateway.events.catalog import EVENTS
+from gateway.events.event import GatewayEvent
+from gateway.events.gateway_events import GatewayStarted
+from gateway.events.offset_events import OffsetsCommitted
+from gateway.pipeline.fold.lines import Line
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _pairs(of: dict[Any, Any]) -> list[Any]:
+    return list(of.items())
+
+
+def _dictionary(pairs: Any) -> Any:
+    return {_tuple(key): value for key, value in pairs} if isinstance(pairs, list) else pairs
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
+
+
+Pairs: TypeAlias = Annotated[dict[K, V], PlainSerializer(_pairs), BeforeValidator(_dictionary)]
+"""A dictionary with any keys."""
+
+
+CLOCKS_DIFFER_MS_MAX = 60_000
+"""How far the clocks of two gateways may differ. Unless epochs force their order, events of two
+logs that are closer together may have happened in either order."""
+
+
+class Moment(NamedTuple):
+    """A place in a history."""
+
+    position: int
+    at_ms: int | None
+    """Null before the first event."""
+    log: str | None = None
+    """The log of its event, which is a gateway's; null if no single event determines it."""
+
+
+def _event(told: GatewayEvent | Sequence[Any]) -> GatewayEvent:
+    if isinstance(told, GatewayEvent):
+        return told
+    name, fields = told
+    return EVENTS[name].model_validate(fields)
+
+
+Event: TypeAlias = Annotated[
+    GatewayEvent,
+    PlainValidator(_event),
+    PlainSerializer(lambda event: (event.name, event.fields)),
+]
+"""In JSON its name and its fields."""
+
+
+@dataclass(slots=True)
+class Told:
+    """An event in its place. `at_ms` never decreases within a group, whatever the clocks did."""
+
+    event: Event
+    gateway_id: str
+    process_id: str | None
+    sequence: int
+    at_ms: int
+    position: int
+    """Counts a group's events from 1."""
+    hole: Moment | None
+    """The event before the last place where events of the group's sequence are missing or
+    unreadable (position 0 if there is none); null without such a place."""
+    behind_ms: int | None
+    """A moment at which the gateway's clock was behind: nothing that it tells was earlier."""
+
+    @property
+    def moment(self) -> Moment:
+        """Its place and time."""
+        return Moment(self.position, self.at_ms, self.gateway_id)
+
+    def not_before(self, at_ms: int) -> int:
+        """A time in the event, but not before a moment at which the clock was behind."""
+        return at_ms if self.behind_ms is None else max(at_ms, self.behind_ms)
+
+    def span_ms(self, commits: OffsetsCommitted) -> tuple[int, int]:
+        """When the first and the last of its commits were stored."""
+        if self.behind_ms is None:
+            return commits.from_ms, commits.to_ms
+        return self.not_before(commits.from_ms), self.not_before(commits.to_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The events of one group, except those that are summed up at once."""
+
+    cluster_id: str
+    group_id: str
+    told: Sequence[Told]
+    forced: AbstractSet[frozenset[str]] = frozenset()
+    """Pairs of logs whose order is known from their epochs."""
+    seen_ms: Mapping[str, int] = field(default_factory=dict)
+    """When each member first spoke of partitions, in events that are not kept."""
+
+    def is_open(self, one: Moment, other: Moment) -> bool:
+        """Whether the order of two moments is unknown."""
+        if None in (one.log, other.log, one.at_ms, other.at_ms) or one.log == other.log:
+            return False
+        apart_ms = abs((one.at_ms or 0) - (other.at_ms or 0))
+        logs = frozenset(filter(None, (one.log, other.log)))
+        return apart_ms <= CLOCKS_DIFFER_MS_MAX and logs not in self.forced
+
+    def of(self, *kinds: type[GatewayEvent]) -> list[Told]:
+        """The events of these kinds, in their order."""
+        wanted = frozenset(kinds)
+        return [told for told in self.told if type(told.event) in wanted]
+
+
+class Numbered(NamedTuple):
+    """A line of a group, with a hash of its text."""
+
+    line: Line
+    content: int
+
+
+_InSequence: TypeAlias = tuple[int, int, bool, int, str, int, int]
+"""See `_in_sequence`."""
+
+
+class LateLineError(Exception):
+    """A line belongs before others that have been taken: order all of them anew."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """What is known of one gateway's lines about a group. It takes them in the order of their
+    sequences, each once."""
+
+    first_ms: int = 0
+    told_ms: int = 0
+    """The latest time that the gateway told."""
+    behind_ms: int | None = None
+    began_ms: int | None = None
+    """The beginning of the current sequence; one that begins again follows the one before it."""
+    place: int = 0
+    """The place reached in it."""
+    number: tuple[str | None, int | None, int] | None = None
+    """Of the last line."""
+    latest: _InSequence | None = None
+    """The order of the last line."""
+    epoch_min: int | None = None
+    """The lowest and the highest epoch or generation of the group."""
+    epoch_max: int | None = None
+
+    def take(self, line: Line, in_order: _InSequence) -> "_Placed | None":
+        """The line in its place; null if it is a repeat. Raises LateLineError."""
+        if self.latest is not None and in_order < self.latest:
+            raise LateLineError
+        number = line.process_id, line.began_ms, line.sequence
+        if number == self.number:
+            return None
+        if self.number is None:
+            self.first_ms = line.at_ms
+        place, place_before = in_order[1], self.place
+        if line.began_ms != self.began_ms:
+            place_before = 0
+        # An event beside the sequence carries the number of the latest event in the sequence.
+        expected = place if line.is_beside else place - 1
+        self.told_ms = max(self.told_ms, line.at_ms)
+        if self.told_ms > line.at_ms:  # all later events come from a clock that had been behind
+            self.behind_ms = self.told_ms
+        self.latest, self.number, self.began_ms, self.place = (
+            *(in_order, number, line.began_ms),
+            place,
+        )
+        if line.fields is not None:
+            self._learn_epochs(line.fields)
+        return _Placed(
+            line=line,
+            told_ms=self.told_ms,
+            behind_ms=self.behind_ms,
+            is_after_hole=expected > place_before,
+            among_equals=in_order[2:],
+        )
+
+    def _learn_epochs(self, event: GatewayEvent) -> None:
+        fields = vars(event)
+        for name in _EPOCHS:
+            epoch = fields.get(name)
+            if epoch is not None and epoch > 0:
+                lowest, highest = self.epoch_min, self.epoch_max
+                self.epoch_min = epoch if lowest is None else min(lowest, epoch)
+                self.epoch_max = epoch if highest is None else max(highest, epoch)
+
+
+@dataclass(slots=True)
+class Order:
+    """Puts the lines of a group in order, and may stop and go on between any two of them."""
+
+    logs: dict[str, _Log] = field(default_factory=dict)
+    """By gateway."""
+    position: int = 0
+    before_ms: int | None = None
+    """The time of the latest event."""
+    latest: tuple[int, int, str, int, bool, int, str, int, int] | None = None
+    """Its order."""
+    hole: Moment | None = None
+    forced: set[frozenset[str]] = field(default_factory=set)
+    """Pairs of logs whose order is known from their epochs."""
+
+    def take(self, lines: Iterable[Numbered]) -> Iterator[Told]:
+        """The next lines, in any order, as events in their order. An unreadable event is a hole.
+        Events with an unknown name are no hole: they do not change the meaning of others, and no
+        table asks for them. Raises LateLineError: then the state is of no use any more."""
+        of_gateways: dict[str, list[tuple[_InSequence, Line]]] = {}
+        for each in lines:
+            line = each.line
+            if line.fields is not None or not line.is_known:
+                of_gateways.setdefault(line.gateway_id, []).append((_in_sequence(each), line))
+        new: dict[str, list[_Placed]] = {}
+        for gateway_id, some in of_gateways.items():
+            some.sort(key=itemgetter(0))
+            log = self.logs.setdefault(gateway_id, _Log())
+            found = [log.take(line, in_order) for in_order, line in some]
+            new[gateway_id] = [placed for placed in found if placed is not None]
+        if len(self.logs) > 1:
+            self._force(new)
+        once = [placed for its in new.values() for placed in its]
+        if len(new) > 1:
+            once.sort(key=_Placed.order)
+        if once and self.latest is not None and once[0].order() < self.latest:
+            raise LateLineError
+        for placed in once:
+            self.position += 1
+            if placed.is_after_hole:
+                self.hole = Moment(self.position - 1, self.before_ms)
+            line, self.before_ms = placed.line, placed.told_ms
+            if line.fields is not None:
+                yield Told(
+                    event=line.fields,
+                    gateway_id=line.gateway_id,
+                    process_id=line.process_id,
+                    sequence=line.sequence,
+                    at_ms=placed.told_ms,
+                    position=self.position,
+                    hole=self.hole,
+                    behind_ms=placed.behind_ms,
+                )
+        if once:
+            self.latest = once[-1].order()
+
+    def _force(self, new: Mapping[str, Sequence["_Placed"]]) -> None:
+        """Move each log behind those that end with a lower epoch of the group than it begins with,
+        if only clocks that differ contradict that."""
+        is_new = self.latest is None
+        known = [
+            (log.epoch_min, log.epoch_max, gateway_id)
+            for gateway_id, log in self.logs.items()
+            if log.epoch_min is not None and log.epoch_max is not None
+        ]
+        known.sort()
+        forced_before, self.forced = self.forced, set()
+        for rank, (low, high, later) in enumerate(known):
+            for _low, high_before, earlier in known[:rank]:
+                if not (high_before <= low and high_before < high):
+                    continue
+                begun_ms = new[later][0].told_ms if is_new else self.logs[later].first_ms
+                ended_ms = new[earlier][-1].told_ms if is_new else self.logs[earlier].told_ms
+                if ended_ms - begun_ms > CLOCKS_DIFFER_MS_MAX:
+                    continue
+                self.forced.add(frozenset((earlier, later)))
+                if begun_ms < ended_ms and not is_new:
+                    raise LateLineError
+                for each in new.get(later, ()):
+                    if each.told_ms >= ended_ms:
+                        break
+                    each.told_ms = each.behind_ms = ended_ms
+                    each.rank = rank
+        if forced_before - self.forced:  # one log had perhaps been moved behind the other
+            raise LateLineError
+
+
+def clusters(started: Iterable[tuple[Line, GatewayStarted]]) -> Mapping[str, str]:
+    """The cluster of each gateway, as its latest start names it."""
+    in_order = sorted(started, key=lambda each: (each[0].at_ms, each[0].sequence))
+    return {line.gateway_id: event.cluster_id or "" for line, event in in_order}
+
+
+@dataclass(slots=True)
+class _Placed:
+    line: Line
+    told_ms: int
+    """The latest time that the gateway had told by then."""
+    behind_ms: int | None
+    is_after_hole: bool
+    among_equals: tuple[bool, int, str, int, int]
+    rank: int = 0
+    """The order of logs that epochs have moved to the same time."""
+
+    def order(self) -> tuple[int, int, str, int, bool, int, str, int, int]:
+        """The order of the events of all gateways."""
+        line = self.line
+        return self.told_ms, self.rank, line.gateway_id, _place(line), *self.among_equals
+
+
+def _place(line: Line) -> int:
+    """An event beside the group's sequence is placed after the event that it names."""
+    return line.sequence if line.after is None else line.after
+
+
+def _in_sequence(each: Numbered) -> _InSequence:
+    """The order of one gateway's lines. If lines with the same place contradict each other, the
+    first one counts, and the choice is the same in every run."""
+    line = each.line
+    return (
+        -1 if line.began_ms is None else line.began_ms,
+        _place(line),
+        *(line.is_beside, line.at_ms, line.process_id or "", line.sequence, each.content),
+    )
+
+
+_EPOCHS = ("group_epoch", "assignment_epoch", "generation", "member_epoch")

@@ -1,0 +1,169 @@
+"""The members' own claims to partitions, made by a join, a heartbeat or a commit. Nothing here is
+derived from the engine's grants.
+
+While the cluster serves a group, its coordinator grants, and no event tells what. What members say
+then is no claim to be checked.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
+
+from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
+from gateway.events.group_events import (
+    GroupAdopted,
+    GroupForwarded,
+    GroupHosted,
+    GroupStateMoved,
+    ReleaseStarted,
+)
+from gateway.events.member_events import MemberStateMoved, PartitionsStated
+from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
+from gateway.pipeline.fold.granted import Interval, TopicPartition
+from gateway.pipeline.fold.history import Pairs, Told
+
+
+@dataclass(slots=True)
+class Claim:
+    """A member's claims to a partition in one round, by statements or by commits.
+
+    Each statement of a member begins a round. So does each rebalance that makes it rejoin, where a
+    client that makes no statements may lose a partition silently.
+    """
+
+    member_id: str
+    rounds: int
+    """The rounds begun by then."""
+    is_commit: bool
+    from_ms: int
+    to_ms: int
+
+
+Claims: TypeAlias = Mapping[TopicPartition, Sequence[Claim]]
+
+_Speaker: TypeAlias = tuple[str, int, bool]
+"""The member, the rounds begun by then, and whether it is by commits: as in `Claim`."""
+_Partitions: TypeAlias = tuple[str, tuple[int, ...]]
+"""A topic, and partitions that were claimed together."""
+
+
+class _Word(NamedTuple):
+    """Something that a member said: its partitions by topic, at one or two moments."""
+
+    member_id: str
+    is_commit: bool
+    partitions: tuple[_Partitions, ...]
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(slots=True)
+class ClaimFold:
+    """The claims in one group. Takes its events in their order."""
+
+    waiting: list[_Word] = field(default_factory=list)
+    """Words that a round may yet begin for: those of the latest millisecond. Sorted by `to_ms`."""
+    begun_ms: dict[str, list[int]] = field(default_factory=dict)
+    """When each member began rounds."""
+    rejoined_ms: list[int] = field(default_factory=list)
+    """When the group's rebalances did."""
+    forwarded_ms: int | None = None
+    """Since when the cluster serves the group. A release that has begun ends what the engine
+    grants."""
+    hosted_ms: int = -1
+    """When the cluster served it last."""
+    spans: Pairs[tuple[_Speaker, _Partitions], tuple[int, int]] = field(default_factory=dict)
+    """The first and the last of the claims that are alike."""
+
+    def take(self, told: Told) -> None:
+        """Take the next event."""
+        if self.waiting and self.waiting[0].to_ms < told.at_ms:
+            self._settle(bisect_left(self.waiting, told.at_ms, key=attrgetter("to_ms")))
+        match told.event:
+            case OffsetsCommitted(member_id=member_id) as commits if member_id != NO_MEMBER:
+                partitions = tuple(
+                    [
+                        (topic, tuple([each.partition for each in some]))
+                        for topic, some in commits.offsets.items()
+                    ]
+                )
+                self._hear(_Word(member_id, True, partitions, *told.span_ms(commits)), told)
+            case PartitionsStated(member_id=member_id) as statement if member_id != NO_MEMBER:
+                self.begun_ms.setdefault(member_id, []).append(told.at_ms)
+                partitions = tuple(statement.partitions.items())
+                self._hear(_Word(member_id, False, partitions, told.at_ms, told.at_ms), told)
+            case GroupForwarded() | ReleaseStarted() if self.forwarded_ms is None:
+                self.forwarded_ms = told.at_ms
+            case GroupHosted() | GroupAdopted() if self.forwarded_ms is not None:
+                self.forwarded_ms, self.hosted_ms = None, told.at_ms
+            case GroupStateMoved(to_state=ClassicPhase.PREPARING_REBALANCE):
+                self.rejoined_ms.append(told.at_ms)
+            case MemberStateMoved(to_state=MemberPhase.PREPARE_REBALANCE, member_id=member_id):
+                self.begun_ms.setdefault(member_id, []).append(told.at_ms)
+            case _:
+                pass
+
+    def finish(self) -> Claims:
+        """The claims to each partition."""
+        self._settle(len(self.waiting))
+        found: dict[TopicPartition, dict[_Speaker, Claim]] = {}
+        for (speaker, (topic, numbers)), (from_ms, to_ms) in self.spans.items():
+            for number in numbers:
+                of_partition = found.setdefault((topic, number), {})
+                claim = of_partition.setdefault(speaker, Claim(*speaker, from_ms, to_ms))
+                claim.from_ms = min(claim.from_ms, from_ms)
+                claim.to_ms = max(claim.to_ms, to_ms)
+        return {partition: list(claims.values()) for partition, claims in found.items()}
+
+    def _hear(self, word: _Word, told: Told) -> None:
+        is_forwarded = self.forwarded_ms is not None and word.to_ms >= self.forwarded_ms
+        if is_forwarded or word.from_ms <= self.hosted_ms:
+            return
+        if word.to_ms < told.at_ms:
+            self._add(word)
+        else:
+            insort(self.waiting, word, key=attrgetter("to_ms"))
+
+    def _settle(self, ready: int) -> None:
+        for word in self.waiting[:ready]:
+            self._add(word)
+        del self.waiting[:ready]
+
+    def _add(self, word: _Word) -> None:
+        member_id, is_commit, partitions, *times = word
+        begun_ms = self.begun_ms.get(member_id, ())
+        for at_ms in {*times}:
+            rounds = bisect_right(begun_ms, at_ms) + bisect_right(self.rejoined_ms, at_ms)
+            for each in partitions:
+                key = (member_id, rounds, is_commit), each
+                from_ms, to_ms = self.spans.get(key, (at_ms, at_ms))
+                self.spans[key] = min(from_ms, at_ms), max(to_ms, at_ms)
+
+
+def stated(claims: Iterable[Claim]) -> Iterator[Interval]:
+    """The intervals of one partition: from a member's first claim to its last, without an
+    intermediate round that leaves the partition out. Positions are times."""
+    in_order = sorted(claims, key=lambda each: (each.member_id, each.rounds, each.is_commit))
+    for member_id, some in groupby(in_order, key=lambda each: each.member_id):
+        spans: list[list[int]] = []
+        rounds = 0
+        for claim in some:
+            # A statement begins a round, so the previous round must have claimed the partition too.
+            expected = claim.rounds if claim.is_commit else claim.rounds - 1
+            if not spans or rounds < expected:
+                spans.append([claim.from_ms, claim.to_ms])
+            else:
+                spans[-1] = [min(spans[-1][0], claim.from_ms), max(spans[-1][1], claim.to_ms)]
+            rounds = claim.rounds
+        for from_ms, to_ms in spans:
+            yield Interval(
+                member_id=member_id,
+                from_position=from_ms,
+                from_ms=from_ms,
+                to_position=to_ms,
+                to_ms=to_ms,
+                leaves_gap=True,
+            )

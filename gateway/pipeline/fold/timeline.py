@@ -1,0 +1,297 @@
+"""The states of groups and members over time.
+
+A member of a classic group has the state of the group. A classic member of a consumer group goes
+through a rebalance of its own. A native member has partitions to give up, or none.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+from gateway.events.group_events import GroupConverted
+from gateway.events.member_events import (
+    MemberFenced,
+    MemberJoined,
+    MemberLeft,
+    MemberStateMoved,
+    MemberSwitched,
+)
+from gateway.pipeline.fold.changes import (
+    CLASSIC,
+    NATIVE,
+    RESTARTED,
+    SEEN,
+    ChangeRow,
+    Kind,
+    Protocol,
+)
+from gateway.pipeline.fold.history import History
+from gateway.pipeline.fold.rebalances import revocations
+from gateway.pipeline.fold.row import Row
+
+_STABLE = "Stable"
+_AGAIN = ""
+"""Stands for the state that the next event says it was. A process that loads the group makes
+classic members rejoin if they are behind, and tells of it only when they do."""
+
+
+class Being(NamedTuple):
+    """What is true of a group or a member for a while."""
+
+    kind: Kind | None
+    protocol: Protocol | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A moment that may change what is true."""
+
+    at_ms: int
+    event: str
+    being: Being | None
+    """Null if the member is absent."""
+    cause: str | None = None
+    """The reason of a departure."""
+    is_from_before: bool = False
+    """Whether the member was there before the first event, at which this is."""
+
+
+class GroupPoint(NamedTuple):
+    """What members inherit from their group: the kind, a classic group's state, a restart."""
+
+    change: ChangeRow
+    own_state: str | None
+
+
+def member_states(
+    changes: Sequence[ChangeRow],
+) -> Iterator[tuple[str, str | None, Sequence[Point]]]:
+    """The id, the instance id and the points of each member."""
+    members: dict[str, list[ChangeRow]] = {}
+    for change in changes:
+        if change.member_id is not None:
+            members.setdefault(change.member_id, []).append(change)
+    of_group = list(_group_points(changes))
+    group_places = [point.change.place for point in of_group]
+    pending: dict[str, dict[int, tuple[ChangeRow, int]]] = {}
+    for each in revocations(changes):
+        pending.setdefault(each.member_id, {})[each.change.place] = each.change, each.more
+    for member_id, own in members.items():
+        first, last = _span(own, group_places)
+        inherited = of_group[first:last]
+        told = _Member(changes[0], own, inherited, pending.get(member_id, {}))
+        yield member_id, own[0].instance_id, list(told.points())
+
+
+def _group_points(changes: Iterable[ChangeRow]) -> Iterator[GroupPoint]:
+    before: object = None
+    for change in changes:
+        is_restart = change.event == RESTARTED and change.member_id is None
+        taken = change.kind, change.state if change.kind == CLASSIC else None
+        if is_restart:
+            yield GroupPoint(change, _AGAIN)
+        elif taken != before:
+            yield GroupPoint(change, _STABLE if change.event == GroupConverted.name else None)
+        before = taken
+
+
+def _span(own: Sequence[ChangeRow], places: Sequence[int]) -> tuple[int, int]:
+    """The group's points between the member's arrival and its departure."""
+    if own[0].was_there:
+        first = 0
+    else:
+        arrival = next((change for change in own if change.is_present), None)
+        first = len(places) if arrival is None else bisect_right(places, arrival.place)
+    last = len(places) if own[-1].is_present else bisect_left(places, own[-1].place)
+    return first, last
+
+
+class _More(NamedTuple):
+    """What else decides the state of a member."""
+
+    group_state: str | None
+    again: str | None = None
+    """The state before the member's next move."""
+    revoked: int = 0
+    """The partitions that it has to give up."""
+
+
+class _Member:
+    """Brings together what happens to one member."""
+
+    def __init__(
+        self,
+        first: ChangeRow,
+        own: Sequence[ChangeRow],
+        inherited: Sequence[GroupPoint],
+        pending: Mapping[int, tuple[ChangeRow, int]],
+    ) -> None:
+        """`first` is the first change of the group; `pending` has revocations by place."""
+        self._first = first
+        self._own = {change.place: change for change in own}
+        self._inherited = {point.change.place: point for point in inherited}
+        self._pending = pending
+        self._was_there = bool(own[0].was_there)
+        self._protocol_before = own[0].protocol_before
+
+    def points(self) -> Iterator[Point]:
+        """All points in their order."""
+        places = sorted({*self._own, *self._inherited, *self._pending})
+        next_states = self._next_states(places)
+        own_state = next(iter(next_states.values()), None)
+        """Until the member's first own state."""
+        kind, group_state, protocol = self._first.kind, self._first.state, self._protocol_before
+        is_present = self._was_there
+        begun_ms = self._first.begun_ms
+        revoked = 0
+        if self._was_there:
+            being = self._being(kind, protocol, own_state, _More(group_state))
+            yield Point(at_ms=begun_ms, event=SEEN, being=being, is_from_before=True)
+        else:
+            kind, group_state, protocol = None, None, None
+        for place in places:
+            own, point = self._own.get(place), self._inherited.get(place)
+            at = point.change if point else self._pending[place][0] if own is None else own
+            if point is not None:
+                kind = point.change.kind or kind
+                group_state = point.change.state or group_state
+                own_state = own_state if point.own_state is None else point.own_state
+            if own is not None:
+                at = own
+                kind, protocol = own.kind or kind, own.protocol or protocol
+                group_state = own.state or group_state
+                is_present = bool(own.is_present)
+                own_state = _own_state(own) or own_state
+            if place in self._pending:
+                revoked += self._pending[place][1]
+            more = _More(group_state, next_states.get(place), revoked)
+            being = self._being(kind, protocol, own_state, more)
+            is_departure = own is not None and own.event in (MemberLeft.name, MemberFenced.name)
+            yield Point(
+                at_ms=at.at_ms,
+                event=at.event,
+                being=being if is_present else None,
+                cause=at.cause if is_departure else None,
+                is_from_before=self._was_there and at.at_ms == begun_ms,
+            )
+
+    def _next_states(self, places: Iterable[int]) -> Mapping[int, str]:
+        """The state before the next move of the member's own, at each place that has one."""
+        found: dict[int, str] = {}
+        state: str | None = None
+        for place in sorted(places, reverse=True):
+            own = self._own.get(place)
+            if own is not None and own.event == MemberStateMoved.name:
+                state = own.from_state
+            if state is not None:
+                found[place] = state
+        return dict(reversed(found.items()))
+
+    @staticmethod
+    def _being(
+        kind: Kind | None, protocol: Protocol | None, own_state: str | None, more: _More
+    ) -> Being:
+        if kind == CLASSIC:
+            state = more.group_state
+        elif protocol == NATIVE:
+            state = "UnrevokedPartitions" if more.revoked > 0 else _STABLE
+        else:
+            state = (more.again or _STABLE) if own_state == _AGAIN else own_state
+        return Being(kind, protocol, state)
+
+
+def _own_state(own: ChangeRow) -> str | None:
+    if own.event in (MemberJoined.name, MemberSwitched.name):
+        return _STABLE
+    return own.to_state if own.event == MemberStateMoved.name else None
+
+
+@dataclass(slots=True, kw_only=True)
+class TimelineRow(Row):
+    """The states of each group and each member over time, with the member's protocol.
+
+    States shorter than a millisecond are left out. A member that appears without having joined was
+    there before the first event of its group. When a new gateway process takes over, a classic
+    group continues from its last completed rebalance. That counts from the last event of the old
+    process, because its end is not known.
+    """
+
+    member_id: str | None
+    """Null in the rows of the group itself."""
+    instance_id: str | None
+    """The instance id of a static member, if any event mentions it."""
+    kind: Literal["classic", "consumer"] | None
+    """The group's kind; null if unknown."""
+    protocol: Literal["classic", "consumer"] | None
+    """The member's protocol; null in rows of the group, and if unknown."""
+    state: str | None
+    """A classic group is Empty, PreparingRebalance, CompletingRebalance or Stable, and so are its
+    members. A consumer group is Empty, Assigning (its epoch has no target yet), Reconciling (until
+    the last event of its epoch) or Stable. A classic member of a consumer group is in
+    PrepareRebalance, CompletingRebalance or Stable. A native member is in UnrevokedPartitions while
+    it has partitions to give up, otherwise Stable. Null if unknown."""
+    from_ms: int
+    is_from_before: bool
+    """Whether the member was there before the first event of its group, which was at `from_ms`."""
+    to_ms: int | None
+    """Null if it has not ended."""
+    ended_by: str | None
+    """The event that ended it; `gateway_restarted` if the process forgot it."""
+    cause: str | None
+    """The reason for the member's departure, if that ended it."""
+
+
+def timeline(history: History, changes: Sequence[ChangeRow]) -> list[TimelineRow]:
+    """See `TimelineRow`."""
+    of_group = [
+        Point(at_ms=change.at_ms, event=change.event, being=Being(change.kind, None, change.state))
+        for change in changes
+    ]
+    found = _rows(history, None, None, of_group)
+    for member_id, instance_id, points in member_states(changes):
+        found += _rows(history, member_id, instance_id, points)
+    return found
+
+
+def _rows(
+    history: History, member_id: str | None, instance_id: str | None, points: Sequence[Point]
+) -> list[TimelineRow]:
+    """Intervals from each change to the next. An absent member has no state."""
+    differing = list(_differing(points))
+    # Of one millisecond only the last change counts; it may restore the earlier state.
+    lasting = [
+        point
+        for point, after in zip_longest(differing, differing[1:])
+        if after is None or after.at_ms != point.at_ms
+    ]
+    lasting = list(_differing(lasting))
+    return [
+        TimelineRow(
+            cluster_id=history.cluster_id,
+            group_id=history.group_id,
+            member_id=member_id,
+            instance_id=instance_id,
+            kind=point.being.kind,
+            protocol=point.being.protocol,
+            state=point.being.state,
+            from_ms=point.at_ms,
+            is_from_before=point.is_from_before,
+            to_ms=end.at_ms if end else None,
+            ended_by=end.event if end else None,
+            cause=end.cause if end else None,
+        )
+        for point, end in zip_longest(lasting, lasting[1:])
+        if point.being is not None
+    ]
+
+
+def _differing(points: Sequence[Point]) -> Iterator[Point]:
+    """The points that differ from the one before."""
+    before: Being | None = None
+    for point in points:
+        if point.being != before:
+            before = point.being
+            yield point

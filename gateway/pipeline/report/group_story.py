@@ -1,0 +1,343 @@
+"""What the section of a group shows: its span of time, migrations, steps, and ownership map."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel
+
+from gateway.pipeline.fold.ownership import OwnershipRow
+from gateway.pipeline.fold.tables import Key, Tables
+from gateway.pipeline.fold.timeline import TimelineRow
+from gateway.pipeline.report.costs import Figures, MemberCounts, Step, has_members
+from gateway.pipeline.report.model import (
+    GroupStory,
+    Interval,
+    MemberName,
+    Migration,
+    MigrationStep,
+    OwnershipMap,
+    PartitionStory,
+    Share,
+    of_each,
+    short,
+    short_or_none,
+)
+
+Span: TypeAlias = tuple[int, int]
+"""From and to, in milliseconds since 1970 (UTC)."""
+
+_MARGIN = 0.1
+"""The margin before and after the important part, as a share of its length."""
+_MARGIN_MS_MIN = 1_000
+_SHARE_MAX = 0.5
+"""The largest share of the whole for which only the important part is shown."""
+
+
+def around(matters: Iterable[Span], whole: Span) -> Span:
+    """From shortly before the first of these spans to shortly after the last."""
+    spans: Sequence[Span] = sorted(matters)
+    if not spans:
+        return whole
+    first, last = spans[0][0], max(to_ms for _, to_ms in spans)
+    margin_ms = max(int((last - first) * _MARGIN), _MARGIN_MS_MIN)
+    shown = max(first - margin_ms, whole[0]), min(last + margin_ms, whole[1])
+    return shown if shown[1] - shown[0] < _SHARE_MAX * (whole[1] - whole[0]) else whole
+
+
+def what_matters(
+    migrations: Iterable[Migration], findings_ms: Iterable[int], whole: Span
+) -> Iterable[Span]:
+    """The spans of migrations, and the moments of findings."""
+    for each in migrations:
+        yield each.from_ms, whole[1] if each.to_ms is None else each.to_ms
+    for at_ms in findings_ms:
+        yield at_ms, at_ms
+
+
+MIGRATIONS_MAX = 20
+FINDING_TIMES_MAX = 20
+SHARES_MAX = 150
+STEPS_MAX = 60
+"""Limits per group, lower if there are very many groups: see `of_each`."""
+
+
+class Section(BaseModel):
+    """The contents, up to the limits."""
+
+    cluster_id: str
+    group_id: str
+    figures: Figures
+    has_members: bool
+    """Whether the group has members at the end."""
+    finding_times_ms: tuple[int, ...]
+    migrations: tuple[Migration, ...]
+    migrations_left_out: int
+    shares: tuple[MemberCounts, ...]
+    """The longest ones, and the one that has not ended."""
+    shares_count: int
+    """All of them."""
+    steps: tuple[Step, ...]
+    steps_count: int
+    """All of them."""
+
+    @property
+    def key(self) -> Key:
+        """The group."""
+        return self.cluster_id, self.group_id
+
+    def whole(self, end_ms: int) -> Span:
+        """The whole span of the group. One known only from missing events has an empty one."""
+        from_ms = end_ms if self.figures.from_ms is None else self.figures.from_ms
+        ended_ms = None if self.has_members else self.figures.to_ms
+        return from_ms, end_ms if ended_ms is None else ended_ms
+
+    def shown(self, end_ms: int) -> Span:
+        """The span that its map shows."""
+        whole = self.whole(end_ms)
+        return around(what_matters(self.migrations, self.finding_times_ms, whole), whole)
+
+
+def section(
+    key: Key,
+    tables: Tables,
+    figures: Figures,
+    shares: Sequence[MemberCounts],
+    steps: Sequence[Step],
+    *,
+    closed_times_ms: Iterable[int] = (),
+) -> Section:
+    """The section of a group. `closed_times_ms` are those of findings in earlier rows."""
+    migrations = sorted(tables.migrations, key=lambda row: row.from_ms)
+    ended = sorted(
+        (spell for spell in shares if spell.to_ms is not None),
+        key=lambda spell: (spell.from_ms - (spell.to_ms or 0), spell.from_ms),
+    )
+    return Section(
+        cluster_id=key[0],
+        group_id=key[1],
+        figures=figures,
+        has_members=has_members(shares),
+        finding_times_ms=tuple(finding_times(tables, closed_times_ms)),
+        migrations=tuple(
+            Migration(
+                direction=row.direction,
+                from_ms=row.from_ms,
+                to_ms=row.to_ms,
+                is_complete=row.is_complete,
+            )
+            for row in migrations[:MIGRATIONS_MAX]
+        ),
+        migrations_left_out=max(0, len(migrations) - MIGRATIONS_MAX),
+        shares=(*ended[:SHARES_MAX], *(spell for spell in shares if spell.to_ms is None)),
+        shares_count=len(shares),
+        steps=tuple(steps[:STEPS_MAX]),
+        steps_count=len(steps),
+    )
+
+
+def finding_times(tables: Tables, others_ms: Iterable[int]) -> list[int]:
+    """The first moments of findings, these and others."""
+    return sorted({*_finding_times(tables), *others_ms})[:FINDING_TIMES_MAX]
+
+
+def _finding_times(tables: Tables) -> Iterator[int]:
+    """The times of findings; the end if the beginning is unknown."""
+    for row in tables.ownership:
+        if row.kind == "overlap":
+            at_ms = row.to_ms if row.from_ms is None else row.from_ms
+            if at_ms is not None:
+                yield at_ms
+    yield from (row.from_ms for row in tables.offsets if row.finding == "non_monotonic")
+    yield from (row.from_ms for row in tables.sequences)
+    for found in (tables.wrong_starts, tables.differences, tables.contradictions):
+        yield from (row.at_ms for row in found)
+
+
+def story(
+    told: Section,
+    drawn: OwnershipMap | None,
+    members: tuple[MemberName, ...],
+    *,
+    end_ms: int,
+    groups: int,
+) -> GroupStory:
+    """The section on the page, one of so many groups. Open spans end at `end_ms`."""
+    sums = told.figures.sums
+    shares = sorted(
+        (_share(spell, end_ms) for spell in told.shares),
+        key=lambda share: (share.from_ms - share.to_ms, share.from_ms),
+    )[: of_each(SHARES_MAX, groups)]
+    steps = told.steps[: of_each(STEPS_MAX, groups)]
+    return GroupStory(
+        cluster_id=short(told.cluster_id),
+        group_id=short(told.group_id),
+        findings=told.figures.findings,
+        partitions=sums["partitions"],
+        unowned_partition_s=sums["unowned_ms"] / 1000,
+        unowned_at_end=sums["unowned_at_end"],
+        rebalances=sums["rebalances"],
+        members_disturbed=sums["members_disturbed"],
+        partitions_moved=sums["partitions_moved"],
+        partitions_moved_least=sums["partitions_moved_least"],
+        finding_times_ms=told.finding_times_ms,
+        # The longest shares say most. They are drawn in chronological order.
+        shares=tuple(sorted(shares, key=lambda share: share.from_ms)),
+        shares_left_out=told.shares_count - len(shares),
+        migrations=told.migrations,
+        migrations_left_out=told.migrations_left_out,
+        steps=tuple(_step(each, end_ms) for each in steps),
+        steps_left_out=told.steps_count - len(steps),
+        ownership=drawn,
+        members=members,
+    )
+
+
+def _share(spell: MemberCounts, end_ms: int) -> Share:
+    return Share(
+        from_ms=spell.from_ms,
+        to_ms=end_ms if spell.to_ms is None else spell.to_ms,
+        classic_members=spell.classic_members,
+        consumer_members=spell.consumer_members,
+    )
+
+
+def _step(step: Step, end_ms: int) -> MigrationStep:
+    return MigrationStep(
+        migration=step.migration,
+        number=step.number,
+        from_ms=step.from_ms,
+        to_ms=end_ms if step.to_ms is None else step.to_ms,
+        classic_members=step.classic_members,
+        consumer_members=step.consumer_members,
+        unowned_partition_s=step.unowned_ms / 1000,
+    )
+
+
+PARTITIONS_MAX = 40
+INTERVALS_MAX = 600
+"""Intervals per group, fewer if there are very many groups: see `of_each`."""
+
+
+class _Drawn(NamedTuple):
+    """An interval, cut off at the time shown."""
+
+    topic: str
+    partition: int
+    from_ms: int
+    kind: Literal["owner", "gap", "overlap"]
+    member_id: str | None
+    other_member_id: str | None
+    to_ms: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The partition."""
+        return self.topic, self.partition
+
+    @property
+    def length_ms(self) -> int:
+        """How long it lasted."""
+        return self.to_ms - self.from_ms
+
+    @property
+    def importance(self) -> tuple[bool, bool, int, int, str]:
+        """What comes first in its partition: overlaps, gaps, long ones."""
+        is_least = self.kind != "overlap", self.kind != "gap", -self.length_ms
+        return *is_least, self.from_ms, self.member_id or ""
+
+
+def ownership_map(
+    ownership: Iterable[OwnershipRow], shown: Span, whole: Span, intervals_max: int
+) -> OwnershipMap | None:
+    """The map of one group: its granted intervals, and overlaps of either basis. None if nothing is
+    to be drawn."""
+    drawn = {each for row in ownership if (each := _cut_off(row, shown)) is not None}
+    if not drawn:
+        return None
+    by_place: dict[tuple[str, int], list[_Drawn]] = {}
+    for each in drawn:
+        by_place.setdefault(each.place, []).append(each)
+    worst_first = sorted(by_place, key=lambda place: (*_badness(by_place[place]), *place))
+    chosen = [
+        each
+        for place in worst_first[:PARTITIONS_MAX]
+        for each in sorted(by_place[place], key=lambda each: each.importance)
+    ][:intervals_max]
+    chosen.sort(key=lambda each: (*each[:4], each.member_id or "", each.other_member_id or ""))
+    histories = tuple(
+        PartitionStory(
+            topic=short(topic),
+            partition=partition,
+            intervals=tuple(
+                Interval(
+                    kind=each.kind,
+                    member_id=short_or_none(each.member_id),
+                    other_member_id=short_or_none(each.other_member_id),
+                    from_ms=each.from_ms,
+                    to_ms=each.to_ms,
+                )
+                for each in some
+            ),
+        )
+        for (topic, partition), some in groupby(chosen, key=lambda each: each.place)
+    )
+    return OwnershipMap(
+        from_ms=shown[0],
+        to_ms=shown[1],
+        is_all=shown == whole,
+        partitions=histories,
+        partitions_left_out=len(by_place) - len(histories),
+        intervals_left_out=len(drawn) - len(chosen),
+    )
+
+
+def _cut_off(row: OwnershipRow, shown: Span) -> _Drawn | None:
+    """The part in the time shown."""
+    if row.kind == "unsure" or (row.basis != "granted" and row.kind != "overlap"):
+        return None
+    from_ms = shown[0] if row.from_ms is None else max(row.from_ms, shown[0])
+    to_ms = shown[1] if row.to_ms is None else min(row.to_ms, shown[1])
+    may_be_moment = row.kind == "overlap" or shown[0] == shown[1]
+    if from_ms > to_ms or (from_ms == to_ms and not may_be_moment):
+        return None
+    members = row.member_id, row.other_member_id
+    return _Drawn(row.topic, row.partition, from_ms, row.kind, *members, to_ms)
+
+
+def _badness(drawn: Sequence[_Drawn]) -> tuple[bool, int]:
+    """A partition with two owners comes first, then the longest unowned."""
+    gap_ms = sum(each.length_ms for each in drawn if each.kind == "gap")
+    return all(each.kind != "overlap" for each in drawn), -gap_ms
+
+
+def names(told: OwnershipMap, timeline: Iterable[TimelineRow]) -> tuple[MemberName, ...]:
+    """The members in a map, by their first ownership."""
+    latest: dict[str, TimelineRow] = {}
+    for row in timeline:
+        if row.member_id is not None:
+            member_id = short(row.member_id)
+            if member_id not in latest or latest[member_id].from_ms <= row.from_ms:
+                latest[member_id] = row
+    return tuple(_name(member_id, latest) for member_id in _drawn_members(told))
+
+
+def _drawn_members(told: OwnershipMap) -> list[str]:
+    """The ids in a map, each once."""
+    intervals = sorted(
+        (interval.from_ms, story.topic, story.partition, member_id)
+        for story in told.partitions
+        for interval in story.intervals
+        for member_id in (interval.other_member_id, interval.member_id)
+        if member_id is not None
+    )
+    return list(dict.fromkeys(member_id for *_, member_id in intervals))
+
+
+def _name(member_id: str, latest: Mapping[str, TimelineRow]) -> MemberName:
+    row = latest.get(member_id)
+    return MemberName(
+        member_id=member_id,
+        instance_id=short_or_none(row.instance_id) if row else None,
+        protocol=row.protocol if row else None,
+    )

@@ -1,0 +1,258 @@
+"""The sections of the page: each group with its figures, map and steps, and the evidence behind the
+verdict, which is rows of the tables, unchanged.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from gateway.pipeline.report.markup import Markup, join, shortened, tag
+from gateway.pipeline.report.model import (
+    Cell,
+    Evidence,
+    GroupStory,
+    MemberName,
+    MigrationStep,
+    OwnershipMap,
+)
+from gateway.pipeline.report.plots import drawn_map, swatch
+from gateway.pipeline.report.wording import beginning, counted, duration, number
+from gateway.readable import moment
+
+TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "overlaps": "Partitions owned twice",
+        "unsure": "Partitions perhaps owned twice",
+        "non_monotonic": "Committed offsets that went back",
+        "lost_commits": "Commits that were lost",
+        "skips": "Starts that may have skipped records",
+        "differences": "Members that claimed partitions not granted to them",
+        "missing_events": "Missing events",
+        "contradictions": "Events with two versions",
+        "moves_back": "Seeks and resets",
+        "migrations": "Migrations",
+        "rebalances": "Rebalances",
+        "readiness": "Readiness",
+        "rejected_lines": "Lines that could not be read",
+    }
+)
+"""Titles by key, in the order of the page."""
+
+_ABOUT_SAFETY = (
+    *("overlaps", "unsure", "non_monotonic", "lost_commits", "skips", "differences"),
+    *("missing_events", "contradictions"),
+)
+_MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms"})
+_BEGINNING = "from_ms"
+"""A null here means that the fact was true before the first event."""
+_TEXT_LENGTH_MAX = 200
+_UNBROKEN_LENGTH_MAX = 44
+"""Longer text is wrapped."""
+
+
+def evidence_section(key: str, evidence: Evidence) -> Markup:
+    """One table, folded up unless it is about safety and has rows."""
+    return tag(
+        "details",
+        tag(
+            "summary", TITLES[key], " ", tag("span", f"({number(evidence.count)})", class_="count")
+        ),
+        _table(evidence) if evidence.rows else tag("p", "None.", class_="note"),
+        left_out(evidence.left_out, "row", evidence.table),
+        id=f"evidence-{key}",
+        open="" if evidence.rows and key in _ABOUT_SAFETY else None,
+    )
+
+
+def left_out(count: int, what: str, folder: str) -> Markup:
+    """How many rows a limit has kept off the page; empty if none."""
+    if not count:
+        return join(())
+    return tag(
+        "p",
+        f"{counted(count, what)} more: as Parquet in the folder ",
+        tag("code", folder),
+        ".",
+        class_="note",
+    )
+
+
+def _table(evidence: Evidence) -> Markup:
+    """A scrollable table, without columns that are empty in every row."""
+    columns = [
+        column
+        for column in evidence.columns
+        if any(row.get(column.name) not in (None, "") for row in evidence.rows)
+        or column.name == _BEGINNING
+    ]
+    head = tag("tr", *(tag("th", _heading(each.name), title=each.meaning) for each in columns))
+    body = (
+        tag("tr", *(_cell(each.name, row.get(each.name)) for each in columns))
+        for row in evidence.rows
+    )
+    return tag(
+        "div",
+        tag("table", tag("thead", head), tag("tbody", *body)),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label=evidence.table,
+    )
+
+
+def _heading(column: str) -> str:
+    """The column's name without the unit, which the cells show."""
+    name, _, unit = column.rpartition("_")
+    words = name if unit == "ms" else column
+    return words.replace("_", " ")
+
+
+def _cell(column: str, value: Cell) -> Markup:
+    if value is None and column == _BEGINNING:
+        return tag("td", beginning(None), class_="moment")
+    if value is None or value == "":
+        return tag("td")
+    if isinstance(value, bool):
+        return tag("td", "yes" if value else "no")
+    if isinstance(value, str):
+        text = shortened(value, _TEXT_LENGTH_MAX)
+        class_ = "short" if len(text) <= _UNBROKEN_LENGTH_MAX else "long"
+        return tag("td", tag("bdi", text), class_=class_, title=value if text != value else None)
+    if column in _MOMENTS:
+        return tag("td", moment(int(value)), class_="moment")
+    if column.endswith("_ms"):
+        return tag("td", duration(value), class_="number")
+    return tag("td", number(value), class_="number")
+
+
+_NAME_LENGTH_MAX = 80
+_MEMBERS_MAX = 64
+"""Members in the legend."""
+_BAR_WIDTH = 160
+
+
+def group_section(group: GroupStory, place: int, *, is_open: bool) -> Markup:
+    """The section, folded up unless `is_open`. Links to it go to `group-<place>`."""
+    return tag(
+        "details",
+        tag(
+            "summary",
+            tag("bdi", shortened(group.group_id, _NAME_LENGTH_MAX)),
+            tag("span", _figures(group), class_="count"),
+        ),
+        tag("div", *_inside(group), id=f"group-{place}"),
+        class_="group" + (" has-findings" if group.findings else ""),
+        open="" if is_open else None,
+    )
+
+
+def _figures(group: GroupStory) -> str:
+    parts = [f"{number(group.unowned_partition_s)} p·s without owner"]
+    parts += [counted(len(group.migrations) + group.migrations_left_out, "migration")]
+    parts += [counted(group.rebalances, "rebalance")]
+    if group.findings:
+        parts.insert(0, counted(group.findings, "finding"))
+    return " · ".join(parts)
+
+
+def _inside(group: GroupStory) -> Iterator[Markup]:
+    yield tag("p", _sentence(group), class_="note")
+    if group.ownership is None:
+        yield tag("p", "Nobody ever owned a partition.", class_="note")
+    else:
+        yield tag("p", _time_shown(group.ownership), class_="note")
+        yield drawn_map(group)
+        yield _members(group.members)
+        yield left_out(group.ownership.partitions_left_out, "partition", "ownership")
+        yield left_out(group.ownership.intervals_left_out, "interval", "ownership")
+    if group.steps:
+        yield _steps(group.steps)
+    yield left_out(group.steps_left_out, "step", "timeline")
+    yield left_out(group.shares_left_out, "change of members", "timeline")
+
+
+def _sentence(group: GroupStory) -> str:
+    where = f"Cluster {group.cluster_id}. " if group.cluster_id else ""
+    left = ""
+    if group.unowned_at_end:
+        left = f" {counted(group.unowned_at_end, 'partition')} without an owner at the end."
+    return (
+        f"{where}{counted(group.partitions, 'partition')};"
+        f" {counted(group.members_disturbed, 'member')} interrupted,"
+        f" {counted(group.partitions_moved, 'partition')} moved where"
+        f" {number(group.partitions_moved_least)} would have been enough.{left}"
+    )
+
+
+def _time_shown(told: OwnershipMap) -> str:
+    length = duration(told.to_ms - told.from_ms)
+    lasted = f"{moment(told.from_ms)} to {moment(told.to_ms)} ({length})"
+    if told.is_all:
+        return f"Who owned each partition, {lasted}:"
+    return f"Who owned each partition around migrations and findings, {lasted}:"
+
+
+def _members(members: Sequence[MemberName]) -> Markup:
+    entries = [
+        tag(
+            "span",
+            swatch(n),
+            tag("bdi", shortened(member.instance_id or member.member_id, 40)),
+            f" ({member.protocol})" if member.protocol else "",
+            class_="entry",
+            title=member.member_id,
+        )
+        for n, member in enumerate(members[:_MEMBERS_MAX], start=1)
+    ]
+    more = len(members) - len(entries)
+    return tag(
+        "p",
+        *entries,
+        tag("span", tag("span", class_="key gap"), "nobody", class_="entry"),
+        tag("span", tag("span", class_="key overlap"), "two at once", class_="entry"),
+        f" and {counted(more, 'more member')}" if more else "",
+        class_="legend",
+    )
+
+
+def _steps(steps: Sequence[MigrationStep]) -> Markup:
+    most = max(step.unowned_partition_s for step in steps) or 1.0
+    migrations = {step.migration for step in steps}
+    head = ["step", "from", "lasted", "classic members", "consumer members", "without owner"]
+    rows = [
+        tag(
+            "tr",
+            tag(
+                "td",
+                f"{step.migration}.{step.number}" if len(migrations) > 1 else str(step.number),
+                class_="number",
+            ),
+            tag("td", moment(step.from_ms), class_="moment"),
+            tag("td", duration(step.to_ms - step.from_ms), class_="number"),
+            tag("td", number(step.classic_members), class_="number"),
+            tag("td", number(step.consumer_members), class_="number"),
+            tag("td", _bar(step.unowned_partition_s / most), " ", _unowned(step)),
+        )
+        for step in steps
+    ]
+    return tag(
+        "div",
+        tag(
+            "table",
+            tag("thead", tag("tr", *(tag("th", each) for each in head))),
+            tag("tbody", *rows),
+        ),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label="Steps",
+    )
+
+
+def _unowned(step: MigrationStep) -> Markup:
+    return tag("span", f"{number(step.unowned_partition_s)} p·s")
+
+
+def _bar(share: float) -> Markup:
+    if not share:
+        return join(())
+    return tag("span", class_="bar unowned", style=f"width:{_BAR_WIDTH * share:.0f}px")

@@ -1,0 +1,296 @@
+"""Turns lines into tables and a digest, for a batch run and for a stream alike.
+
+A stream goes on with the folds of the groups that a batch is about. Only rows that are closed are
+stored by batches; the others are replaced, together with those of their bucket, and the states of
+the bucket come last. A batch that was interrupted and is taken in again therefore gives the same
+result. A line that comes too late for its group's fold makes the batch fold all lines of that group
+again.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
+
+import pyarrow as pa
+from pydantic import TypeAdapter
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
+
+from gateway.pipeline.fold.ownership import OwnershipRow
+from gateway.pipeline.fold.row import BaseRow, columns
+from gateway.pipeline.fold.tables import ALL_ROWS, Key
+from gateway.pipeline.fold.timeline import TimelineRow
+from gateway.pipeline.report.digest import Digest
+from gateway.pipeline.report.group_story import INTERVALS_MAX, Span, names, ownership_map
+from gateway.pipeline.report.model import MemberName, OwnershipMap, of_each
+from gateway.pipeline.report.wording import DAY_MS
+from gateway.pipeline.spark.folding import (
+    BUCKET,
+    CLOSED_AT_ONCE,
+    DIGEST,
+    FOLDED,
+    GATEWAY,
+    IS_CLOSED,
+    KEPT,
+    KEPT_ROW,
+    KEY,
+    OF_GROUP,
+    OF_PROCESS,
+    PARSED,
+    bucket_of,
+    continued,
+    folded,
+    map_in_arrow,
+    parsed,
+    struct_of,
+)
+from gateway.pipeline.spark.output import BATCHES, Folder, States, Store
+
+Drawing: TypeAlias = tuple[OwnershipMap, tuple[MemberName, ...]]
+
+_DRAWING: TypeAdapter[Drawing] = TypeAdapter(Drawing)
+_KEY = ("cluster_id", "group_id")
+_DRAWN = StructType([StructField(name, StringType()) for name in (*_KEY, "drawn")])
+_ROWS: Mapping[str, type[BaseRow]] = {
+    "ownership": OwnershipRow,
+    "timeline": TimelineRow,
+}
+
+
+def draw(tables: Mapping[str, DataFrame], digest: Digest) -> Mapping[Key, Drawing]:
+    """The maps of the digest's worst groups whose partitions had owners."""
+    end_ms = digest.figures.to_ms or 0
+    spans = {each.key: (each.shown(end_ms), each.whole(end_ms)) for each in digest.worst}
+    if not spans:
+        return {}
+    some = [_struct(tables[name], name, spans) for name in _ROWS]
+    rows = some[0].unionByName(some[1], allowMissingColumns=True)
+    in_groups = rows.repartition(*_KEY).sortWithinPartitions(*_KEY)
+    how = partial(_draw, spans=spans, intervals_max=of_each(INTERVALS_MAX, len(spans)))
+    drawn = map_in_arrow(in_groups, how, _DRAWN)
+    return {
+        (row.cluster_id, row.group_id): _DRAWING.validate_json(row.drawn) for row in drawn.collect()
+    }
+
+
+def _struct(table: DataFrame, name: str, spans: Mapping[Key, object]) -> DataFrame:
+    """The rows of the groups, each as one value."""
+    buckets = sorted({bucket_of(group_id) for _, group_id in spans})
+    groups = sorted({group_id for _, group_id in spans})
+    chosen = table.where(F.col(BUCKET).isin(buckets) & F.col("group_id").isin(groups))
+    columns = F.struct(*struct_of(_ROWS[name]).names)
+    return chosen.select(*_KEY, columns.alias(name))
+
+
+def _draw(
+    batches: Iterable[pa.RecordBatch],
+    spans: Mapping[Key, tuple[Span, Span]],
+    intervals_max: int,
+) -> Iterator[pa.RecordBatch]:
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for key, some in groupby(rows, key=itemgetter(*_KEY)):
+        if key not in spans:  # a group of the same name elsewhere
+            continue
+        its_rows = list(some)
+        owned = (OwnershipRow(**row["ownership"]) for row in its_rows if row["ownership"])
+        told = ownership_map(owned, *spans[key], intervals_max)
+        if told is not None:
+            timeline = (TimelineRow(**row["timeline"]) for row in its_rows if row["timeline"])
+            drawn = _DRAWING.dump_json((told, names(told, timeline))).decode()
+            row = dict(zip(_DRAWN.names, (*key, drawn), strict=True))
+            yield pa.RecordBatch.from_pylist([row], to_arrow_schema(_DRAWN))
+
+
+DAY = "day"
+CLOSED = ("offsets", "wrong_starts", "rejected")
+"""The tables with rows that no later line changes."""
+_OPEN = f"{BATCHES}=open"
+_TIMES = ("from_ms", "at_ms", "to_ms")
+"""The first of these columns that is not null gives the day of a row."""
+
+
+class Analysis:
+    """The contents of an output folder."""
+
+    def __init__(
+        self, spark: SparkSession, output: Folder, top: int, keep_days: int | None = None
+    ) -> None:
+        """`top` is the number of groups with a section, and `keep_days` how long a stream keeps
+        lines and closed rows (null: for ever)."""
+        self._spark = spark
+        self._top = top
+        self._keep_days = keep_days
+        self._new = output / "unfinished"
+        self._tables = output / "tables"
+        self._lines = Store(spark, output / "stored", PARSED, BUCKET)
+        self._states = States(spark, output / "states", _STATE)
+
+    def make(self, lines: DataFrame) -> Digest:
+        """Make all tables from these lines alone, in an empty folder."""
+        rows = self._written(folded(parsed(lines), self._top), "folded")
+        digest = self._sum(_digests(rows))
+        self._write(rows, self._tables, digest.rows)
+        self._new.delete()
+        return digest
+
+    def take_in(self, lines: DataFrame, batch: int) -> Digest:
+        """Take in the lines of a batch. The batches are numbered from 0."""
+        if not self._states.has(batch):
+            self._new.delete()
+            self._lines.append(parsed(lines), batch)
+            new = self._lines.rows(range(batch, batch + 1))
+            touched = sorted(row.bucket for row in new.select(BUCKET).distinct().collect())
+            rows, late = self._continued(new, touched)
+            counts = self._sum(_digests(rows)).rows
+            for name in CLOSED:
+                self._store_closed(rows, late, name, batch)
+            self._write(rows.where(~F.col(IS_CLOSED)), self._new, counts)
+            self._replace_open(touched)
+            self._states.put(_states(rows), batch)
+            self._trim(batch)
+            self._new.delete()
+        return self.digest()
+
+    def digest(self) -> Digest:
+        """The digest of everything stored."""
+        return self._sum(self._states.rows().where(F.col("kind") == DIGEST))
+
+    def drawn(self, digest: Digest) -> Mapping[Key, Drawing]:
+        """The ownership maps of the digest's worst groups."""
+        return draw(self.tables(), digest)
+
+    def tables(self) -> Mapping[str, DataFrame]:
+        """All tables by name."""
+        return {name: self._read(self._tables / name, row) for name, row in ALL_ROWS.items()}
+
+    def _continued(
+        self, new: DataFrame, touched: Sequence[int]
+    ) -> tuple[DataFrame, DataFrame | None]:
+        """What the folds make of new lines, and the groups and processes with late ones, if any."""
+        states = self._states.rows(touched).where(F.col("kind") != DIGEST)
+        rows = self._written(
+            continued(new.unionByName(states, allowMissingColumns=True), self._top), "folded"
+        )
+        kept = _kept(rows)
+        is_late = F.col("kind").isin(OF_GROUP, OF_PROCESS) & F.col("state").isNull()
+        late = kept.where(is_late).select(BUCKET, *KEY)
+        if late.isEmpty():
+            return rows, None
+        starts = kept.where(F.col("kind") == GATEWAY)
+        again = _join(self._lines.rows(), late, "left_semi")
+        again = again.unionByName(starts, allowMissingColumns=True)
+        more = self._written(continued(again, self._top), "folded again")
+        is_start = F.coalesce(F.col(f"{KEPT}.kind") == GATEWAY, F.lit(False))
+        return rows.unionByName(more.where(~is_start)), late
+
+    def _store_closed(self, rows: DataFrame, late: DataFrame | None, name: str, batch: int) -> None:
+        """Store the rows that no later line changes. Those of late groups replace earlier ones."""
+        store = self._closed(name)
+        new = _of_table(rows.where(IS_CLOSED), name)
+        if late is None or name in CLOSED_AT_ONCE:
+            store.append(new, batch)
+            return
+        groups = late.where(F.col("kind") == OF_GROUP).select("group_id")
+        before = store.rows(range(batch)).join(groups, "group_id", "left_anti")
+        store.rewrite(before.unionByName(new, allowMissingColumns=True), batch)
+
+    def _closed(self, name: str) -> Store:
+        return Store(
+            self._spark, self._tables / name, _columns(ALL_ROWS[name]), *_parts(ALL_ROWS[name])
+        )
+
+    def _replace_open(self, touched: Sequence[int]) -> None:
+        """Replace the rows of the touched buckets that later lines may change."""
+        for name in ALL_ROWS:
+            for bucket in touched:
+                part = f"{BUCKET}={bucket}"
+                (self._tables / name / _OPEN / part).become(self._new / name / part)
+
+    def _trim(self, batch: int) -> None:
+        """Delete what is older than `keep_days`, once for each day."""
+        if self._keep_days is None or (to_ms := self.digest().figures.to_ms) is None:
+            return
+        from_ms = (to_ms // DAY_MS - self._keep_days) * DAY_MS
+        if (self._states.folder / f"from_ms={from_ms}").exists():
+            return
+        lines = self._lines.rows()
+        self._lines.rewrite(lines.where(F.coalesce("at_ms", F.lit(from_ms)) >= from_ms), batch)
+        for name in CLOSED:
+            times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
+            if times:
+                rows = self._closed(name).rows()
+                self._closed(name).rewrite(rows.where(F.coalesce(*times) >= from_ms), batch)
+        for name in self._states.folder.names():
+            if name.startswith("from_ms="):
+                (self._states.folder / name).delete()
+        (self._states.folder / f"from_ms={from_ms}").make()
+
+    def _written(self, rows: DataFrame, name: str) -> DataFrame:
+        """Fold once, and read the rows from Parquet for each table: only its own column. Spark's
+        cache would keep a hundred batches of four megabytes in memory for each task."""
+        folder = self._new / name
+        folder.write(rows)
+        return self._spark.read.schema(FOLDED).parquet(folder.path)
+
+    def _write(self, rows: DataFrame, folder: Folder, counts: Mapping[str, int]) -> None:
+        """Write each table that has rows."""
+        for name, row in ALL_ROWS.items():
+            if counts.get(name):
+                (folder / name).write(_of_table(rows, name), *_parts(row))
+
+    def _read(self, folder: Folder, row: type[BaseRow]) -> DataFrame:
+        schema = _columns(row)
+        if not folder.exists():  # the table has no row
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).parquet(folder.path).select(*schema.names)
+
+    def _sum(self, rows: DataFrame) -> Digest:
+        total = Digest(top=self._top)
+        for row in rows.select("digest").collect():
+            total.merge(Digest.model_validate_json(row.digest))
+        return total
+
+
+_STATE = StructType([*KEPT_ROW, StructField(BUCKET, IntegerType())])
+
+
+def _of_table(rows: DataFrame, name: str) -> DataFrame:
+    """The rows of one table, with the columns of their folders."""
+    rows = rows.where(F.col(name).isNotNull()).select(BUCKET, f"{name}.*")
+    if DAY in _parts(ALL_ROWS[name]):
+        times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
+        rows = rows.withColumn(DAY, F.to_date(F.timestamp_millis(F.coalesce(*times))))
+    return rows
+
+
+def _columns(row: type[BaseRow]) -> StructType:
+    schema = struct_of(row).add(BUCKET, IntegerType())
+    return schema.add(DAY, DateType()) if DAY in _parts(row) else schema
+
+
+def _parts(row: type[BaseRow]) -> Sequence[str]:
+    """The columns that name the folders of a table."""
+    return (BUCKET, DAY) if any(time in columns(row) for time in _TIMES) else (BUCKET,)
+
+
+def _join(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
+    """Rows whose keys are among these, or are not."""
+    same = [rows[name].eqNullSafe(keys[name]) for name in (BUCKET, *KEY)]
+    return rows.join(keys, same, how)
+
+
+def _kept(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col(KEPT).isNotNull()).select(BUCKET, f"{KEPT}.*")
+
+
+def _digests(rows: DataFrame) -> DataFrame:
+    return _kept(rows).where(F.col("kind") == DIGEST)
+
+
+def _states(rows: DataFrame) -> DataFrame:
+    """What the next batch goes on with, and the digests."""
+    return _kept(rows).where(F.coalesce("line", "state", "digest").isNotNull())

@@ -1,0 +1,182 @@
+"""`groupferry report`: turns events into tables, a page and a verdict, and prints the verdict.
+
+With `--follow` it processes lines as they arrive, until a signal ends it. The checkpoint names a
+batch before it begins, and records its end. A run that is killed in between takes the batch in
+again. Needs Spark, so import it only to run the command.
+"""
+
+import logging
+import queue
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from pyspark.sql import DataFrame, SparkSession
+
+from gateway.pipeline.report.digest import Digest, report
+from gateway.pipeline.report.model import Report
+from gateway.pipeline.report.page import page
+from gateway.pipeline.report.verdict import Verdict, judge
+from gateway.pipeline.spark.analysis import Analysis
+from gateway.pipeline.spark.inputs import Sources
+from gateway.pipeline.spark.output import CHECKPOINT, Folder, locked
+from gateway.pipeline.spark.session import open_session, send_own_code, send_to_machines
+from gateway.readable import escaped
+
+_LOOK_INTERVAL_S = 0.25
+
+TakeIn = Callable[[DataFrame, int], None]
+"""Takes in the lines (`file`, `place`, `block`, `line`) of one batch, and the batch's number."""
+
+
+def follow(
+    spark: SparkSession, lines: DataFrame, take_in: TakeIn, output: Folder, *, interval_s: float
+) -> int:
+    """Pass new lines to `take_in`, at most once per interval, until a signal arrives. Returns the
+    signal's number. Raises whatever `take_in` raises."""
+    failures: list[Exception] = []
+
+    def kept(batch: DataFrame, number: int) -> None:
+        try:
+            take_in(batch, number)
+        except Exception as error:
+            failures.append(error)
+            raise RuntimeError from None  # without the message, which Spark may choke on
+
+    writer = lines.writeStream.foreachBatch(kept).trigger(processingTime=f"{interval_s} seconds")
+    send_own_code(spark.sparkContext)
+    with _quiet(), _signals() as signals:
+        query = writer.option("checkpointLocation", (output / CHECKPOINT).path).start()
+        try:
+            # After a failure that Spark chokes on, it calls the stream active for ever.
+            while query.isActive and not failures:
+                with suppress(queue.Empty):
+                    return signals.get(timeout=_LOOK_INTERVAL_S)
+        finally:
+            query.stop()
+        failure = next(iter(failures), query.exception())
+        assert failure is not None  # nothing else stops the stream
+        raise failure
+
+
+@contextmanager
+def _signals() -> Iterator[queue.SimpleQueue[int]]:
+    """The first Ctrl-C or SIGTERM; a second one has its usual effect. The caller checks between
+    calls of Spark, because an interrupted call leaves its connection in the middle of an answer."""
+    told = queue.SimpleQueue[int]()
+
+    def note(number: int, _frame: object) -> None:
+        told.put(number)
+        restore()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    try:
+        yield told
+    finally:
+        restore()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence Py4J's log of exceptions in a batch, which are raised again here."""
+    log = logging.getLogger("py4j.clientserver")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+
+
+NUMBERS = "report.json"
+PAGE = "report.html"
+
+
+def run(
+    sources: Sources,
+    output: str,
+    *,
+    top: int,
+    master: str | None,
+    settings: Mapping[str, str],
+) -> bool:
+    """Make the report. Returns whether the verdict is safe. Raises PipelineError."""
+    sources.require_without(output)
+    sources.require()
+    with open_session(
+        "groupferry report", master=master, settings=settings, secrets=sources.secrets()
+    ) as spark:
+        send_to_machines(spark.sparkContext)
+        folder = Folder(spark, output)
+        with locked(spark, folder, follows=False):
+            verdict = renew(spark, sources.lines(spark), folder, top)
+    _print(verdict, folder)
+    return verdict.is_safe
+
+
+def renew(spark: SparkSession, lines: DataFrame, folder: Folder, top: int) -> Verdict:
+    """Make tables and report from these lines only. They replace the old ones once all are
+    complete, so that a failed run leaves the old ones, which belong together."""
+    new = folder / "new"
+    new.delete()  # left by a failed run
+    analysis = Analysis(spark, new, top)
+    verdict = _report(analysis, analysis.make(lines), new)
+    for name in ("tables", NUMBERS, PAGE):
+        (folder / name).become(new / name)
+    new.delete()
+    return verdict
+
+
+def run_follow(
+    sources: Sources,
+    output: str,
+    *,
+    top: int,
+    interval_s: int,
+    keep_days: int | None,
+    master: str | None,
+    settings: Mapping[str, str],
+) -> int:
+    """Follow the sources until a signal arrives. Returns its number. Raises PipelineError."""
+    sources.require_without(output)
+    sources.require()
+    with open_session(
+        "groupferry report", master=master, settings=settings, secrets=sources.secrets()
+    ) as spark:
+        send_to_machines(spark.sparkContext)
+        folder = Folder(spark, output)
+        lines = sources.growing_lines(spark)
+        analysis = Analysis(spark, folder, top, keep_days)
+        said: list[Verdict] = []
+
+        def take_in(batch: DataFrame, number: int) -> None:
+            verdict = _report(analysis, analysis.take_in(batch, number), folder)
+            if verdict not in said[-1:]:
+                said.append(verdict)
+                _print(verdict, folder)
+
+        with locked(spark, folder, follows=True):
+            return follow(spark, lines, take_in, folder, interval_s=interval_s)
+
+
+def _report(analysis: Analysis, digest: Digest, folder: Folder) -> Verdict:
+    write_report(report(digest, analysis.drawn(digest)), folder)
+    return judge(digest)
+
+
+def write_report(report: Report, output: Folder) -> None:
+    """Write the numbers, and the page made from them."""
+    output.write_text(NUMBERS, report.model_dump_json(indent=2) + "\n")
+    output.write_text(PAGE, page(report))
+
+
+def _print(verdict: Verdict, folder: Folder) -> None:
+    told = (*verdict.lines, f"{folder.path}/{PAGE}")
+    sys.stdout.write("".join(f"{escaped(line)}\n" for line in told))
+    sys.stdout.flush()

@@ -1,0 +1,525 @@
+"""Lets Spark's Python processes parse lines and fold groups.
+
+Spark only brings the lines of a group together: `parsed` finds the bucket of each line, one
+exchange sorts the lines by bucket and group, and `folded` streams through them, with one group in
+memory at a time. `continued` does the same with new lines and the states in which earlier folds
+stopped.
+"""
+
+import types
+import typing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
+from tempfile import TemporaryFile
+from typing import IO, Any, TypeAlias
+from zlib import crc32
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from gateway.events.gateway_events import GatewayStarted
+from gateway.loading import without_garbage_collection
+from gateway.pipeline.fold.history import LateLineError, Numbered, clusters
+from gateway.pipeline.fold.lines import TEXT_MAX, Line, RejectedRow, content_of, parse
+from gateway.pipeline.fold.row import BaseRow, columns
+from gateway.pipeline.fold.sequences import PROCESS_STATES, Number, SequenceKey
+from gateway.pipeline.fold.tables import (
+    ALL_ROWS,
+    STATES,
+    Key,
+    Part,
+    Tables,
+    fold_name,
+    fold_process,
+    go_on,
+    pieces_of,
+)
+from gateway.pipeline.report.digest import Digest
+
+_PLAIN: Mapping[type, DataType] = types.MappingProxyType(
+    {str: StringType(), bool: BooleanType(), int: LongType(), float: DoubleType()}
+)
+
+
+def struct_of(row: type[BaseRow]) -> StructType:
+    """The columns in their order, all nullable."""
+    hints = typing.get_type_hints(row)
+    return StructType([StructField(name, type_of(hints[name])) for name in columns(row)])
+
+
+def type_of(annotation: Any) -> DataType:
+    """The Spark type of a column. Raises TypeError if there is none."""
+    choices = typing.get_args(annotation)
+    if type(None) in choices and len(choices) == 2:
+        annotation = next(each for each in choices if each is not type(None))
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal and all(isinstance(each, str) for each in arguments):
+        return StringType()
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return ArrayType(type_of(arguments[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return MapType(type_of(arguments[0]), type_of(arguments[1]))
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    raise TypeError(f"no column of a table can be a {annotation}")
+
+
+BUCKETS = 16
+"""Groups are spread over this many buckets. A stream folds the buckets with new events again."""
+BUCKET = "bucket"
+
+_ROWS_MAX = 4_096
+"""Rows in one message to Spark."""
+_KEPT_MAX = 64
+"""The same for kept rows, which may be long."""
+
+PARSED = StructType(
+    [
+        StructField(BUCKET, IntegerType()),
+        StructField("kind", IntegerType()),
+        *(StructField(name, StringType()) for name in ("group_id", "gateway_id", "process_id")),
+        *(StructField(name, LongType()) for name in ("sequence", "at_ms", "content")),
+        StructField("is_good", BooleanType()),
+        *(StructField(name, StringType()) for name in ("event", "line")),
+        *(StructField(name, StringType()) for name in ("file", "place", "problem")),
+        StructField("state", StringType()),
+        StructField("digest", StringType()),
+    ]
+)
+"""What `parsed` makes of lines, and what is kept of folds: a `state` of a group or process, with
+the digest of the rows that are closed."""
+
+GATEWAY, OF_GROUP, OF_PROCESS, REJECTED, DIGEST = range(5)
+"""The kinds of parsed and kept rows, in the order in which a fold needs them. The start of a
+gateway names its cluster, and goes to every bucket. A line may make several rows. What a fold keeps
+includes the digest of the bucket."""
+
+KEY = ("kind", "group_id", "gateway_id", "process_id")
+"""Columns that name a group or a process among parsed and kept rows."""
+KEPT = "kept"
+"""The column with kept rows in what a fold makes; the others are named after tables."""
+IS_CLOSED = "is_closed"
+"""The column that tells whether no later line changes the row."""
+KEPT_ROW = StructType([PARSED[name] for name in (*KEY, "line", "state", "digest")])
+FOLDED = StructType(
+    [
+        StructField(BUCKET, IntegerType()),
+        StructField(IS_CLOSED, BooleanType()),
+        *(StructField(name, struct_of(row)) for name, row in ALL_ROWS.items()),
+        StructField(KEPT, KEPT_ROW),
+    ]
+)
+
+_ORDER = (BUCKET, "kind", "group_id", "gateway_id", "process_id", "sequence", "at_ms")
+"""The lines of a group are sorted by time alone."""
+
+_Row: TypeAlias = Mapping[str, Any]
+
+
+Map: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Maps the rows of one partition, in their order."""
+
+
+def parsed(lines: DataFrame) -> DataFrame:
+    """Parse lines: `file`, `place` (null in files), `block` and `line`. The place of a line in a
+    file is its number, counted from the beginning of the block."""
+    return map_in_arrow(lines.select("file", "place", "block", "line"), _parse, PARSED)
+
+
+def folded(rows: DataFrame, top: int) -> DataFrame:
+    """The rows of all tables, each in the column of its table, and a digest for each bucket."""
+    return map_in_arrow(_in_order(rows), partial(_fold, top=top), FOLDED)
+
+
+def continued(rows: DataFrame, top: int) -> DataFrame:
+    """The same from new lines and states, with the states after the lines. If a line came too late
+    for a group or process, its only row has no state: the caller folds all of its lines again."""
+    return map_in_arrow(_in_order(rows), partial(_continue, top=top), FOLDED)
+
+
+def _in_order(rows: DataFrame) -> DataFrame:
+    return rows.repartition(BUCKET).sortWithinPartitions(*_ORDER)
+
+
+def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
+    """`DataFrame.mapInArrow`, which demands pandas but does not use it."""
+    mapped = UserDefinedFunction(
+        how, schema, name="groupferry", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    column: Any = mapped(*(rows[name] for name in rows.columns))
+    java: Any = rows._jdf
+    return DataFrame(java.mapInArrow(column._jc, False, None), rows.sparkSession)
+
+
+def bucket_of(name: str) -> int:
+    """The bucket of a group, a process or a file."""
+    return crc32(name.encode("utf-8", "surrogatepass")) % BUCKETS
+
+
+# -- parsing ---------------------------------------------------------------------------------------
+
+
+def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    schema = to_arrow_schema(PARSED)
+    with without_garbage_collection():
+        for rows in _chunks(each for row in _numbered(batches) for each in _rows_of(row)):
+            yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
+    """The lines with their places. A block is read by one task, in order."""
+    at: tuple[str, int] | None = None
+    number = 0
+    for batch in batches:
+        for row in batch.to_pylist():
+            if row["place"] is None:
+                here = row["file"], row["block"]
+                number = number + 1 if here == at else 1
+                at = here
+                row["place"] = f"line {number}" + (f" after byte {here[1]}" if here[1] else "")
+            yield row
+
+
+def _rows_of(row: _Row) -> Iterator[_Row]:
+    text: str = row["line"]
+    line, problem = parse(text)
+    if problem is not None:
+        yield {
+            BUCKET: bucket_of(row["file"]),
+            "kind": REJECTED,
+            "group_id": line.group_id if line and line.is_known else None,
+            "line": text[:TEXT_MAX],
+            "file": row["file"],
+            "place": row["place"],
+            "problem": problem,
+        }
+    if line is None:
+        return
+    if line.group_id is not None:
+        yield {
+            BUCKET: bucket_of(line.group_id),
+            "kind": OF_GROUP,
+            "group_id": line.group_id,
+            "at_ms": line.at_ms,
+            "line": text,
+        }
+    if line.process_id is not None:
+        yield {
+            BUCKET: bucket_of(line.process_id),
+            "kind": OF_PROCESS,
+            "gateway_id": line.gateway_id,
+            "process_id": line.process_id,
+            "sequence": line.sequence,
+            "at_ms": line.at_ms,
+            "event": line.event[:TEXT_MAX],
+            "content": content_of(text),
+            "is_good": line.fields is not None,
+        }
+    if isinstance(line.fields, GatewayStarted):
+        for bucket in range(BUCKETS):
+            yield {BUCKET: bucket, "kind": GATEWAY, "line": text}
+
+
+# -- folding ---------------------------------------------------------------------------------------
+
+
+def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
+    with without_garbage_collection():
+        for bucket, of_bucket in groupby(_rows(batches), key=itemgetter(BUCKET)):
+            out, digest = _Out(bucket), Digest(top=top)
+            for part in _parts(of_bucket):
+                digest.add(part.key, part.tables, is_last=part.is_last)
+                yield from out.take(part)
+            yield from out.finish(digest)
+
+
+def _parts(rows: Iterable[_Row]) -> Iterator[Part]:
+    """The rows of each group and process in a bucket."""
+    cluster_of: Mapping[str, str] = {}
+    for kind, of_kind in groupby(rows, key=itemgetter("kind")):
+        if kind == GATEWAY:
+            cluster_of = clusters(map(_start, of_kind))
+        elif kind == OF_GROUP:
+            for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
+                with closing(Pieces(of_group)) as pieces:
+                    yield from fold_name(group_id, pieces, cluster_of)
+        elif kind == OF_PROCESS:
+            for key, of_process in groupby(of_kind, key=_sequence_key):
+                cluster_id = cluster_of.get(key.gateway_id, "")
+                yield fold_process(cluster_id, key, map(_number, of_process))
+        else:
+            yield from _rejections(of_kind)
+
+
+def _continue(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
+    with without_garbage_collection():
+        for bucket, of_bucket in groupby(_rows(batches), key=itemgetter(BUCKET)):
+            out, digest = _Out(bucket), Digest(top=top)
+            yield from _continued(of_bucket, out, digest)
+            yield from out.finish(digest)
+
+
+def _continued(rows: Iterable[_Row], out: "_Out", digest: Digest) -> Iterator[pa.RecordBatch]:
+    """Go on with the folds of one bucket."""
+    cluster_of: Mapping[str, str] = {}
+    for kind, of_kind in groupby(rows, key=itemgetter("kind")):
+        if kind == GATEWAY:
+            starts = [(*_start(row), row) for row in of_kind]
+            starts.sort(key=lambda each: (each[0].at_ms, each[0].sequence))
+            cluster_of = clusters((line, event) for line, event, _row in starts)
+            for row in {line.gateway_id: row for line, _event, row in starts}.values():
+                out.keep(row)
+        elif kind == OF_GROUP:
+            for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
+                yield from _group_continued(group_id, of_group, cluster_of, out, digest)
+        elif kind == OF_PROCESS:
+            for key, of_process in groupby(of_kind, key=_sequence_key):
+                yield from _process_continued(key, of_process, cluster_of, out, digest)
+        else:
+            its = Digest(top=1)
+            for part in _rejections(_without_sums(of_kind, its)):
+                its.add(None, part.tables)
+                yield from out.take(part)
+            out.keep({"kind": REJECTED, "digest": its.model_dump_json()})
+            digest.merge(its)
+
+
+def _group_continued(
+    group_id: str,
+    rows: Iterable[_Row],
+    cluster_of: Mapping[str, str],
+    out: "_Out",
+    digest: Digest,
+) -> Iterator[pa.RecordBatch]:
+    states, lines = _divided(rows)
+    digests: dict[Key | None, Digest] = {}
+    folds = [STATES.validate_json(row["state"]) for row in states]
+    for fold, row in zip(folds, states, strict=True):
+        digests[fold.key] = Digest.model_validate_json(row["digest"])
+    try:
+        with closing(Pieces(lines)) as pieces:
+            if folds:
+                parts = go_on(group_id, folds, chain.from_iterable(pieces), cluster_of)
+            else:
+                parts = fold_name(group_id, pieces, cluster_of, keeps_state=True)
+            for part in parts:
+                its = digests.setdefault(part.key, Digest(top=1))
+                if part.is_last:
+                    row = {"kind": OF_GROUP, "group_id": group_id, "state": part.state}
+                    out.keep({**row, "digest": its.model_dump_json()})
+                its.add(part.key, part.tables, is_last=part.is_last)
+                if part.is_last:
+                    digest.merge(its)
+                yield from out.take(part)
+    except LateLineError:
+        out.keep({"kind": OF_GROUP, "group_id": group_id})
+
+
+def _process_continued(
+    key: SequenceKey,
+    rows: Iterable[_Row],
+    cluster_of: Mapping[str, str],
+    out: "_Out",
+    digest: Digest,
+) -> Iterator[pa.RecordBatch]:
+    states, lines = _divided(rows)
+    fold = PROCESS_STATES.validate_json(states[0]["state"]) if states else None
+    row = {"kind": OF_PROCESS, "gateway_id": key.gateway_id, "process_id": key.process_id}
+    try:
+        cluster_id = cluster_of.get(key.gateway_id, "")
+        part = fold_process(cluster_id, key, map(_number, lines), fold)
+    except LateLineError:
+        out.keep(row)
+        return
+    out.keep({**row, "state": part.state})
+    digest.add(None, part.tables)
+    yield from out.take(part)
+
+
+def _divided(rows: Iterable[_Row]) -> tuple[list[_Row], Iterator[_Row]]:
+    """The states, which come first, and the lines."""
+    rest = iter(rows)
+    states: list[_Row] = []
+    for row in rest:
+        if row["state"] is None:
+            return states, chain([row], rest)
+        states.append(row)
+    return states, iter(())
+
+
+def _without_sums(rows: Iterable[_Row], digest: Digest) -> Iterator[_Row]:
+    """Add what is kept of earlier rejected lines to the digest."""
+    for row in rows:
+        if row["digest"] is None:
+            yield row
+        else:
+            digest.merge(Digest.model_validate_json(row["digest"]))
+
+
+def _rejections(rows: Iterable[_Row]) -> Iterator[Part]:
+    for some in _chunks(rows):
+        yield Part(None, Tables(rejected=list(map(_rejected, some))))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
+    return (row for batch in batches for row in batch.to_pylist())
+
+
+def _sequence_key(row: _Row) -> SequenceKey:
+    return SequenceKey(row["gateway_id"], None, row["process_id"], None)
+
+
+def _number(row: _Row) -> Number:
+    return Number(*itemgetter("sequence", "at_ms", "event", "content", "is_good")(row))
+
+
+class Pieces(Collection[list[Numbered]]):
+    """The lines of a group in pieces, which may be read several times. Only the piece being read is
+    in memory: if there are several, the lines are in a temporary file."""
+
+    def __init__(self, rows: Iterable[_Row]) -> None:
+        """The rows are sorted by time."""
+        pieces = ([row["line"] for row in some] for some in pieces_of(rows, itemgetter("at_ms")))
+        self._first = next(pieces, [])
+        self._sizes: list[int] = []
+        self._file: IO[bytes] | None = None
+        for piece in pieces:
+            if self._file is None:
+                self._file = TemporaryFile()  # noqa: SIM115  (see `close`)
+            self._sizes.append(self._file.write("\n".join(piece).encode()))
+
+    def __iter__(self) -> Iterator[list[Numbered]]:
+        yield list(map(_numbered_line, self._first))
+        at = 0
+        for size in self._sizes:
+            assert self._file is not None
+            self._file.seek(at)
+            at += size
+            yield list(map(_numbered_line, self._file.read(size).decode().split("\n")))
+
+    def __len__(self) -> int:
+        return 1 + len(self._sizes)
+
+    def __contains__(self, piece: object) -> bool:
+        return any(piece == each for each in self)
+
+    def close(self) -> None:
+        """Delete the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _numbered_line(text: str) -> Numbered:
+    line, _problem = parse(text)
+    assert line is not None  # or it would have no group
+    return Numbered(line, content_of(text))
+
+
+def _start(row: _Row) -> tuple[Line, GatewayStarted]:
+    line, _problem = parse(row["line"])
+    assert line is not None
+    assert isinstance(line.fields, GatewayStarted)
+    return line, line.fields
+
+
+def _rejected(row: _Row) -> RejectedRow:
+    return RejectedRow(
+        file=row["file"],
+        place=row["place"],
+        problem=row["problem"],
+        line=row["line"],
+        group_id=row["group_id"],
+    )
+
+
+class _Out:
+    """Collects the rows of one bucket into messages to Spark."""
+
+    def __init__(self, bucket: int) -> None:
+        self._bucket = bucket
+        self._rows: dict[tuple[str, bool], list[BaseRow]] = {}
+        self._kept: list[_Row] = []
+
+    def take(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Add rows of all tables."""
+        for name in ALL_ROWS:
+            is_closed = not part.is_last or name in CLOSED_AT_ONCE
+            waiting = self._rows.setdefault((name, is_closed), [])
+            waiting += getattr(part.tables, name)
+            while len(waiting) >= _ROWS_MAX:
+                yield self._message(name, waiting[:_ROWS_MAX], is_closed=is_closed)
+                del waiting[:_ROWS_MAX]
+        if len(self._kept) >= _KEPT_MAX:
+            yield self._batch(KEPT, self._kept, is_closed=False)
+            self._kept = []
+
+    def keep(self, row: _Row) -> None:
+        """Add a kept row."""
+        self._kept.append({name: row.get(name) for name in KEPT_ROW.names})
+
+    def finish(self, digest: Digest) -> Iterator[pa.RecordBatch]:
+        """Everything else, with the digest of the bucket."""
+        for (name, is_closed), rows in self._rows.items():
+            if rows:
+                yield self._message(name, rows, is_closed=is_closed)
+        digest.cut()
+        self.keep({"kind": DIGEST, "digest": digest.model_dump_json()})
+        yield self._batch(KEPT, self._kept, is_closed=False)
+
+    def _message(self, name: str, rows: list[BaseRow], *, is_closed: bool) -> pa.RecordBatch:
+        kind = _SCHEMA.field(name).type
+        columns = [pa.array(_values(rows, each), each.type) for each in kind]
+        column = pa.StructArray.from_arrays(columns, fields=list(kind))
+        return self._batch(name, column, is_closed=is_closed)
+
+    def _batch(self, name: str, column: Any, *, is_closed: bool) -> pa.RecordBatch:
+        """A message with one column besides the bucket."""
+        size = len(column)
+        told = {BUCKET: [self._bucket] * size, IS_CLOSED: [is_closed] * size, name: column}
+        arrays = [
+            pa.array(told[each.name], each.type) if each.name in told else pa.nulls(size, each.type)
+            for each in _SCHEMA
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+_SCHEMA = to_arrow_schema(FOLDED)
+CLOSED_AT_ONCE = ("rejected",)
+"""Tables whose rows no later line changes."""
+
+
+def _values(rows: Iterable[BaseRow], column: pa.Field) -> list[Any]:
+    """A column of these rows, as Arrow takes it."""
+    values = list(map(attrgetter(column.name), rows))
+    if pa.types.is_map(column.type):
+        return [None if value is None else list(value.items()) for value in values]
+    return values
+
+
+def _chunks(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
+    chunk: list[_Row] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == _ROWS_MAX:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,302 @@
+"""The output folder: Parquet and text files, a lock, and the rows of a stream by batch.
+
+Uses Hadoop's file systems, so a folder may be a URL. Files and folders are replaced as a whole, or
+not at all. The JVM holds the lock, because it does the writing, and outlives a killed Python
+process briefly. A batch is stored under its own number, so storing it again changes nothing.
+"""
+
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from gateway.pipeline import PipelineError
+from gateway.pipeline.spark.folding import BUCKET
+
+_ROW_GROUP_BYTES = 16 << 20
+"""Each task keeps one row group in memory. Parquet's default of 128 MiB suits larger heaps."""
+
+
+class Folder:
+    """One folder, local or not."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.path = path.rstrip("/")
+        self._spark = spark
+        jvm: Any = spark.sparkContext._jvm
+        self._path_of = jvm.org.apache.hadoop.fs.Path
+        self._path = self._path_of(self.path)
+        self._files = self._path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+
+    def __truediv__(self, name: str) -> "Folder":
+        return Folder(self._spark, f"{self.path}/{name}")
+
+    def local_path(self) -> str | None:
+        """The path on this machine; None if the folder is elsewhere."""
+        uri = self._files.makeQualified(self._path).toUri()
+        return str(uri.getPath()) if uri.getScheme() == "file" else None
+
+    def make(self) -> None:
+        """Create the folder and its parents unless it exists."""
+        if not self._files.mkdirs(self._path):
+            raise OSError(f"{self.path} cannot be created")
+
+    def exists(self) -> bool:
+        return bool(self._files.exists(self._path))
+
+    def names(self) -> list[str]:
+        """The names of its entries; none if it does not exist."""
+        if not self.exists():
+            return []
+        return sorted(each.getPath().getName() for each in self._files.listStatus(self._path))
+
+    def delete(self) -> None:
+        """Delete the folder and everything in it, if it exists."""
+        self._files.delete(self._path, True)
+
+    def replace(self, other: "Folder") -> None:
+        """Move `other` to the place of this folder."""
+        self.delete()
+        self._files.mkdirs(self._path.getParent())
+        if not self._files.rename(other._path, self._path):
+            raise OSError(f"{other.path} cannot be renamed to {self.path}")
+
+    def become(self, other: "Folder") -> None:
+        """Move `other` to the place of this folder; delete this one if there is no other."""
+        if other.exists():
+            self.replace(other)
+        else:
+            self.delete()
+
+    def write(self, rows: DataFrame, *partitions: str) -> None:
+        """Replace the contents with these rows."""
+        write = rows.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
+        write.partitionBy(*partitions).parquet(self.path)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write one file in UTF-8, as a whole or not at all."""
+        new, file = (self._path_of(self._path, each) for each in (f"{name}.new", name))
+        stream = self._files.create(new, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        self._files.delete(file, False)
+        if not self._files.rename(new, file):
+            raise OSError(f"{self.path}/{name} cannot be written")
+
+
+CHECKPOINT = "checkpoint"
+"""A stream's progress, in its output folder."""
+LOCK = "lock"
+
+_KILLED_S_MAX = 20
+"""How long the JVM of a killed process may take to end."""
+_LOOK_INTERVAL_S = 0.25
+
+
+@contextmanager
+def locked(spark: SparkSession, output: Folder, *, follows: bool) -> Iterator[None]:
+    """Hold the folder for a stream or for a batch run. Only a local folder is locked.
+
+    Raises PipelineError if another run has the folder, or if it belongs to the other kind of run.
+    """
+    with _holding(spark, output):
+        checkpoint = output / CHECKPOINT
+        if checkpoint.exists() and not follows:
+            raise PipelineError(f"{output.path} belongs to report --follow: choose another folder")
+        if follows and not checkpoint.exists():
+            if set(output.names()) - {LOCK}:
+                raise PipelineError(
+                    f"{output.path} is not empty and has no checkpoint to continue from:"
+                    " choose another folder, or delete it"
+                )
+            checkpoint.make()
+        yield
+
+
+@contextmanager
+def _holding(spark: SparkSession, output: Folder) -> Iterator[None]:
+    output.make()
+    path = (output / LOCK).local_path()
+    if path is None:
+        yield
+        return
+    jvm: Any = spark.sparkContext._jvm
+    file = jvm.java.io.RandomAccessFile(path, "rw")
+    try:
+        until_s = time.monotonic() + _KILLED_S_MAX
+        while not _try_lock(file):
+            if time.monotonic() > until_s:
+                raise PipelineError(f"another groupferry report writes to {output.path}")
+            time.sleep(_LOOK_INTERVAL_S)
+        yield
+    finally:
+        file.close()
+
+
+def _try_lock(file: Any) -> bool:
+    try:
+        return file.getChannel().tryLock() is not None
+    except Py4JJavaError as error:  # this JVM holds the lock already
+        if "OverlappingFileLockException" in error.java_exception.toString():
+            return False
+        raise
+
+
+PARTS_MERGED = 16
+"""This many parts of equal length are merged into one, which bounds the number of parts."""
+BATCHES = "batches"
+"""Names the folder of a part."""
+
+
+class Store:
+    """Rows that are never changed, in one folder. A part has those of one batch or of a range of
+    batches; a stream has many small batches, which are merged from time to time. A part that
+    another part covers was left by a merge and does not count."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Folder, schema: StructType, *partitions: str
+    ) -> None:
+        """`partitions` are columns that name subfolders."""
+        self._spark = spark
+        self._folder = folder
+        self._new = folder / "_unfinished"
+        self._schema = schema
+        self._partitions = partitions
+
+    def append(self, rows: DataFrame, batch: int) -> None:
+        """Store rows. Does nothing if this batch is stored already.
+
+        Batches are numbered from 0. Raises PipelineError if this is not the next one.
+        """
+        self._merge(batch)
+        stored = max((part.stop for part in self._parts()), default=0)
+        if stored == batch + 1:
+            return
+        if stored != batch:
+            raise PipelineError(
+                f"{self._folder.path} has {stored} batches, but the next one is number {batch + 1}:"
+                " they do not belong together, choose another folder for the report"
+            )
+        self._write(rows, range(batch, batch + 1))
+
+    def rewrite(self, rows: DataFrame, batch: int) -> None:
+        """Replace everything up to this batch. Does nothing if that has been done."""
+        if range(batch + 1) not in self._parts():
+            self._write(rows, range(batch + 1))
+        self._clean()
+
+    def rows(self, of: range | None = None) -> DataFrame:
+        """Everything, or the rows of these batches."""
+        parts = self._parts()
+        return self._read([part for part in parts if of is None or _is_within(part, of)])
+
+    def _merge(self, batch: int) -> None:
+        """Merge the parts before this batch if there are many."""
+        while True:
+            parts = self._clean()
+            newest = [part for part in parts if part.stop <= batch][-PARTS_MERGED:]
+            if len(newest) < PARTS_MERGED or len({len(part) for part in newest}) > 1:
+                return
+            rows = self._read(newest).repartition(BUCKET)
+            self._write(rows, range(newest[0].start, newest[-1].stop))
+
+    def _clean(self) -> list[range]:
+        """Delete the parts that do not count. Returns the others."""
+        parts = self._parts()
+        for name in set(filter(_PART.fullmatch, self._folder.names())) - set(map(_name, parts)):
+            (self._folder / name).delete()
+        return parts
+
+    def _write(self, rows: DataFrame, part: range) -> None:
+        self._new.write(rows, *self._partitions)
+        (self._folder / _name(part)).replace(self._new)
+
+    def _read(self, parts: Sequence[range]) -> DataFrame:
+        paths = [(self._folder / _name(part)).path for part in parts]
+        if not paths:
+            return self._spark.createDataFrame([], self._schema)
+        read = self._spark.read.schema(self._schema).option("basePath", self._folder.path)
+        return read.parquet(*paths).select(*self._schema.names)
+
+    def _parts(self) -> list[range]:
+        """The parts in order."""
+        named = map(_PART.fullmatch, self._folder.names())
+        parts = [range(int(found[1]), int(found[2]) + 1) for found in named if found]
+        return sorted((part for part in parts if not _is_covered(part, parts)), key=_start)
+
+
+_PART = re.compile(r"batches=(\d+)-(\d+)")
+
+
+def _name(part: range) -> str:
+    return f"{BATCHES}={part.start}-{part.stop - 1}"
+
+
+def _start(part: range) -> int:
+    return part.start
+
+
+def _is_covered(part: range, parts: Collection[range]) -> bool:
+    return any(part != other and _is_within(part, other) for other in parts)
+
+
+def _is_within(part: range, other: range) -> bool:
+    return other.start <= part.start and part.stop <= other.stop
+
+
+class States:
+    """What the folds of each bucket keep: in the files of the latest batch that touched it."""
+
+    def __init__(self, spark: SparkSession, folder: Folder, schema: StructType) -> None:
+        self._spark = spark
+        self.folder = folder
+        self._schema = schema
+
+    def has(self, batch: int) -> bool:
+        """Whether the states after this batch are stored."""
+        return (self.folder / f"batch={batch}").exists()
+
+    def put(self, rows: DataFrame, batch: int) -> None:
+        """Store the states after this batch, and delete those that they replace."""
+        new = self.folder / "_unfinished"
+        new.write(rows, BUCKET)
+        (self.folder / f"batch={batch}").replace(new)
+        latest = self._latest()
+        for number, buckets in self._batches():
+            folder = self.folder / f"batch={number}"
+            old = [bucket for bucket in buckets if latest[bucket] != number]
+            if len(old) == len(buckets) and number != batch:
+                folder.delete()
+                continue
+            for bucket in old:
+                (folder / f"{BUCKET}={bucket}").delete()
+
+    def rows(self, buckets: Collection[int] | None = None) -> DataFrame:
+        """The latest states of all buckets, or of these."""
+        paths = [
+            (self.folder / f"batch={batch}" / f"{BUCKET}={bucket}").path
+            for bucket, batch in self._latest().items()
+            if buckets is None or bucket in buckets
+        ]
+        if not paths:
+            return self._spark.createDataFrame([], self._schema)
+        read = self._spark.read.schema(self._schema).option("basePath", self.folder.path)
+        return read.parquet(*paths).select(*self._schema.names)
+
+    def _latest(self) -> Mapping[int, int]:
+        """The latest batch of each bucket."""
+        return {bucket: batch for batch, buckets in self._batches() for bucket in buckets}
+
+    def _batches(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """The batches in order, with their buckets."""
+        named = (name.partition("=") for name in self.folder.names())
+        for batch in sorted(int(number) for name, _, number in named if name == "batch"):
+            found = (name.partition("=") for name in (self.folder / f"batch={batch}").names())
+            yield batch, [int(number) for name, _, number in found if name == BUCKET]

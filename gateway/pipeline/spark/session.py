@@ -1,0 +1,319 @@
+"""Starts a Spark session with settings for a small machine, and ends it together with its JVM.
+
+As usual with Spark, `spark-defaults.conf` overrides these settings, and the caller's settings
+override both. Executors get our packages with the job, so that they run exactly this code.
+Dependencies are not sent: executors need construct and google-re2, which has compiled parts
+(gateway/docs/simulator.md).
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from zipfile import ZipFile
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import coordinator
+import gateway
+import kafka_codecs
+from gateway.pipeline import PipelineError
+from gateway.pipeline.installed import java_home
+from gateway.readable import escaped
+
+LINES_MAX = 200
+"""Lines kept during the start."""
+
+_WAIT_S_MAX = 5
+_STARTED = "\0"  # a line of ours between those of the start and the later ones
+
+
+class JvmStderr:
+    """A pipe and the thread that reads it. The JVM writes to `writer`."""
+
+    def __init__(self) -> None:
+        reader, self.writer = os.pipe()
+        self._is_silenced = False
+        self._said = deque[str](maxlen=LINES_MAX)
+        self._listening = threading.Thread(target=self._listen, args=(reader,), daemon=True)
+        self._listening.start()
+
+    def pass_on(self) -> None:
+        """The JVM has started: drop its earlier lines, and pass later ones on to our stderr."""
+        os.write(self.writer, f"\n{_STARTED}\n".encode())
+        os.close(self.writer)
+
+    def silence(self) -> None:
+        """The JVM is about to end: discard what it prints about that."""
+        self._is_silenced = True
+
+    def reason(self) -> str:
+        """The JVM has failed to start: the line with the reason."""
+        os.close(self.writer)
+        self.join()
+        lines = [line for line in map(str.strip, self._said) if line]
+        telling = [line for line in lines if "Exception" in line or "rror" in line]
+        return next(iter(telling or lines), "its JVM said nothing")
+
+    def join(self) -> None:
+        """Wait until no process has `writer` open."""
+        self._listening.join(_WAIT_S_MAX)
+
+    def _listen(self, reader: int) -> None:
+        has_started = False
+        with open(reader, errors="replace") as lines:
+            for line in lines:
+                if line.rstrip() == _STARTED:
+                    has_started = True
+                elif not has_started:
+                    self._said.append(line)
+                elif not self._is_silenced:
+                    sys.stderr.write(escaped(line.rstrip().expandtabs()) + "\n")
+
+
+PACKAGES: tuple[ModuleType, ...] = (gateway, coordinator, kafka_codecs)
+
+
+def send_own_code(context: SparkContext) -> None:
+    """Let executors run Python functions of ours, whatever is installed there."""
+    # An executor fetches the archive before its next task, so the archive lives with the session.
+    archive = Path(context._temp_dir, "groupferry.zip")
+    pack(archive)
+    searched = list(sys.path)
+    context.addPyFile(str(archive))
+    sys.path[:] = searched  # this process imports the installed packages
+
+
+def send_to_machines(context: SparkContext) -> None:
+    """The same, unless all Python functions run on this machine, with the packages of this
+    process."""
+    if not str(context.master).startswith("local"):
+        send_own_code(context)
+
+
+def pack(archive: Path) -> None:
+    """Pack the modules of our packages into a zip file that Python can import from."""
+    with ZipFile(archive, "w") as packed:
+        for package in PACKAGES:
+            folder = Path(package.__path__[0])
+            for module in sorted(folder.rglob("*.py")):
+                packed.write(module, Path(package.__name__, module.relative_to(folder)))
+
+
+LOCAL = "local[*]"
+"""Spark's master if none is configured."""
+
+EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    # Compiling code for a query takes longer than the little that is left to the JVM: Python parses
+    # and folds.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Small inputs need fewer partitions, also behind what is kept.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    # PySpark would record the line of our code behind each column, with several calls to the JVM.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+HERE = {
+    # Spark's default of 200 is for clusters; 16 is few for small inputs, and fits a heap of 1 GiB.
+    "spark.sql.shuffle.partitions": "16",
+    # Only this machine connects to the driver, and it works without a network.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Further settings for local mode, including local-cluster."""
+
+# PySpark looks these up in the JVM at every use, and each time the JVM searches all its jars.
+_LOOKED_UP_ONCE = (
+    "functions",
+    "org.apache.spark.sql.functions",
+    "PythonSQLUtils",
+    "PythonUtils",
+)
+
+_END_S_MAX = 20
+
+_JVM_ENDED = (
+    "Spark's JVM ended, probably for lack of memory: --conf spark.driver.memory=SIZE gives it more"
+)
+
+
+@contextmanager
+def open_session(
+    app_name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Start a JVM and a session in it. Both end with the block, whatever happens.
+
+    `settings` are Spark's own, by name, and `secrets` variables of the JVM's environment. The
+    session runs locally on all processors unless `master` or Spark's configuration says otherwise.
+    Under spark-submit it uses the JVM that runs this program. Call it in the main thread, one
+    session at a time. Raises PipelineError if the session cannot start, and in place of Spark's
+    exceptions inside the block.
+    """
+    given = dict(settings or {})
+    if master is not None:
+        given["spark.master"] = master
+    stderr = JvmStderr()
+    with (
+        java_home() as home,
+        _jvm(home, app_name, given, secrets or {}, stderr) as gateway,
+        as_pipeline_errors(),
+    ):
+        for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
+            logger.addFilter(_is_no_interrupt)
+        session = _start(gateway, given)
+        try:
+            yield session
+        finally:
+            stderr.silence()  # stopping prints errors about unfinished jobs
+            _stop(session)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Py4J logs a traceback for each Ctrl-C before passing it on, and another one if it then closes
+    a closed connection."""
+    return record.exc_info is None or not _follows_interrupt(record.exc_info[1])
+
+
+@contextmanager
+def _environment(java_home: Path, secrets: Mapping[str, str]) -> Iterator[None]:
+    """Set the variables that Spark's scripts read; the user's own values come first."""
+    before = dict(os.environ)
+    os.environ["JAVA_HOME"] = str(java_home)
+    # This folder is last on the class path, so a log4j2.properties in SPARK_CONF_DIR wins.
+    folders = (os.environ.get("SPARK_DIST_CLASSPATH"), str(Path(__file__).parent))
+    os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(filter(None, folders))
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.update(secrets)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _jvm(
+    java_home: Path,
+    app_name: str,
+    given: Mapping[str, str],
+    secrets: Mapping[str, str],
+    stderr: JvmStderr,
+) -> Iterator[JavaGateway]:
+    with _environment(java_home, secrets):
+        gateway = _launch(app_name, given, stderr)
+    try:
+        yield gateway
+    finally:
+        # A Py4J thread reports objects that were collected here, and may lag behind.
+        gateway._gateway_client.is_connected = False
+        jvm: subprocess.Popen[bytes] | None = gateway.proc
+        if jvm is not None:  # under spark-submit the JVM is our parent process
+            _end(jvm)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def _end(jvm: subprocess.Popen[bytes]) -> None:
+    """Wait for the JVM, which ends once its stdin is closed."""
+    try:
+        jvm.communicate(timeout=_END_S_MAX)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def _launch(app_name: str, given: Mapping[str, str], stderr: JvmStderr) -> JavaGateway:
+    conf = SparkConf(loadDefaults=False).setAppName(app_name)
+    conf.set("spark.ui.showConsoleProgress", "false")  # otherwise Spark's script sets it to true
+    conf.setAll(list(given.items()))
+    # The JVM gets its own process group, so that Ctrl-C reaches this process but no Python worker.
+    how = {"stderr": stderr.writer, "process_group": 0}
+    try:
+        gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]  # has no types
+    except PySparkException:
+        raise PipelineError(f"Spark did not start: {stderr.reason()}") from None
+    stderr.pass_on()
+    return gateway
+
+
+def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:
+    conf = SparkConf(_jvm=gateway.jvm)  # includes all of Spark's configuration sources
+    conf.setAll(list(given.items()))  # a JVM that was already running does not have them
+    is_local = (conf.get("spark.master") or LOCAL).startswith("local")
+    ours = {**EVERYWHERE, **(HERE if is_local else {})}
+    for name, value in ours.items():
+        conf.setIfMissing(name, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        context = SparkContext(conf=conf, gateway=gateway)
+    finally:
+        # Restore our handler: Spark's would use the JVM connection in the middle of an answer.
+        signal.signal(signal.SIGINT, on_interrupt)
+    if is_local and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # on other machines this path may not exist
+    for name in _LOOKED_UP_ONCE:
+        setattr(gateway.jvm, name, getattr(gateway.jvm, name))
+    return SparkSession(context)
+
+
+def _stop(session: SparkSession) -> None:
+    # In a new thread with its own connection: this thread's may be in the middle of an answer.
+    stopping = threading.Thread(target=session.stop, daemon=True)
+    stopping.start()
+    stopping.join(_END_S_MAX)
+
+
+@contextmanager
+def as_pipeline_errors() -> Iterator[None]:
+    """Turn Spark's exceptions into PipelineError. A note keeps the full text, which only the living
+    JVM can provide."""
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if _follows_interrupt(error):
+            raise KeyboardInterrupt from None
+        if isinstance(error, ConnectionError):  # nobody listens
+            raise PipelineError(_JVM_ENDED) from None
+        try:
+            text, summary = str(error), _summary(error)
+        except (OSError, Py4JError):  # only the JVM knows the text, and it has ended
+            raise PipelineError(_JVM_ENDED) from None
+        told = PipelineError(f"Spark: {summary}")
+        told.add_note(text)
+        raise told from None
+
+
+def _summary(error: Exception) -> str:
+    """What went wrong and, for an exception of the JVM, its root cause."""
+    if not isinstance(error, Py4JJavaError):
+        return str(error).strip().partition("\n")[0]
+    what = why = error.java_exception
+    while (cause := why.getCause()) is not None:
+        why = cause
+    told = [str(each.getMessage() or each).strip().partition("\n")[0] for each in (what, why)]
+    return ": ".join(dict.fromkeys(told))
+
+
+def _follows_interrupt(error: BaseException | None) -> bool:
+    """Whether an error follows from Ctrl-C: PySpark may use its closed connection while
+    unwinding."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

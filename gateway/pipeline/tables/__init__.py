@@ -1,1 +1,0 @@
-"""The tables: one module for each, with the model of its rows."""

@@ -1,0 +1,163 @@
+"""A line is parsed into its event, or rejected with a reason."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from coordinator.interface.volatile_records import ClassicPhase
+from gateway.events.event import GatewayEvent
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupCreated,
+    GroupStateMoved,
+    TopicsGone,
+)
+from gateway.events.member_events import PartitionsAssigned
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.fold.lines import content_of, parse
+from tests.support.event_writer import GROUP, START_MS, EventWriter, without
+
+
+def test_an_event_is_parsed_with_its_fields() -> None:
+    """Objects are included."""
+    writer = EventWriter()
+    writer.tell(1, GroupCreated(kind="classic"))
+    assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
+    writer.tell(2, assigned)
+    writer.beside(3, COMMITTED)
+    (created, _), (given, _), (commit, problem) = map(parse, writer.lines)
+    assert created is not None
+    assert given is not None
+    assert commit is not None
+    assert problem is None
+    assert created.fields == GroupCreated(kind="classic")
+    assert (given.group_id, given.sequence, given.process_id) == (GROUP, 2, None)
+    assert given.fields == assigned
+    assert given.at_ms == START_MS + 2000
+    assert (commit.process_id, commit.sequence, commit.after) == ("p", 1, 2)
+    assert commit.fields == COMMITTED
+
+
+def told(**changes: Any) -> str:
+    writer = EventWriter()
+    writer.tell(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
+    return json.dumps({**json.loads(writer.lines[0]), **changes})
+
+
+def of(event: GatewayEvent, **changes: Any) -> str:
+    """The event's line with other fields."""
+    writer = EventWriter()
+    writer.beside(1, event)
+    line = json.loads(writer.lines[0])
+    return json.dumps({**line, "fields": {**line["fields"], **changes}})
+
+
+CONVERTED = GroupConverted(direction="classic->consumer", is_live=True, members=1, cause="")
+MOVED = GroupStateMoved(
+    from_state=ClassicPhase.EMPTY, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1
+)
+COMMITTED = OffsetsCommitted(
+    member_id="m",
+    is_transactional=False,
+    from_ms=1,
+    to_ms=2,
+    offsets={"t": (CommittedOffsets(partition=1, commits=2, first=5, lowest=4, last=7),)},
+)
+
+BAD: Mapping[str, str] = {
+    "": "it is not an event",
+    "garbage": "it is not an event",
+    "[]": "it is not an event",
+    "5": "it is not an event",
+    told()[:-20]: "it is not an event",
+    told(at_ms="yesterday"): "its envelope is incomplete",
+    told(
+        fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}
+    ): "partitions_assigned has an invalid value",
+    of(TopicsGone(topics=("t",)), topics=["x" * 40_000]): "topics_gone has an invalid value",
+    told(
+        fields={"member_id": "m", "member_epoch": 1 << 63, "partitions": {}}
+    ): "partitions_assigned has an invalid value",
+    told(sequence=1 << 70): "its envelope is incomplete",
+    told(gateway_id="x" * 40_000): "its envelope is incomplete",
+    told(sequence=0): "its envelope is incomplete",
+    without(told(), "gateway_id"): "its envelope is incomplete",
+    without(told(), "group_id"): "its envelope is incomplete",
+    told(event="partitions_vanished"): "this groupferry does not know partitions_vanished",
+    told(schema_version=9): "partitions_assigned of schema version 9 is not known",
+    without(told(), "member_epoch"): "partitions_assigned lacks a field",
+    told(at_ms=-1): "its envelope is incomplete",
+    told(at_ms=(1 << 63) - 1): "its envelope is incomplete",
+    told().replace("[0, 2]", "null"): "partitions_assigned has an invalid value",
+    told().replace("[0, 2]", "[0, null]"): "partitions_assigned has an invalid value",
+    of(TopicsGone(topics=("t",)), topics=[None]): "topics_gone has an invalid value",
+    of(CONVERTED, direction="sideways"): "group_converted has an invalid value",
+    of(MOVED, to_state="Dreaming"): "group_state_moved has an invalid value",
+    of(COMMITTED, offsets={"t": [None]}): "offsets_committed has an invalid value",
+    of(COMMITTED, offsets={"t": [{"partition": 1}]}): "offsets_committed has an invalid value",
+    of(COMMITTED, from_ms=1 << 60): "offsets_committed has an invalid value",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_an_invalid_line_has_a_reason(line: str) -> None:
+    """The first one counts."""
+    assert parse(line)[1] == BAD[line]
+
+
+def test_a_line_with_several_events_is_invalid() -> None:
+    """It may come from a file without a final line break, or from a crash of the machine. Reading
+    only the first event would silently lose the second. White space around an event is allowed."""
+    event, other = told(), told(sequence=2)
+    lines = [
+        event + other,
+        f"{event} {other[:-20]}",
+        event + other[20:],
+        f"{event},{other}",
+        f"{event} garbage",
+        f"{event}\0",
+        f'{event}, "after": 3',
+        f"{event}]",
+        f"{event}]}} {other}",
+        f"{event}}} {other}",
+        f"[{event}]",
+        f'"{event}',
+    ]
+    assert [parse(line) for line in lines] == [(None, "it is not an event")] * len(lines)
+    good, problem = parse(f" {event}\t\r")
+    assert good is not None
+    assert (problem, good.sequence) == (None, 1)
+
+
+def test_a_repeated_key_is_accepted() -> None:
+    """JSON allows it, and the last value counts."""
+    line, problem = parse(told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]'))
+    assert problem is None
+    assert line is not None
+    assert isinstance(line.fields, PartitionsAssigned)
+    assert line.fields.partitions == {"t": (1,)}
+
+
+def test_unknown_fields_are_ignored() -> None:
+    """A later groupferry may tell more."""
+    line, problem = parse(of(GroupCreated(kind="classic"), more=[1]))
+    assert problem is None
+    assert line is not None
+    assert line.fields == GroupCreated(kind="classic")
+
+
+def test_a_line_with_an_unreadable_event_keeps_its_place() -> None:
+    """Its number is not missing."""
+    for text in (told(schema_version=9), told(event="partitions_vanished"), of(MOVED, to_state=5)):
+        line, problem = parse(text)
+        assert problem is not None
+        assert line is not None
+        assert (line.sequence, line.fields) == (1, None)
+
+
+def test_lines_that_are_equal_have_the_same_content() -> None:
+    """Others do not."""
+    assert content_of(told()) == content_of(told())
+    assert content_of(told()) != content_of(told(sequence=2))

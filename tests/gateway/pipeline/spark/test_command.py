@@ -1,0 +1,174 @@
+"""`groupferry report` as users call it: its files, its output, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.commands import dispatch
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.report.digest import Digest, report
+from gateway.pipeline.report.model import Report
+from gateway.pipeline.report.page import page
+from tests.support.event_writer import START_MS, EventWriter
+from tests.support.planted_faults import faulty, plant
+from tests.support.spark import need_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMEOUT_S = 500
+SMALL_HEAP = "480m"
+"""The least that Spark starts with."""
+
+
+@pytest.fixture
+def spark_is_open(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, run in this process, uses the session of the tests."""
+    from gateway.pipeline.spark import command  # needs PySpark
+
+    monkeypatch.setattr(command, "open_session", lambda *_, **__: nullcontext(spark))
+
+
+@pytest.mark.usefixtures("spark_is_open")
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_a_report_has_the_verdict_of_groupferry_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has the same words and the same status. A second run replaces all results of the first."""
+    events, output = tmp_path / "events", tmp_path / "report"
+    plant(events)
+    check = ["report", f"{events}", "--output", f"{output}", "--check"]
+    assert dispatch.run(["verdict", f"{events}"]) == 1
+    quickly = capsys.readouterr().out
+    assert dispatch.run(check) == 1
+    assert capsys.readouterr().out == f"{quickly}{output}/report.html\n"
+    numbers = json.loads((output / "report.json").read_text())
+    assert numbers["totals"]["rejected_lines"] > 0
+    assert "faulty" in (output / "report.html").read_text()
+
+    (events / "planted").unlink()
+    (events / "garbage").unlink()
+    assert dispatch.run(check) == 0, capsys.readouterr().out
+    assert "faulty" not in (output / "report.html").read_text()
+    assert sorted(each.name for each in output.iterdir() if each.suffix != ".crc") == [
+        *("lock", "report.html", "report.json", "tables")
+    ]
+
+
+class Failed(Exception):
+    """An error that occurs after the tables were made."""
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_a_failed_run_leaves_the_old_report_and_its_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They belong together."""
+    from gateway.pipeline.spark import command  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder
+
+    events, output = tmp_path / "events.jsonl", tmp_path / "report"
+    events.write_text("\n".join([*faulty().lines, ""]))
+    (output / "tables" / "ownership").mkdir(parents=True)
+    old = [output / "report.html", output / "report.json", output / "tables/ownership/old.parquet"]
+    for each in old:
+        each.write_text("old")
+
+    def fail(*_arguments: object) -> None:
+        raise Failed
+
+    monkeypatch.setattr(command, "write_report", fail)
+    with pytest.raises(Failed):
+        command.renew(spark, read_lines(spark, [str(events)]), Folder(spark, str(output)), 10)
+    assert [each.read_text() for each in old] == ["old", "old", "old"]
+    assert {each.name for each in (output / "tables").iterdir()} == {"ownership"}
+
+
+@pytest.mark.usefixtures("spark_is_open")
+def test_events_without_a_group_are_not_called_safe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user may have named the wrong folder."""
+    events, output = tmp_path / "events", tmp_path / "report"
+    events.mkdir()
+    (events / "empty").touch()
+    (events / "garbage").write_bytes(bytes(range(256)) * 20)
+    assert dispatch.run(["report", f"{events}", f"--output={output}", "--check"]) == 1
+    first, second, _page = capsys.readouterr().out.splitlines()
+    assert first == "nothing to judge: the events mention no group"
+    assert re.fullmatch(r"\d+ lines could not be read", second)
+
+
+@pytest.mark.usefixtures("spark_is_open")
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("{}/nothing", "--output={}/out"), "nothing"),
+        (("{}", "--output={}/out"), "choose another folder"),
+    ],
+)
+def test_an_impossible_run_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    """The line is on stderr, with the exit status of a failed run."""
+    assert dispatch.run(["report", *(each.format(tmp_path) for each in arguments)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("groupferry: ")
+    assert why in line
+
+
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_the_heap_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    """All rows together have more bytes than the heap."""
+    need_spark()
+    offsets = tuple(
+        CommittedOffsets(partition=number, commits=1, first=1, lowest=1, last=1)
+        for number in range(50)
+    )
+    writer = EventWriter(group_id="g" * 4_000)
+    for second in range(2_500):
+        at_ms = START_MS + second * 1000
+        writer.beside(
+            second,
+            OffsetsCommitted(
+                member_id="m",
+                is_transactional=False,
+                from_ms=at_ms,
+                to_ms=at_ms,
+                offsets={"t": offsets},
+            ),
+        )
+    (tmp_path / "events").write_text("\n".join(writer.lines))
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "gateway", "report", f"{tmp_path / 'events'}"),
+            *(f"--output={tmp_path / 'report'}", f"--conf=spark.driver.memory={SMALL_HEAP}"),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_an_empty_report_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    """The JSON can be read, the page is made from it, and an older report is replaced."""
+    from gateway.pipeline.spark.command import NUMBERS, PAGE, write_report  # needs PySpark
+    from gateway.pipeline.spark.output import Folder
+
+    (tmp_path / PAGE).write_text("an older one")
+    made = report(Digest(top=50), {})
+    write_report(made, Folder(spark, str(tmp_path)))
+    assert Report.model_validate_json((tmp_path / NUMBERS).read_text()) == made
+    assert (tmp_path / PAGE).read_text() == page(made)
+    assert {each.name for each in tmp_path.glob("[!.]*")} == {NUMBERS, PAGE}

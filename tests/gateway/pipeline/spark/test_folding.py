@@ -1,0 +1,21 @@
+"""What Spark's Python processes do besides the fold."""
+
+from gateway.events.group_events import GroupCreated
+from gateway.pipeline.fold.tables import PIECE_MIN
+from gateway.pipeline.spark.folding import Pieces
+from tests.support.event_writer import EventWriter
+
+
+def test_the_lines_of_a_group_may_be_read_again() -> None:
+    writer = EventWriter()
+    for number in range(2 * PIECE_MIN + 1):
+        writer.tell(number, GroupCreated(kind="classic"))
+    rows = [{"at_ms": n, "line": line} for n, line in enumerate(writer.lines)]
+    pieces = Pieces(rows)
+    for _ in range(2):
+        found = list(pieces)
+        assert list(map(len, found)) == [PIECE_MIN, PIECE_MIN, 1]
+        numbers = [each.line.sequence for some in found for each in some]
+        assert numbers == list(range(1, len(rows) + 1))
+    pieces.close()
+    assert len(Pieces(rows[:1])) == 1

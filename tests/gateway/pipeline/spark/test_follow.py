@@ -1,0 +1,256 @@
+"""A stream that is killed repeatedly has the same result as a batch of the same lines."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway.events.gateway_events import GatewayStarted
+from gateway.pipeline.report.digest import Digest
+from tests.support.event_writer import EventWriter
+from tests.support.offset_history import OffsetHistory
+from tests.support.simulated_events import simulated
+from tests.support.spark import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CHILD_S_MAX = 400
+STEPS = 60
+ATTEMPTS = 2
+"""To take in a batch that crashes."""
+DAY_S = 24 * 60 * 60
+NOTICED_S = 1
+"""The longest time until a signal takes effect, and until the JVM's output is on stderr."""
+LONG = "it\n" * 100_000
+STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
+
+KILLED_WHILE_SWAPPING = f"""
+import os, signal, sys
+from pathlib import Path
+from gateway.pipeline.spark.output import Folder
+from gateway.pipeline.spark.session import open_session
+from tests.gateway.pipeline.spark.test_follow import followed
+pieces = [Path(each).read_bytes() for each in sys.argv[3:]]
+replace = Folder.replace
+def killed(self, other):
+    if "/tables/ownership/" in self.path and not pieces:
+        self.delete()
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(self, other)
+Folder.replace = killed
+with open_session("killed", master="local[2]", settings={SETTINGS}) as spark:
+    followed(spark, Path(sys.argv[1]), Path(sys.argv[2]), pieces)
+"""
+
+
+class Crashed(Exception):
+    """End like a killed process."""
+
+
+def pieces() -> list[bytes]:
+    """Pieces of one file, cut anywhere: histories of two groups, a late line, repeated lines, and
+    garbage. The last line names the cluster."""
+    lines: list[str] = []
+    for seed, group_id in enumerate(("a", "b")):
+        writer = EventWriter(process_id=group_id, group_id=group_id)
+        for step in simulated(seed)[:STEPS]:
+            (writer.tell if step.is_durable else writer.beside)(step.at_ms / 1000, *step.events)
+        lines += writer.lines
+    gateway = EventWriter(process_id="of the gateway")
+    gateway.gateway(1, STARTED)
+    late = lines.pop(7)
+    third = len(lines) // 3
+    lines[third:third] = ["no event", *lines[3:9], "{}"]
+    text = "".join(f"{line}\n" for line in (*lines, late, *gateway.lines)).encode()
+    last = text.index(gateway.lines[0].encode()) - len(late) // 2
+    return [text[: last // 2], text[last // 2 : last], text[last:]]
+
+
+def followed(spark: SparkSession, folder: Path, output: Path, rest: list[bytes]) -> int:
+    """Follow a folder. Each piece is appended after the previous one was stored."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.command import follow
+    from gateway.pipeline.spark.inputs import growing_lines
+    from gateway.pipeline.spark.output import Folder, locked
+
+    out = Folder(spark, str(output))
+    analysis = Analysis(spark, out, top=1)
+
+    def take_in(lines: DataFrame, batch: int) -> None:
+        analysis.take_in(lines, batch)
+        if rest:
+            with (folder / "events").open("ab") as file:
+                file.write(rest.pop(0))
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with locked(spark, out, follows=True):
+        return follow(spark, growing_lines(spark, [str(folder)]), take_in, out, interval_s=0.1)
+
+
+def rows(table: DataFrame) -> Counter[Any]:
+    """The number of equal rows. A batch names the places of lines differently."""
+    names = sorted(set(table.columns) - {"file", "place", "day", "bucket"})
+    return Counter(map(repr, table.select(*names).collect()))
+
+
+def figures(digest: Digest) -> Any:
+    """Everything but the evidence, whose places a batch names differently."""
+    return {
+        **digest.model_dump(exclude={"findings", "versions"}),
+        "versions": sorted(digest.versions, key=repr),
+    }
+
+
+def test_a_killed_stream_equals_a_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL comes between two tables, after all events are stored, and after the last table but
+    before the checkpoint. The tables are compared row by row."""
+
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder, Store
+
+    first, second, third = pieces()
+    grows, output = tmp_path / "grows", tmp_path / "followed"
+    grows.mkdir()
+    (grows / "events").write_bytes(first)
+    (tmp_path / "second").write_bytes(second)
+    command = [sys.executable, "-c", KILLED_WHILE_SWAPPING, f"{grows}", f"{output}"]
+    command.append(str(tmp_path / "second"))
+    child = subprocess.run(command, check=False, timeout=CHILD_S_MAX, env=environment())
+    assert child.returncode == -signal.SIGKILL
+    assert (grows / "events").read_bytes() == first + second
+
+    append = Store.append
+
+    def crashed(store: Store, lines: DataFrame, batch: int) -> None:
+        append(store, lines, batch)
+        if batch == 2:
+            raise Crashed
+
+    monkeypatch.setattr(Store, "append", crashed)
+    with pytest.raises(Crashed):
+        followed(spark, grows, output, [third])
+    monkeypatch.undo()
+    assert followed(spark, grows, output, []) == signal.SIGTERM
+
+    batch = Analysis(spark, Folder(spark, str(tmp_path / "at-once")), top=1)
+    digest = batch.make(read_lines(spark, [str(grows)]))
+    at_once = batch.tables()
+    stream = Analysis(spark, Folder(spark, str(output)), top=1)
+    streamed = stream.tables()
+    assert figures(stream.digest()) == figures(digest)
+    assert streamed.keys() == at_once.keys()
+    for name, table in at_once.items():
+        expected = rows(table)
+        assert rows(streamed[name]) == expected, name
+        assert expected or name not in {"ownership", "rejected"}
+
+
+def test_a_batch_that_is_taken_in_again_and_again_counts_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch crashes several times, wherever it replaces, renames or deletes files."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.output import Folder
+
+    dice, text = random.Random(0), b"".join(pieces()).decode()
+    whole = text.splitlines()
+    crashes, left = Counter[str](), [0]
+
+    def risky(name: str) -> None:
+        of_folder = getattr(Folder, name)
+
+        def call(folder: Folder, *given: object) -> object:
+            left[0] -= 1
+            if left[0] == 0:
+                crashes[name] += 1
+                raise Crashed
+            return of_folder(folder, *given)
+
+        monkeypatch.setattr(Folder, name, call)
+
+    for name in ("replace", "delete", "write"):
+        risky(name)
+    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1)
+    for batch, some in enumerate((whole[: len(whole) // 2], whole[len(whole) // 2 :])):
+        lines = [("f", str(n), None, line) for n, line in enumerate(some)]
+        new = spark.createDataFrame(lines, "file string, place string, block long, line string")
+        for most in (*dice.choices(range(5, 60), k=ATTEMPTS - 1), 0):
+            left[0] = most
+            with suppress(Crashed):
+                stream.take_in(new, batch)
+    monkeypatch.undo()
+    assert crashes
+    (tmp_path / "events").write_text(text)
+    batch_run = Analysis(spark, Folder(spark, f"{tmp_path}/at-once"), top=1)
+    from gateway.pipeline.spark.inputs import read_lines
+
+    digest = batch_run.make(read_lines(spark, [f"{tmp_path}/events"]))
+    assert {name: rows(table) for name, table in stream.tables().items()} == {
+        name: rows(table) for name, table in batch_run.tables().items()
+    }
+    assert figures(stream.digest()) == figures(digest)
+
+
+def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    """The owners of a group that has only committed since are still known."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.output import Folder
+
+    it = OffsetHistory("g")
+    it.gets(0, "a")
+    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1, keep_days=2)
+    rows: list[int] = []
+    for day in range(5):
+        taken = len(it.writer.lines)
+        for minute in range(10):
+            it.commits(day * DAY_S + 60 * minute, "a", 100 * day + minute + 1)
+        new = [("f", "", None, line) for line in it.writer.lines[taken if day else 0 :]]
+        schema = "file string, place string, block long, line string"
+        stream.take_in(spark.createDataFrame(new, schema), day)
+        rows.append(stream.tables()["offsets"].count())
+    assert rows[2:] == [30, 30, 30]
+    stored = spark.read.parquet(f"{tmp_path}/out/stored").where("group_id = 'g'")
+    assert stored.count() == 30
+    assert stream.tables()["ownership"].where("kind = 'owner'").count() == 2
+    assert not stream.tables()["ownership"].where("kind != 'owner'").count()
+
+
+def test_a_signal_within_a_batch_ends_the_stream_silently(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The interrupted job fails with a long text, which Spark would otherwise print in a thousand
+    lines."""
+    from gateway.pipeline.spark.command import follow
+    from gateway.pipeline.spark.inputs import growing_lines
+    from gateway.pipeline.spark.output import Folder  # needs PySpark
+
+    def interrupted(_lines: DataFrame, _batch: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(NOTICED_S)
+        raise Crashed("py4j.protocol.Py4JJavaError: An error occurred while calling " + LONG)
+
+    (tmp_path / "events").write_text("{}\n")
+    lines, out = growing_lines(spark, [str(tmp_path / "events")]), Folder(spark, f"{tmp_path}/out")
+    assert follow(spark, lines, interrupted, out, interval_s=0.1) == signal.SIGTERM
+    time.sleep(NOTICED_S)
+    assert not capsys.readouterr().err
+
+
+def environment() -> dict[str, str]:
+    """The child imports the modules of this process."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

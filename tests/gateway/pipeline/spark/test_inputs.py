@@ -1,0 +1,35 @@
+"""Lines of files have the same text in a batch and in a stream, whatever their bytes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BYTES = b"\x00A\x80\xbf\xc0\xc3\xe0\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xf5\xff"
+"""Pieces that form all kinds of invalid UTF-8, and some valid."""
+
+
+def test_invalid_bytes_become_the_same_text(spark: SparkSession, tmp_path: Path) -> None:
+    """In Parquet a string must be UTF-8, or only Spark can read the table."""
+    from pyspark.sql import functions as F  # needs PySpark
+
+    from gateway.pipeline.spark.inputs import Reader, read_lines
+
+    dice = random.Random(1)
+    file = tmp_path / "garbage"
+    lines = [bytes(dice.choices(BYTES, k=dice.randrange(12))) for _ in range(1_000)]
+    file.write_bytes(b"\n".join([*lines, b""]))
+    stream = Reader([str(file)], 1 << 20)
+    read = (
+        batch
+        for each in stream.partitions({}, stream.latestOffset({}, stream.getDefaultReadLimit()))
+        for batch in stream.read(each)
+    )
+    streamed = sorted(row["line"].encode() for batch in read for row in batch.to_pylist())
+    of_batch = read_lines(spark, [str(file)])
+    stored = of_batch.select(F.col("line").cast("binary").alias("line")).collect()
+    assert sorted(bytes(row.line) for row in stored) == streamed

@@ -1,0 +1,54 @@
+"""The output of a report must not be among its inputs."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway.pipeline import PipelineError
+from gateway.pipeline.spark.inputs import Sources
+
+
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [
+        ("events", "events"),
+        ("events", "events/out"),
+        ("events/", "events/../events/not/yet"),
+        ("backup/*/events", "backup/a/events/out"),
+        ("backup/*/events", "backup/later/events/out"),
+        ("backup/*", "backup/out"),
+        ("backup/{a,c{d,e}}/events", "backup/ce/events/out"),
+        ("backup/[ab]/e?ents", "backup/b/events"),
+        ("file:{}/backup/*/events", "backup/a/events/out"),
+        ("events", "file:{}/events/out"),
+        ("linked/*", "backup/a/out"),
+        ("backup/*", "linked/a/out"),
+    ],
+)
+def test_the_output_is_in_no_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, output: str
+) -> None:
+    """This holds for all future matches of a pattern, and for any path to the folder."""
+    (tmp_path / "backup/a/events").mkdir(parents=True)
+    (tmp_path / "linked").symlink_to("backup")
+    monkeypatch.chdir(tmp_path)
+    given, output = (each.replace("file:{}", f"file://{tmp_path}") for each in (given, output))
+    with pytest.raises(PipelineError, match="choose another folder"):
+        Sources(inputs=["elsewhere", given]).require_without(output)
+
+
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [
+        ("events", "out"),
+        ("events", "events-report"),
+        ("backup/*/events", "backup/a/out"),
+        ("backup/*.jsonl", "backup/out"),
+        ("backup/{a,b}/events", "backup/c/events"),
+        ("out/of/here", "out"),
+    ],
+)
+def test_the_output_may_be_beside_the_inputs(given: str, output: str) -> None:
+    """It may even be in the folder that contains them."""
+    Sources(inputs=[given]).require_without(os.path.abspath(output))  # noqa: PTH100  (no links)

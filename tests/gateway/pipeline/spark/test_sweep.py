@@ -1,0 +1,106 @@
+"""The sweep over seeds on Spark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway import cli
+from gateway.commands import arguments
+from gateway.pipeline import installed
+from gateway.pipeline.spark.sweep import SeedRow, row_of
+from gateway.simulation.run import Outcome, replay_command
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_the_rows_equal_those_of_a_local_run(spark: SparkSession, tmp_path: Path) -> None:
+    """The executor and the order do not matter."""
+    from gateway.pipeline.spark.session import send_own_code
+    from gateway.pipeline.spark.sweep import report, write_rows
+
+    output = str(tmp_path / "rows")
+    send_own_code(spark.sparkContext)
+    write_rows(spark, 7, 9, output)
+    rows = spark.read.parquet(output)
+    found = [SeedRow(**row.asDict()) for row in rows.orderBy("seed").collect()]
+    assert found == [row_of(seed) for seed in range(7, 16)]
+    is_fine, told = report(rows, 7, 9)
+    assert is_fine
+    assert told.startswith("Nothing broke in 9 seeds, 7 to 15.\n")
+    assert f"{sum(row.moves for row in found):,} moves" in told
+
+
+def test_failing_seeds_are_printed_and_the_others_played(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The first ones are printed with their replay commands. An exception is a failure."""
+    from gateway.pipeline.spark.session import send_own_code
+    from gateway.pipeline.spark.sweep import FAILURES_TOLD_MAX, report, write_rows
+
+    def play(seed: int) -> Outcome:
+        if seed % 3 == 0:
+            raise ZeroDivisionError
+        invariant = "1: nothing" if seed % 3 == 1 else None
+        return Outcome(seed=seed, invariant=invariant, counts={"events": 2})
+
+    output = str(tmp_path / "rows")
+    send_own_code(spark.sparkContext)
+    write_rows(spark, 0, 60, output, play)
+    rows = spark.read.parquet(output)
+    assert rows.count() == 60
+    is_fine, told = report(rows, 0, 60)
+    lines = told.splitlines()
+    assert not is_fine
+    assert lines[0] == "Broken in 40 of 60 seeds, 0 to 59:"
+    assert lines[1] == "Seed 0 breaks invariant engine: no internal error occurs"
+    assert lines[3:5] == [
+        "Seed 1 breaks invariant 1: nothing",
+        f"  To replay it: {replay_command(1)}",
+    ]
+    assert lines[1 + 2 * FAILURES_TOLD_MAX] == "and 20 more, where violations is 1"
+    assert lines[-1] == "80 events, 0 rebalances, 0 moves, 40 violations"
+
+
+def test_a_million_seeds_are_split_into_small_tasks(spark: SparkSession) -> None:
+    """Neither memory nor the loss of an executor grows with them."""
+    from gateway.pipeline.spark.sweep import SEEDS_PER_TASK_MAX, tasks
+
+    context = spark.sparkContext
+    assert tasks(context, 1) == 1
+    assert tasks(context, 1_000_000) == 1_000_000 // SEEDS_PER_TASK_MAX
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--conf", "spark.ui.enabled"], ["--conf", "cores=2"], ["--master"]]
+)
+def test_an_invalid_setting_is_a_usage_error(arguments: list[str]) -> None:
+    """It is found before a JVM starts."""
+    with pytest.raises(SystemExit) as end:
+        cli.main(["simulate", *arguments])
+    assert end.value.code == 2
+
+
+def test_a_seed_beyond_the_last_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would not fit into its column, locally or on Spark."""
+    last = str(arguments.SEED_MAX)
+    assert cli.main(["simulate", "--seeds", "2", "--first-seed", last]) == 2
+    assert "--first-seed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asks", [["--output", "rows"], ["--master", "local[2]"]])
+def test_without_spark_the_command_names_the_install_command(
+    asks: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is one line, with exit status 1."""
+    monkeypatch.setattr(installed, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "gateway.pipeline.spark.sweep", None)
+    assert cli.main(["simulate", *asks]) == 1
+    assert capsys.readouterr().err == (
+        "groupferry: this needs pyspark and pyarrow, from the extra pipeline: in a checkout,"
+        " pip install -c constraints.txt '.[pipeline]'\n"
+    )

@@ -1,0 +1,225 @@
+"""Events in a topic give the same tables as those in files, in a batch and in a killed stream."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from confluent_kafka import KafkaError, Message, Producer
+
+from gateway.settings import addresses
+from tests.support.group_client import fresh_group, group_client
+from tests.support.kafka_broker import KafkaCluster, running_kafka
+from tests.support.ports import HOST, free_port
+from tests.support.serve_process import serving
+from tests.support.spark import SETTINGS, kafka_source, need_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from gateway.pipeline.spark.topic import EventsTopic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+CHILD_S_MAX = 300
+GATEWAY_S_MAX = 60
+LOOK_INTERVAL_S = 0.1
+BAD_RECORDS = (None, b"\xff\xfe\x00", b"{}")
+BAD_LINES = ["", "\ufffd\ufffd\x00", "{}"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A gateway's events, in a topic and in files."""
+
+    cluster: KafkaCluster
+    topic: str
+    files: Path
+
+    @property
+    def lines(self) -> list[str]:
+        return "".join(each.read_text() for each in sorted(self.files.iterdir())).splitlines()
+
+    def of(self, name: str) -> EventsTopic:
+        """A topic of the same cluster."""
+        from gateway.pipeline.spark.topic import EventsTopic  # needs PySpark
+
+        return EventsTopic(name=name, upstream=addresses(self.cluster.bootstrap_servers))
+
+    def produce(self, topic: str, records: Sequence[bytes | None]) -> list[int | None]:
+        """Write these to the first partition of a topic, in order. Returns their offsets."""
+        producer, offsets = Producer({"bootstrap.servers": self.cluster.bootstrap_servers}), []
+
+        def delivered(_error: KafkaError | None, message: Message) -> None:
+            offsets.append(message.offset())
+
+        for each in records:
+            producer.produce(topic, each, partition=0, on_delivery=delivered)
+        producer.flush()
+        return offsets
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """Two groups have migrated to the native protocol, and Spark has the jars for topics."""
+    for jar in kafka_source():
+        spark.sql(f"ADD JAR '{jar}'")
+    folder = tmp_path_factory.mktemp("state")
+    with running_kafka("4.3", brokers=1) as cluster:
+        trio.run(partial(play, cluster, folder, "events"))
+        yield Told(cluster=cluster, topic="events", files=folder / "events")
+
+
+async def play(cluster: KafkaCluster, folder: Path, topic: str) -> None:
+    with trio.fail_after(GATEWAY_S_MAX):
+        flag = f"--events-topic={topic}"
+        async with serving(cluster.bootstrap_servers, folder, flag) as gateway:
+            for group in (fresh_group("a"), fresh_group("b")):
+                async with group_client(gateway.address, group) as client:
+                    classic = await client.enter()
+                    assert (await client.native("n")).error_code == 0
+                    await client.leave(classic.member_id)
+                    epoch = (await client.native("n")).member_epoch
+                    await client.commit({0: 5}, member_id="n", epoch=epoch)
+            assert await gateway.terminate() == 0
+
+
+def tables(spark: SparkSession, lines: DataFrame, output: Path) -> dict[str, Counter[Any]]:
+    """The number of equal rows in a batch's tables."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.output import Folder
+
+    analysis = Analysis(spark, Folder(spark, str(output)), top=1)
+    analysis.make(lines)
+    made = analysis.tables()
+    return {name: rows(table) for name, table in made.items()}
+
+
+def rows(table: DataFrame) -> Counter[Any]:
+    return Counter(map(repr, table.drop("bucket", "day").collect()))
+
+
+def test_a_batch_of_a_topic_equals_one_of_its_files(
+    spark: SparkSession, told: Told, tmp_path: Path
+) -> None:
+    """The tables are equal row by row. Garbage changes nothing, and is reported with its place: a
+    record without a value, one that is not text, and other JSON; in addition a line of a file."""
+    from gateway.pipeline.spark.inputs import Sources  # needs PySpark
+
+    expected = tables(spark, Sources(inputs=[str(told.files)]).lines(spark), tmp_path / "of-files")
+    for name in ("ownership", "offsets", "timeline", "rebalances", "migrations", "readiness"):
+        assert expected[name], name
+    assert not expected.pop("rejected")
+
+    file, problem = tmp_path / "file", "it is not an event"
+    file.write_text("\nno event\n")
+    texts = enumerate(("", "no event"), 1)
+    bad = [(f"file:{file}", f"line {n}", problem, text, None) for n, text in texts]
+    offsets = told.produce(told.topic, BAD_RECORDS)
+    for offset, text in zip(offsets, BAD_LINES, strict=True):
+        bad.append((f"kafka:{told.topic}/0", f"offset {offset}", problem, text, None))
+    lines = Sources(inputs=[str(file)], topic=told.of(told.topic)).lines(spark)
+    found = tables(spark, lines, tmp_path / "of-topic")
+    schema = "file string, place string, problem string, line string, group_id string"
+    assert found.pop("rejected") == rows(spark.createDataFrame(bad, schema))
+    assert found == expected
+
+
+def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+    """The command is killed with SIGKILL when events are stored but tables are not, and continues
+    with later events. Places are compared as well."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.command import follow
+    from gateway.pipeline.spark.inputs import Sources
+    from gateway.pipeline.spark.output import Folder, locked
+
+    name, output = fresh_group("followed"), tmp_path / "out"
+    records = [line.encode() for line in told.lines]
+    half = len(records) // 2
+    told.produce(name, [*records[:half], *BAD_RECORDS])
+    jars = f"--jars={','.join(map(str, kafka_source()))}"
+    settings = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
+    flags = ["--follow", "--interval=1", jars, *settings]
+    with subprocess.Popen(command(told, name, output, *flags)) as child:
+        try:
+            until_s = time.monotonic() + CHILD_S_MAX
+            while not (output / "stored" / "batches=0-0").exists():
+                assert child.poll() is None
+                assert time.monotonic() < until_s
+                time.sleep(LOOK_INTERVAL_S)
+        finally:
+            child.kill()
+    assert not (output / "tables").exists()
+    told.produce(name, records[half - 2 :])
+
+    out, sources = Folder(spark, str(output)), Sources(topic=told.of(name))
+    analysis = Analysis(spark, out, top=1)
+
+    def take_in(lines: DataFrame, batch: int) -> None:
+        analysis.take_in(lines, batch)
+        if batch == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with locked(spark, out, follows=True):
+        lines = sources.growing_lines(spark)
+        assert follow(spark, lines, take_in, out, interval_s=0.1) == signal.SIGTERM
+    streamed = {each: rows(table) for each, table in analysis.tables().items()}
+    assert streamed == tables(spark, sources.lines(spark), tmp_path / "at-once")
+    assert streamed["ownership"]
+    assert streamed["rejected"].total() == len(BAD_RECORDS)
+
+
+def command(told: Told, topic: str, output: Path, *flags: str) -> list[str]:
+    servers = told.cluster.bootstrap_servers
+    named = [f"--events-topic={topic}", f"--upstream={servers}", f"--output={output}"]
+    return [sys.executable, "-m", "gateway", "report", *named, *flags]
+
+
+def refusal(arguments: Sequence[str]) -> str:
+    """The only line on stderr."""
+    ended = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=CHILD_S_MAX, check=False
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    return line
+
+
+def test_missing_jars_are_reported_with_a_command(told: Told, tmp_path: Path) -> None:
+    """The line has the command that gets them."""
+    line = refusal(command(told, told.topic, tmp_path / "out"))
+    assert line.startswith("groupferry: Spark lacks its Kafka source")
+    assert "mvn -f" in line
+    assert "--jars" in line
+
+
+def test_a_missing_topic_is_reported(told: Told, tmp_path: Path) -> None:
+    """The look-up does not create it."""
+    name = fresh_group("nowhere")
+    for _ in range(2):
+        line = refusal(command(told, name, tmp_path / "out"))
+        servers = told.cluster.bootstrap_servers
+        assert line == f"groupferry: topic {name} at {servers}: there is no such topic"
+
+
+def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no longer than one look-up."""
+    need_spark()
+    from gateway.pipeline import PipelineError
+    from gateway.pipeline.spark import topic  # needs PySpark
+
+    monkeypatch.setattr(topic, "CLUSTER_TIMEOUT_S", 0.5)
+    nowhere = topic.EventsTopic(name="events", upstream=addresses(f"{HOST}:{free_port()}"))
+    with pytest.raises(PipelineError, match=r"^topic events at .*transport failure$"):
+        topic.require_topic(nowhere)
