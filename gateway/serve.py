@@ -187,6 +187,9 @@ def gateway_config(settings: Settings, security: Security, reloading: Reloading)
         tls=security.listening,
         to_brokers=security.of_clients,
         clients_authenticate=security.clients_authenticate,
+        client_side_api_key=settings.client_side_api_key
+        if settings.client_side_assignors
+        else None,
         limits=reloading.limits,
         names=NameQuota(
             per_address=settings.max_names_per_address,

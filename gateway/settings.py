@@ -33,6 +33,7 @@ from gateway.data_path.broker_names import BrokerNames
 from gateway.hosting.states import Adoption
 from gateway.logs import LogFormat, LogLevel
 from gateway.plug_ins.installed import check_assignor
+from kafka_codecs.api_keys import ApiKey
 
 STATE_TOPIC = "groupferry-state"
 StateKind = Literal["memory", "sqlite", "kafka"]
@@ -403,6 +404,16 @@ class Settings(BaseModel):
         description="whether the server assignors give members partitions with a replica in their"
         " rack (`client.rack`), as far as the balance allows",
     )
+    client_side_assignors: bool = Field(
+        False,
+        description="whether members may compute the assignment of their group, as KIP-848 has it"
+        " and no released Kafka or client",
+    )
+    client_side_api_key: Annotated[int, Field(ge=1_000, le=0x7FFE)] = Field(
+        ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT.value,
+        description="with `client_side_assignors`, the api key of ConsumerGroupPrepareAssignment;"
+        " that of ConsumerGroupInstallAssignment is the next one",
+    )
     group_static_takeover: Annotated[StaticTakeover, BeforeValidator(_lower)] = Field(
         StaticTakeover.KAFKA,
         description="`connection-closed`: a static member of the new protocol that crashed may be"
@@ -506,6 +517,7 @@ class Settings(BaseModel):
             replacement_loan_ms=self.group_replacement_loan_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             static_takeover=self.group_static_takeover,
+            client_side_assignors=self.client_side_assignors,
             rack_aware=self.group_rack_aware,
             consumer_regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
             conversion_rest_max_ms=self.group_conversion_rest_max_ms,

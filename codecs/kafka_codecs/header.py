@@ -36,17 +36,19 @@ class RequestHeader:
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
 
 
-def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
+def decode_request_header(frame: bytes, api_key: ApiKey | None = None) -> tuple[RequestHeader, int]:
     """Decode the header of a request; the second value is the position of the body.
 
-    Kafka need not have the version, because ApiVersions is answered even then. Raises `WireError`
-    for an unknown api key, a negative version, and for malformed or missing bytes.
+    `api_key` overrides the key in the frame, if clients use another one for this api. Kafka need
+    not have the version, because ApiVersions is answered even then. Raises `WireError` for an
+    unknown api key, a negative version, and for malformed or missing bytes.
     """
     try:
-        api_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame)
+        its_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame)
+        key = its_key if api_key is None else api_key
         if api_version < 0:
             raise WireError(f"request header: version {api_version}")
-        flexible = _is_flexible(api_key, api_version)
+        flexible = _is_flexible(key, api_version)
         (size,) = _CLIENT_ID_SIZE.unpack_from(frame, _REQUEST_START.size)
         end = _CLIENT_ID_AT + size
         client_id: str | None
@@ -63,7 +65,7 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
     except MALFORMED as error:
         raise _wire_error(error) from None
     header = RequestHeader(
-        api_key=api_key,
+        api_key=key,
         api_version=api_version,
         correlation_id=correlation_id,
         client_id=client_id,

@@ -97,10 +97,10 @@ class ClientFrames:
         self._held.take(self._held_of, count_bytes)
         self._held_bytes += count_bytes
 
-    async def hold_body(self, size: int) -> tuple[RequestHeader, bytes]:
-        """As `hold`, in its two parts."""
+    async def hold_body(self, size: int, key: ApiKey | None = None) -> tuple[RequestHeader, bytes]:
+        """As `hold`, in its two parts. `key` overrides the api key in the frame."""
         frame = await self.hold(size)
-        header, body_at = decode_request_header(frame)
+        header, body_at = decode_request_header(frame, key)
         return header, frame[body_at:]
 
     async def hold_request(self, size: int) -> tuple[RequestHeader, Struct]:

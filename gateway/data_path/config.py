@@ -81,6 +81,9 @@ class DataPathConfig:
     """The access of the clients' own connections to the brokers."""
     clients_authenticate: bool = False
     """Whether the brokers want SASL of clients."""
+    client_side_api_key: int | None = None
+    """The key of ConsumerGroupPrepareAssignment; ConsumerGroupInstallAssignment has the one after
+    it. None offers neither."""
     limits: Limits = field(default_factory=Limits)
     names: NameQuota = field(default_factory=NameQuota)
     """How many names of one client are remembered."""

@@ -1,6 +1,6 @@
 """What all client connections share."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import trio
@@ -14,6 +14,7 @@ from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 
@@ -41,6 +42,8 @@ class ConnectionContext:
     """The long requests that are held in memory."""
     private_names: PrivateNames = NOTHING_PRIVATE
     """The topics and transactional ids that clients may not use."""
+    client_side_apis: Mapping[int, ApiKey] = field(default_factory=dict)
+    """The apis of client-side assignors, by the keys that clients use."""
     clients_authenticate: bool = False
     """Whether the brokers want SASL of clients."""
     removal: Removal = field(default_factory=Removal)

@@ -148,7 +148,7 @@ class GroupRequests:
 
     async def answer(self, key: ApiKey, size: int) -> None:
         """Answer the next request."""
-        header, body = await self._frames.hold_body(size)
+        header, body = await self._frames.hold_body(size, key)
         hidden = None
         if TREATMENTS[key].guarded:
             compact = key.is_flexible(header.api_version)

@@ -2,6 +2,7 @@
 versions. Pure functions."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -92,6 +93,22 @@ def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, in
     if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
         high = min(high, TOPIC_IDS_SINCE[key] - 1)
     return (low, high) if low <= high else None
+
+
+def client_side_apis(first_key: int | None) -> Mapping[int, ApiKey]:
+    """The apis of client-side assignors by the keys that clients use, which follow each other. None
+    for no such apis."""
+    if first_key is None:
+        return {}
+    return {
+        first_key: ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
+        first_key + 1: ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
+    }
+
+
+def versions_of(key: ApiKey) -> tuple[int, int]:
+    """The versions of an api that the gateway answers alone."""
+    return TREATMENTS[key].min_version, TREATMENTS[key].max_version
 
 
 def derives_topic_ids(upstream: Versions) -> bool:

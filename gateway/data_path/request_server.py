@@ -74,13 +74,13 @@ class RequestServer:
             return
         if not self._upstream.is_negotiated:
             await self._negotiate(ClientSoftware())
-        treatment = self._treatment(api_key, version)
+        key = self._api(api_key, version)
+        treatment = TREATMENTS[key].treatment
         if self._authentication is not None:
             if treatment is Treatment.SASL:
                 await self._authenticate(self._authentication, size)
                 return
             await self._authentication.check(treatment)
-        key = ApiKey(api_key)
         # Without SASL of clients, the broker refuses a SASL request.
         if key is ApiKey.PRODUCE or treatment in {Treatment.RELAY, Treatment.SASL}:
             await self._relayed.relay(key, size, version, correlation_id)
@@ -96,11 +96,16 @@ class RequestServer:
         else:
             await self._groups.answer(key, size)
 
-    def _treatment(self, api_key: int, version: int) -> Treatment:
-        low, high = self._upstream.offer.offered.get(api_key, offer.NO_VERSIONS)
+    def _api(self, api_key: int, version: int) -> ApiKey:
+        """The api that has this key here. Raises RequestRefused."""
+        ours = self._shared.client_side_apis.get(api_key)
+        if ours is None:
+            low, high = self._upstream.offer.offered.get(api_key, offer.NO_VERSIONS)
+        else:
+            low, high = offer.versions_of(ours)
         if not low <= version <= high:
             raise RequestRefused(api_key, version)
-        return TREATMENTS[ApiKey(api_key)].treatment
+        return ApiKey(api_key) if ours is None else ours
 
     async def _authenticate(self, authentication: Authentication, size: int) -> None:
         """Relay a step of the client's SASL exchange."""
@@ -139,7 +144,9 @@ class RequestServer:
                 )
             )
         known = self._upstream.offer
-        answer = offer.api_versions_answer(known.offered, known.spoken, header.api_version)
+        ours = self._shared.client_side_apis.items()
+        offered = {**known.offered, **{key: offer.versions_of(api) for key, api in ours}}
+        answer = offer.api_versions_answer(offered, known.spoken, header.api_version)
         await self._frames.send(header, answer)
 
     async def _negotiate(self, software: ClientSoftware) -> None:

@@ -21,6 +21,7 @@ from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.listeners import Listeners, quiet_accept_failures
+from gateway.data_path.offer import client_side_apis
 from gateway.data_path.places import Place, Places
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
@@ -73,6 +74,7 @@ async def serve(
         topic_names=cluster.names_of,
         recall_metadata=cluster.recall,
         private_names=private_names,
+        client_side_apis=client_side_apis(config.client_side_api_key),
         clients_authenticate=config.clients_authenticate,
         anonymous_grants=Grants(config.limits, OF_THE_ANONYMOUS_MAX, config.names),
         held=HeldRequests(config.limits),

@@ -168,6 +168,9 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.CONSUMER_GROUP_DESCRIBE: _answer(0, 1, without_upstream=True),
         ApiKey.LIST_CONFIG_RESOURCES: _answer(0, 1, without_upstream=True),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: _relay(0, 0),
+        # No broker has these two: they are offered under keys of the operator's choice, if at all.
+        ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: _answer(0, 0),
+        ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: _answer(0, 0),
     }
 )
 

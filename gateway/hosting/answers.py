@@ -21,6 +21,7 @@ class GroupApi(Enum):
     CONSUMER_JOIN = "ConsumerGroupHeartbeat to join"
     CONSUMER_HEARTBEAT = "ConsumerGroupHeartbeat of a member"
     CONSUMER_LEAVE = "ConsumerGroupHeartbeat to leave"
+    ASSIGNMENT = "ConsumerGroupPrepareAssignment and ConsumerGroupInstallAssignment"
     COMMIT = "OffsetCommit"
     TXN_COMMIT = "TxnOffsetCommit"
     FETCH = "OffsetFetch"
@@ -32,7 +33,9 @@ class GroupApi(Enum):
 
 JOINS = frozenset({GroupApi.JOIN, GroupApi.CONSUMER_JOIN})
 """Requests that may add a member."""
-BY_MEMBERS = frozenset({GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT})
+BY_MEMBERS = frozenset(
+    {GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT, GroupApi.ASSIGNMENT}
+)
 """Requests that only a client sends that considers itself a member."""
 OF_MEMBERSHIP = JOINS | BY_MEMBERS | {GroupApi.LEAVE, GroupApi.CONSUMER_LEAVE}
 """Requests that the engine answers alone. The outcome of a commit or a fetch is the cluster's."""
@@ -87,6 +90,7 @@ _ROWS: Mapping[Situation, tuple[ErrorCode, Mapping[GroupApi, ErrorCode | None]]]
             GroupApi.CONSUMER_JOIN: ErrorCode.INVALID_REQUEST,
             GroupApi.CONSUMER_HEARTBEAT: ErrorCode.INVALID_REQUEST,
             GroupApi.CONSUMER_LEAVE: ErrorCode.INVALID_REQUEST,
+            GroupApi.ASSIGNMENT: ErrorCode.INVALID_REQUEST,
             # The empty group id has offsets but never members (rule 2.9).
             GroupApi.COMMIT: None,
             GroupApi.FETCH: None,

@@ -48,7 +48,7 @@ async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "
     UpstreamLost."""
     highest = highest_version(request.upstream, ApiKey(request.header.api_key))
     if highest < 0:
-        # ConsumerGroupHeartbeat is the only group api offered without the cluster's support.
+        # Only the apis of KIP-848 are offered without the cluster's support.
         return _no_new_protocol(request, message, why)
     match message:
         case ConsumerGroupHeartbeatRequest(subscribed_topic_regex=str()) if highest < (
@@ -76,10 +76,12 @@ async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "
 
 
 def _no_new_protocol(request: GroupRequest, message: GroupMessage, why: str) -> Struct:
-    reason = "the group is forwarded to the cluster, which does not know the new protocol"
+    api = api_of(message)
+    what = "client-side assignors" if api is GroupApi.ASSIGNMENT else "the new protocol"
+    reason = f"the group is forwarded to the cluster, which does not know {what}"
     if why:
         reason = f"{reason}: {why}"
     # DEV D49: as above. It is refused when it rejoins.
-    is_member = api_of(message) is GroupApi.CONSUMER_HEARTBEAT
+    is_member = api is GroupApi.CONSUMER_HEARTBEAT
     code = ErrorCode.UNKNOWN_MEMBER_ID if is_member else ErrorCode.GROUP_ID_NOT_FOUND
     return refusal(message, request.header.api_version, code, reason)

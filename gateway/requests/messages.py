@@ -17,18 +17,23 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     HeartbeatReply,
+    InstallAssignmentReply,
     JoinGroupReply,
     LeaveGroupReply,
+    PrepareAssignmentReply,
     Reply,
     SyncGroupReply,
 )
-from coordinator.interface.topics import Partition, by_topic
+from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Token
+from gateway.requests import assignments
 from kafka_codecs import consumer_group_heartbeat
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafka_codecs.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
+from kafka_codecs.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -47,6 +52,8 @@ MemberMessage = (
     | HeartbeatRequest
     | LeaveGroupRequest
     | ConsumerGroupHeartbeatRequest
+    | ConsumerGroupPrepareAssignmentRequest
+    | ConsumerGroupInstallAssignmentRequest
 )
 """Requests whose answers the engine decides. The outcome of a commit is the cluster's."""
 
@@ -165,7 +172,7 @@ def consumer_heartbeat_event(
     client_host: str,
     fresh_id: UUID,
 ) -> ConsumerHeartbeatReceived:
-    owned = message.topic_partitions
+    owned, computes = message.topic_partitions, message.client_assignors
     return ConsumerHeartbeatReceived(
         token=token,
         version=header.api_version,
@@ -179,6 +186,9 @@ def consumer_heartbeat_event(
         topic_names=message.subscribed_topic_names,
         topic_regex=message.subscribed_topic_regex,
         server_assignor=message.server_assignor,
+        client_assignors=(
+            None if computes is None else tuple(map(assignments.client_assignor, computes))
+        ),
         owned=(
             None
             if owned is None
@@ -208,6 +218,10 @@ def event(token: Token, header: RequestHeader, message: MemberMessage, client_ho
         case ConsumerGroupHeartbeatRequest():
             fresh_id = _NO_ID if message.member_id else uuid4()
             return consumer_heartbeat_event(token, header, message, client_host, fresh_id)
+        case ConsumerGroupPrepareAssignmentRequest():
+            return assignments.prepare_event(token, message)
+        case ConsumerGroupInstallAssignmentRequest():
+            return assignments.install_event(token, message)
 
 
 def response(reply: Reply, version: int) -> Struct:
@@ -224,6 +238,10 @@ def response(reply: Reply, version: int) -> Struct:
             return leave_response(reply, version)
         case ConsumerHeartbeatReply():
             return consumer_heartbeat_response(reply)
+        case PrepareAssignmentReply():
+            return assignments.prepare_response(reply)
+        case InstallAssignmentReply():
+            return assignments.install_response(reply)
         case _:
             raise TypeError(f"{type(reply).__name__} answers no member")
 
@@ -231,11 +249,12 @@ def response(reply: Reply, version: int) -> Struct:
 def consumer_heartbeat_response(reply: ConsumerHeartbeatReply) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if reply.assignment is not None:
+        metadata = reply.assignment_metadata
         assignment = consumer_group_heartbeat.Assignment(
-            topic_partitions=tuple(
-                consumer_group_heartbeat.TopicPartitions(topic_id=topic_id, partitions=numbers)
-                for topic_id, numbers in by_topic(reply.assignment).items()
-            )
+            topic_partitions=assignments.topic_partitions(reply.assignment),
+            error=reply.assignment_error,
+            metadata_version=metadata.version if metadata else 0,
+            metadata_bytes=metadata.metadata if metadata else None,
         )
     return ConsumerGroupHeartbeatResponse(
         error_code=reply.error,
@@ -244,4 +263,5 @@ def consumer_heartbeat_response(reply: ConsumerHeartbeatReply) -> ConsumerGroupH
         member_epoch=reply.member_epoch,
         heartbeat_interval_ms=reply.heartbeat_interval_ms,
         assignment=assignment,
+        should_compute_assignment=reply.should_compute,
     )

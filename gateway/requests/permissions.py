@@ -21,6 +21,8 @@ NEEDED: Mapping[tuple[ApiKey, Resource], Operation] = MappingProxyType(
         (ApiKey.LEAVE_GROUP, _GROUP): Operation.READ,
         (ApiKey.CONSUMER_GROUP_HEARTBEAT, _GROUP): Operation.READ,
         (ApiKey.CONSUMER_GROUP_HEARTBEAT, _TOPIC): Operation.DESCRIBE,
+        (ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT, _GROUP): Operation.READ,
+        (ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT, _GROUP): Operation.READ,
         (ApiKey.OFFSET_COMMIT, _GROUP): Operation.READ,
         (ApiKey.TXN_OFFSET_COMMIT, _TRANSACTION): Operation.WRITE,
         (ApiKey.TXN_OFFSET_COMMIT, _GROUP): Operation.READ,

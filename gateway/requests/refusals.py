@@ -7,6 +7,14 @@ from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kafka_codecs.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+)
+from kafka_codecs.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -33,6 +41,8 @@ GroupMessage = (
     | HeartbeatRequest
     | LeaveGroupRequest
     | ConsumerGroupHeartbeatRequest
+    | ConsumerGroupPrepareAssignmentRequest
+    | ConsumerGroupInstallAssignmentRequest
     | OffsetCommitRequest
     | TxnOffsetCommitRequest
     | OffsetDeleteRequest
@@ -54,6 +64,8 @@ def api_of(message: GroupMessage) -> GroupApi:
             if epoch == 0:
                 return GroupApi.CONSUMER_JOIN
             return GroupApi.CONSUMER_HEARTBEAT if epoch > 0 else GroupApi.CONSUMER_LEAVE
+        case ConsumerGroupPrepareAssignmentRequest() | ConsumerGroupInstallAssignmentRequest():
+            return GroupApi.ASSIGNMENT
         case OffsetCommitRequest():
             return GroupApi.COMMIT
         case TxnOffsetCommitRequest():
@@ -68,7 +80,7 @@ def refused(message: GroupMessage, version: int, situation: Situation, why: str)
 
 
 def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> Struct:
-    """An error answer to this message. Only ConsumerGroupHeartbeat carries the reason."""
+    """An error answer to this message. Only the apis of KIP-848 carry the reason."""
     match message:
         case JoinGroupRequest(member_id=member_id):
             return messages.join_response(JoinGroupReply(error=code, member_id=member_id), version)
@@ -80,6 +92,14 @@ def refusal(message: GroupMessage, version: int, code: ErrorCode, why: str) -> S
             return messages.leave_response(LeaveGroupReply(error=code), version)
         case ConsumerGroupHeartbeatRequest():
             return ConsumerGroupHeartbeatResponse(error_code=code, error_message=why or None)
+        case ConsumerGroupPrepareAssignmentRequest():
+            return ConsumerGroupPrepareAssignmentResponse(
+                error_code=code, error_message=why or None
+            )
+        case ConsumerGroupInstallAssignmentRequest():
+            return ConsumerGroupInstallAssignmentResponse(
+                error_code=code, error_message=why or None
+            )
         case OffsetCommitRequest():
             return _commit(message, code)
         case TxnOffsetCommitRequest():

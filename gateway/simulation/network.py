@@ -547,7 +547,7 @@ def api_of(request: Request) -> GroupApi:
         case DeleteGroupReceived() | ConfigsReceived():
             return GroupApi.ADMIN
         case PrepareAssignmentReceived() | InstallAssignmentReceived():
-            return GroupApi.CONSUMER_HEARTBEAT
+            return GroupApi.ASSIGNMENT
 
 
 def _is_commit(ask: Ask) -> bool:

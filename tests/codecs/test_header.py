@@ -60,6 +60,15 @@ def test_a_request_header_and_its_bytes(value: RequestHeader, wire: str) -> None
     assert decode_request_header(octets(wire) + BODY) == (value, len(octets(wire)))
 
 
+def test_an_api_may_have_another_key_on_the_wire() -> None:
+    """The given key says which versions are flexible, too."""
+    wire = octets("7919 0000 00000007 0002 'me' 00")
+    install = ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT
+    assert decode_request_header(wire, install) == (header(install, 0), len(wire))
+    with pytest.raises(WireError, match="unknown api key 31001"):
+        decode_request_header(wire)
+
+
 @pytest.mark.parametrize(
     ("wire", "reason"),
     [

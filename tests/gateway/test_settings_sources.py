@@ -104,6 +104,8 @@ def test_every_setting_can_be_set_in_every_source(
         "group_replacement_loan_ms": "16",
         "group_replacement_needs_host": "false",
         "group_rack_aware": "true",
+        "client_side_assignors": "true",
+        "client_side_api_key": "31000",
         "group_static_takeover": "CONNECTION-CLOSED",
         "group_consumer_regex_refresh_interval_ms": "10000",
         "max_connections": "9",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import trio
 import trio.testing
 
-from gateway.data_path.config import Limits
+from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -37,12 +37,17 @@ class Ground:
 
 @asynccontextmanager
 async def ground(
-    *, group_apis: GroupApis | None = None, limits: Limits | None = None
+    *,
+    group_apis: GroupApis | None = None,
+    config: DataPathConfig | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Ground]:
     """A broker that answers Fetch and Produce with the size of the received body."""
     broker = FakeBroker(handlers={ApiKey.FETCH: answer_size, ApiKey.PRODUCE: answer_size})
     async with running_fake_broker(broker):
-        async with running_gateway([broker.address], group_apis=group_apis, limits=limits) as gate:
+        async with running_gateway(
+            [broker.address], group_apis=group_apis, config=config, limits=limits
+        ) as gate:
             async with connected(gate.address) as client:
                 yield Ground(broker, gate, client)
 

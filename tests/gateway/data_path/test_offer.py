@@ -158,3 +158,12 @@ def test_connections_to_brokers_that_speak_the_same_share_one_offer() -> None:
     assert ApiKey.FETCH in first.relayed
     assert ApiKey.PRODUCE in first.relayed
     assert not first.relayed.keys() & {ApiKey.METADATA, ApiKey.HEARTBEAT}
+
+
+def test_the_apis_of_client_side_assignors_have_the_operators_keys() -> None:
+    """The second key follows the first."""
+    assert offer.client_side_apis(31_000) == {
+        31_000: ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
+        31_001: ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT,
+    }
+    assert offer.client_side_apis(None) == {}

@@ -5,9 +5,16 @@ import struct
 import pytest
 from structlog.testing import capture_logs
 
-from kafka_codecs import decode
+from gateway.data_path.config import DataPathConfig
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from kafka_codecs import decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.client_connection import ground
 from tests.support.wire import request_frame
@@ -45,8 +52,59 @@ async def test_malformed_client_software_is_refused(name: str) -> None:
         assert not on.broker.software[1:]
 
 
+PREPARE_KEY = ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT
+OPERATORS_KEY = 31_000
+PREPARE = ConsumerGroupPrepareAssignmentRequest(group_id="g", member_id="m", member_epoch=1)
+
+
+class Prepared(GroupApis):
+    """Answers each request with the group epoch 6."""
+
+    def __init__(self) -> None:
+        self.requests: list[GroupRequest] = []
+
+    def answer(self, request: GroupRequest) -> Struct:
+        self.requests.append(request)
+        return ConsumerGroupPrepareAssignmentResponse(group_epoch=6)
+
+
+async def test_client_side_assignors_have_the_operators_api_keys() -> None:
+    """ApiVersions tells them, and only they lead to the apis."""
+    groups = Prepared()
+    config = DataPathConfig(
+        listen_port=0, advertised_host="127.0.0.1", client_side_api_key=OPERATORS_KEY
+    )
+    async with ground(group_apis=groups, config=config) as on:
+        spoken = await on.client.ask(ApiVersionsRequest(), 0)
+        offered = {api.api_key: (api.min_version, api.max_version) for api in spoken.api_keys}
+        high = {key: versions for key, versions in offered.items() if key >= 1_000}
+        assert high == {OPERATORS_KEY: (0, 0), OPERATORS_KEY + 1: (0, 0)}
+        frame = request_frame(PREPARE_KEY, 0, 5, encode(PREPARE, 0))
+        await on.client.send(frame[:4] + struct.pack(">h", OPERATORS_KEY) + frame[6:])
+        answer = await on.client.frame()
+        assert decode(ConsumerGroupPrepareAssignmentResponse, answer[5:], 0).group_epoch == 6
+        assert [request.message for request in groups.requests] == [PREPARE]
+        assert groups.requests[0].header.api_key == PREPARE_KEY
+        with capture_logs() as lines:
+            await on.client.send(frame)
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["unknown_request_received"]
+
+
 @pytest.mark.parametrize(
-    ("key", "version"), [(999, 0), (4, 0), (17, 0), (78, 1), (1, 3), (1, 16), (3, 14), (22, 0)]
+    ("key", "version"),
+    [
+        (999, 0),
+        (32_000, 0),
+        (32_001, 0),
+        (4, 0),
+        (17, 0),
+        (78, 1),
+        (1, 3),
+        (1, 16),
+        (3, 14),
+        (22, 0),
+    ],
 )
 async def test_requests_that_are_not_offered_are_never_relayed(key: int, version: int) -> None:
     """Unknown keys, versions out of range, and APIs that the upstream lacks close the connection,

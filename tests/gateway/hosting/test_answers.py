@@ -20,18 +20,20 @@ RETRIABLE = frozenset(
 )
 """The client asks again, and keeps what it has."""
 NATIVE = (GroupApi.CONSUMER_JOIN, GroupApi.CONSUMER_HEARTBEAT, GroupApi.CONSUMER_LEAVE)
-BY_ID = (*NATIVE, GroupApi.JOIN, GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.LEAVE)
+KIP_848 = (*NATIVE, GroupApi.ASSIGNMENT)
+BY_ID = (*KIP_848, GroupApi.JOIN, GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.LEAVE)
 """Requests of members, and of clients that want to be one."""
 PAIRS = list(product(Situation, GroupApi))
 
 FOR_CLIENTS_THAT_CANNOT_GO_ON: dict[tuple[Situation, GroupApi], ErrorCode] = {
     # No retry makes an empty group id valid (errors-and-versions.md).
     **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_GROUP_ID for api in GroupApi},
-    **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_REQUEST for api in NATIVE},
+    **{(Situation.EMPTY_GROUP_ID, api): ErrorCode.INVALID_REQUEST for api in KIP_848},
     # Its partitions belong to others now: it must stop.
     (Situation.ELSEWHERE, GroupApi.SYNC): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
     (Situation.ELSEWHERE, GroupApi.CONSUMER_HEARTBEAT): ErrorCode.UNKNOWN_MEMBER_ID,
+    (Situation.ELSEWHERE, GroupApi.ASSIGNMENT): ErrorCode.UNKNOWN_MEMBER_ID,
     # It must rejoin, under another id (adoption.md).
     (Situation.RECALLED, GroupApi.HEARTBEAT): ErrorCode.REBALANCE_IN_PROGRESS,
     (Situation.RECALLED, GroupApi.SYNC): ErrorCode.REBALANCE_IN_PROGRESS,
@@ -144,7 +146,12 @@ def test_a_member_stops_where_another_gateway_has_its_group() -> None:
     """Otherwise its partitions have two owners. A client that is not yet a member may retry."""
     codes = {api: ANSWERS[Situation.ELSEWHERE, api] for api in BY_ID}
     stopped = {api for api, code in codes.items() if code is ErrorCode.UNKNOWN_MEMBER_ID}
-    assert stopped == {GroupApi.SYNC, GroupApi.HEARTBEAT, GroupApi.CONSUMER_HEARTBEAT}
+    assert stopped == {
+        GroupApi.SYNC,
+        GroupApi.HEARTBEAT,
+        GroupApi.CONSUMER_HEARTBEAT,
+        GroupApi.ASSIGNMENT,
+    }
 
 
 @pytest.mark.parametrize("api", GroupApi)

@@ -14,6 +14,7 @@ from gateway.hosting.owner import Owner
 from gateway.requests.forwarding import ask_cluster, forward, highest_version
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
@@ -98,3 +99,11 @@ async def test_a_cluster_without_regular_expressions_is_not_asked_about_one() ->
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION  # type: ignore[attr-defined]
     assert "regular expressions" in answer.error_message  # type: ignore[attr-defined]
     assert upstream.asked == []
+
+
+async def test_a_group_of_the_cluster_has_no_client_side_assignor() -> None:
+    """No Kafka has the apis, so nothing is sent there."""
+    message = ConsumerGroupPrepareAssignmentRequest(group_id="g", member_id="m", member_epoch=1)
+    answer = await ask_cluster(lone_request(message, 0), message)
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND  # type: ignore[attr-defined]
+    assert "client-side assignors" in answer.error_message  # type: ignore[attr-defined]

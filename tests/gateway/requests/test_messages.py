@@ -1,10 +1,12 @@
 """Fields whose meaning depends on the version."""
 
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
 
 from coordinator.interface.events import HeartbeatReceived, Leaver
+from coordinator.interface.records import AssignmentMetadata
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     HeartbeatReply,
@@ -179,6 +181,7 @@ def test_a_native_heartbeat_has_the_changed_fields() -> None:
     event = messages.consumer_heartbeat_event(1, header(key, 1), quiet, "h", FRESH)
     assert (event.member_epoch, event.client_host) == (4, "/h")
     assert (event.topic_names, event.topic_regex, event.owned) == (None, None, None)
+    assert event.client_assignors is None
     assert not event.is_full
     assert not event.lists_owned_topics
     full = ConsumerGroupHeartbeatRequest(
@@ -190,6 +193,7 @@ def test_a_native_heartbeat_has_the_changed_fields() -> None:
         rebalance_timeout_ms=5,
         subscribed_topic_names=("foo",),
         server_assignor="range",
+        client_assignors=(),
         topic_partitions=(
             consumer_group_heartbeat.TopicPartitions(topic_id=TOPIC_A, partitions=(0, 1)),
             consumer_group_heartbeat.TopicPartitions(topic_id=TOPIC_B, partitions=(2,)),
@@ -202,6 +206,7 @@ def test_a_native_heartbeat_has_the_changed_fields() -> None:
     assert (event.instance_id, event.rack_id, event.server_assignor) == ("i", "r", "range")
     assert event.is_full
     assert event.lists_owned_topics
+    assert event.client_assignors == ()
 
 
 def test_a_native_heartbeats_answer_groups_partitions_by_topic() -> None:
@@ -223,3 +228,26 @@ def test_a_native_heartbeats_answer_groups_partitions_by_topic() -> None:
     )
     assert nothing.assignment is not None
     assert nothing.assignment.topic_partitions == ()
+
+
+def test_a_client_side_assignor_reaches_its_member() -> None:
+    """Nothing is said without one, so that other clients see Kafka's bytes."""
+    plain = ConsumerHeartbeatReply(member_id="m", assignment=frozenset())
+    answer = messages.consumer_heartbeat_response(plain)
+    assert encode(answer, 1) == encode(
+        consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(
+            member_id="m", assignment=consumer_group_heartbeat.Assignment(topic_partitions=())
+        ),
+        1,
+    )
+    told = replace(
+        plain,
+        should_compute=True,
+        assignment_error=-3,
+        assignment_metadata=AssignmentMetadata(version=2, metadata=b"x"),
+    )
+    answer = messages.consumer_heartbeat_response(told)
+    assert answer.should_compute_assignment
+    assert answer.assignment == consumer_group_heartbeat.Assignment(
+        topic_partitions=(), error=-3, metadata_version=2, metadata_bytes=b"x"
+    )

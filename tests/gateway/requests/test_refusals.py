@@ -9,6 +9,8 @@ from gateway.requests.refusals import GroupMessage, refusal, refused
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
+from kafka_codecs.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupRequest
@@ -27,6 +29,10 @@ OFFSETS = {"foo": {1: 5, 4: 5}}
 COMMIT, TXN_COMMIT = commit_of(OFFSETS), transactional_commit_of(OFFSETS)
 SYNC = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+PREPARE = ConsumerGroupPrepareAssignmentRequest(group_id="g", member_id="m", member_epoch=1)
+INSTALL = ConsumerGroupInstallAssignmentRequest(
+    group_id="g", member_id="m", member_epoch=1, group_epoch=1
+)
 MESSAGES: list[GroupMessage] = [
     JoinGroupRequest(
         group_id="g", session_timeout_ms=1, member_id="m", protocol_type="consumer", protocols=()
@@ -35,6 +41,8 @@ MESSAGES: list[GroupMessage] = [
     BEAT,
     LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m"),)),
     ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
+    PREPARE,
+    INSTALL,
     COMMIT,
     TXN_COMMIT,
     OffsetDeleteRequest(group_id="g", topics=()),
@@ -72,6 +80,8 @@ def test_every_api_can_answer_an_error_in_every_version(
         assert seen.error_code == code
     if isinstance(message, JoinGroupRequest):
         assert (seen.member_id, seen.generation_id, seen.members) == ("m", -1, ())
+    if message in (PREPARE, INSTALL):
+        assert seen.error_message == "a reason"
     if isinstance(message, ConsumerGroupHeartbeatRequest):
         assert seen.error_message == "a reason"
         assert (seen.member_id, seen.assignment) == (None, None)

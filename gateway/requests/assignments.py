@@ -1,0 +1,133 @@
+"""Translates the messages with which a member computes the assignment of its group (KIP-848,
+"Client Side Mode")."""
+
+from collections.abc import Iterable
+
+from coordinator.interface.events import InstallAssignmentReceived, PrepareAssignmentReceived
+from coordinator.interface.records import AssignmentMetadata, ClientAssignor
+from coordinator.interface.replies import (
+    InstallAssignmentReply,
+    PrepareAssignmentReply,
+    PreparedMember,
+)
+from coordinator.interface.topics import Partition, by_topic
+from coordinator.interface.volatile_records import Token
+from kafka_codecs import consumer_group_heartbeat, consumer_group_install_assignment
+from kafka_codecs.consumer_group_heartbeat import TopicPartitions
+from kafka_codecs.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+)
+from kafka_codecs.consumer_group_prepare_assignment import (
+    Assignor,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    Member,
+    TopicMetadata,
+)
+
+
+def client_assignor(told: consumer_group_heartbeat.ClientAssignor) -> ClientAssignor:
+    """An assignor that a member can run."""
+    return ClientAssignor(
+        name=told.name,
+        minimum_version=told.minimum_version,
+        maximum_version=told.maximum_version,
+        reason=told.reason,
+        version=told.metadata_version,
+        metadata=told.metadata_bytes,
+    )
+
+
+def prepare_event(
+    token: Token, message: ConsumerGroupPrepareAssignmentRequest
+) -> PrepareAssignmentReceived:
+    return PrepareAssignmentReceived(
+        token=token, member_id=message.member_id, member_epoch=message.member_epoch
+    )
+
+
+def prepare_response(reply: PrepareAssignmentReply) -> ConsumerGroupPrepareAssignmentResponse:
+    return ConsumerGroupPrepareAssignmentResponse(
+        error_code=reply.error,
+        error_message=reply.why or None,
+        group_epoch=reply.group_epoch,
+        assignor_name=reply.assignor,
+        members=tuple(map(_prepared, reply.members)),
+        topics=tuple(
+            TopicMetadata(topic_id=topic_id, topic_name=name, num_partitions=count)
+            for topic_id, name, count in reply.topics
+        ),
+    )
+
+
+def _prepared(member: PreparedMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        subscribed_topic_ids=tuple(member.topic_ids),
+        assignor=Assignor(
+            reason=member.reason,
+            metadata_version=member.version,
+            metadata_bytes=member.metadata,
+        ),
+        topic_partitions=topic_partitions(member.target),
+    )
+
+
+def install_event(
+    token: Token, message: ConsumerGroupInstallAssignmentRequest
+) -> InstallAssignmentReceived:
+    return InstallAssignmentReceived(
+        token=token,
+        member_id=message.member_id,
+        member_epoch=message.member_epoch,
+        group_epoch=message.group_epoch,
+        error=message.error,
+        target={
+            each.member_id: frozenset(
+                Partition(topic.topic_id, number)
+                for topic in each.partitions
+                for number in topic.partitions
+            )
+            for each in message.members
+        },
+        metadata={
+            each.member_id: AssignmentMetadata(
+                version=each.metadata_version, metadata=each.metadata_bytes
+            )
+            for each in message.members
+        },
+        flaw=_repeated(message.members),
+    )
+
+
+def _repeated(members: Iterable[consumer_group_install_assignment.Member]) -> str:
+    """What is named twice, for people; empty if nothing is."""
+    seen: set[str] = set()
+    for member in members:
+        if member.member_id in seen:
+            return f"{member.member_id!r} is named twice"
+        seen.add(member.member_id)
+        mine = [
+            (topic.topic_id, number) for topic in member.partitions for number in topic.partitions
+        ]
+        if len(set(mine)) < len(mine):
+            return f"{member.member_id!r} got a partition twice"
+    return ""
+
+
+def install_response(reply: InstallAssignmentReply) -> ConsumerGroupInstallAssignmentResponse:
+    return ConsumerGroupInstallAssignmentResponse(
+        error_code=reply.error, error_message=reply.why or None
+    )
+
+
+def topic_partitions(partitions: Iterable[Partition]) -> tuple[TopicPartitions, ...]:
+    """Partitions by topic."""
+    return tuple(
+        TopicPartitions(topic_id=topic_id, partitions=numbers)
+        for topic_id, numbers in by_topic(partitions).items()
+    )
