@@ -68,7 +68,7 @@ def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
     of a plug-in that was removed since."""
     votes = group.assignor_votes
     if votes:
-        preferred = max(sorted(votes), key=lambda name: votes[name])
+        preferred = max(sorted(votes), key=votes.__getitem__)
         if preferred in ASSIGNORS or preferred in config.consumer_assignors:
             return preferred
     return config.consumer_assignors[0]

@@ -29,9 +29,8 @@ class Table(dict[K, V]):
             return type(self)(self)
         return cast("Self", self.overlay(self))
 
-    def put(self, key: K, value: V) -> None:
-        """Add or replace one row."""
-        self[key] = value
+    put = dict.__setitem__
+    """Add or replace one row."""
 
     def drop(self, key: K) -> None:
         """Remove one row if it exists."""

@@ -4,7 +4,7 @@ Time and requests do not occur here. The rules decide which records to write.
 """
 
 from collections.abc import Mapping
-from typing import TypeGuard, get_args
+from typing import Self, TypeGuard, get_args
 
 from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
@@ -125,6 +125,13 @@ class GroupState(Forkable):
         self.adoption: Adoption | None = None
         self.release: Release | None = None
 
+    def fork(self) -> Self:
+        """Copies at once what nearly every step uses."""
+        twin = super().fork()
+        twin.group = self.group.fork() if self.group is not None else None
+        twin.deadlines, twin.release = self.deadlines.fork(), self.release
+        return twin
+
     @property
     def is_quiet(self) -> bool:
         """Whether there is no member, parked request or running deadline: the state may be
@@ -160,19 +167,16 @@ class GroupState(Forkable):
                 if (ended := self.commits.get(commit)) is not None:
                     self.committing.remove(ended.partitions)
                     self.commits.drop(commit)
-            case GroupEpoch(epoch=None):
-                if isinstance(self.group, ConsumerGroup):
-                    self.group = None
             case (
-                GroupEpoch()
+                CurrentAssignment()
                 | MemberMetadata()
-                | TargetAssignmentMetadata()
                 | TargetAssignmentMember()
-                | CurrentAssignment()
-                | RegularExpression()
                 | MemberPhaseMoved()
                 | RepetitionMoved()
+                | GroupEpoch()
+                | TargetAssignmentMetadata()
                 | TopicsChecked()
+                | RegularExpression()
                 | ComputationStarted()
                 | ComputationFailed()
             ):
@@ -209,7 +213,10 @@ class GroupState(Forkable):
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(record, TargetAssignmentMetadata) and self.departed:
             self.departed = Table()
-        if isinstance(self.group, ConsumerGroup):
+        if isinstance(record, GroupEpoch) and record.epoch is None:
+            if isinstance(self.group, ConsumerGroup):
+                self.group = None
+        elif isinstance(self.group, ConsumerGroup):
             self.group.apply(record)
         elif not (is_durable(record) and is_tombstone(record)):
             self.group = ConsumerGroup()

@@ -26,7 +26,7 @@ class Loads(Forkable):
 
     def fork(self) -> Self:
         twin = super().fork()
-        twin._written = set()
+        twin._load_of, twin._written = self._load_of.fork(), set()
         return twin
 
     def put(self, member_id: str, load: int) -> None:

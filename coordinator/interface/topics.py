@@ -63,11 +63,11 @@ class Topics:
     def names(self, partitions: Iterable[Partition]) -> dict[str, tuple[int, ...]]:
         """Ids to names, both sorted; ids that the cluster does not know are dropped (rule 5.6)."""
         by_name: dict[str, list[int]] = {}
-        for partition in sorted(partitions, key=lambda p: p.number):
-            topic = self.by_id.get(partition.topic_id)
+        for topic_id, number in partitions:
+            topic = self.by_id.get(topic_id)
             if topic is not None:
-                by_name.setdefault(topic.name, []).append(partition.number)
-        return {name: tuple(by_name[name]) for name in sorted(by_name)}
+                by_name.setdefault(topic.name, []).append(number)
+        return {name: tuple(sorted(by_name[name])) for name in sorted(by_name)}
 
     def metadata_hash(self, names: Iterable[str]) -> int:
         """A stable 63-bit hash of the subscribed topics: id, name, partition count and racks.

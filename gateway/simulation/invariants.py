@@ -24,7 +24,7 @@ from coordinator.interface.records import (
     RegularExpression,
     TargetAssignmentMember,
 )
-from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import (
     ClassicPhase,
     CommitEnded,
@@ -187,7 +187,7 @@ def check_target(group: ConsumerGroup, topics: Topics) -> None:
         for topic in map(topics.by_name.get, group.subscribers)
         if topic is not None
         for number in range(topic.partition_count)
-        if Partition(topic.topic_id, number) not in targeted
+        if (topic.topic_id, number) not in targeted
     ]
     require(not idle, Invariant.TARGETS, "no target has", idle)
 
@@ -296,8 +296,8 @@ def _are_indexed(group: ConsumerGroup, loads: Loads, member_ids: Set[str]) -> bo
 
 
 def _require_all(rules: dict[str, bool]) -> None:
-    for rule, holds in rules.items():
-        require(holds, Invariant.INDEXES, rule)
+    broken = [rule for rule, holds in rules.items() if not holds]
+    require(not broken, Invariant.INDEXES, *broken)
 
 
 def _check_instances(group: ClassicGroup | ConsumerGroup) -> None:

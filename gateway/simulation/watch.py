@@ -142,7 +142,7 @@ class Watch:
         self._world.tell("engine", *step.records)
         self._count_places(step)
         config = self._config_in_force(process)
-        has_moved = not all(type(record) in TYPES_BESIDE_THE_GROUP for record in step.records)
+        has_moved = not TYPES_BESIDE_THE_GROUP.issuperset(map(type, step.records))
         self._check_batched(step)
         self._check_state(step, topics, has_moved=has_moved)
         self._check_taken(event)
@@ -438,7 +438,11 @@ class Watch:
             require(
                 partition in before or holder == committer,
                 Invariant.OFFSETS,
-                f"{holder} got {partition} during a commit of {committer}",
+                holder,
+                "got",
+                partition,
+                "during a commit of",
+                committer,
             )
 
     # -- probes ----------------------------------------------------------------------------------

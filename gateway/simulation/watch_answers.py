@@ -55,9 +55,9 @@ class AnswerWatch:
             _check_lease(who, request, reply)
         if isinstance(request, OffsetCommitReceived) and request.member_id:
             is_clusters = reply.error in ABOUT_THE_ANCHOR and getattr(reply, "why", "") == REFUSED
-            require(not is_clusters, Invariant.HIDDEN, f"{who} gets {reply.error.name}")
+            require(not is_clusters, Invariant.HIDDEN, who, "gets", reply.error)
         if not (reply.error or reply.why or isinstance(request, OffsetFetchReceived)):
-            require(applied is not None, Invariant.LOGGED, f"{who} gets {reply} too early")
+            require(applied is not None, Invariant.LOGGED, who, "gets", reply, "too early")
         granted = _granted(reply, applied.topics if applied is not None else None)
         if granted is None:
             return
@@ -65,9 +65,13 @@ class AnswerWatch:
             require(
                 applied is not None and process.confirmed > applied.asks,
                 Invariant.ANCHORED,
-                f"{who} gets {reply}, but the anchor was last confirmed by",
-                f"request {process.confirmed}",
-                f"and the decision followed {applied.asks if applied else '?'} requests",
+                who,
+                "gets",
+                reply,
+                "but the anchor was last confirmed by request",
+                process.confirmed,
+                "and the decision followed as many requests as",
+                applied,
             )
         if not isinstance(self._state().group, ConsumerGroup) or not self._is_honest(who):
             return  # in a classic group the leader decides, and may believe a liar
@@ -76,7 +80,8 @@ class AnswerWatch:
             require(
                 _is_of_same_member(request, commit.request),
                 Invariant.IN_FLIGHT,
-                f"{who} gets",
+                who,
+                "gets",
                 commit.positions.keys() & begun,
                 "and the cluster may still store a commit of",
                 commit.who,
@@ -98,7 +103,9 @@ class AnswerWatch:
             require(
                 commit.who == who,
                 Invariant.IN_FLIGHT,
-                f"{who} fetches what a commit of {commit.who} may still change",
+                who,
+                "fetches what can still be changed by a commit of",
+                commit.who,
             )
 
     def _is_honest(self, who: str) -> bool:

@@ -90,7 +90,11 @@ class OwnerWatch:
             require(
                 member.rack_id == client.told_rack,
                 Invariant.RACKS,
-                f"{client.name} is in {client.told_rack}, not {member.rack_id}",
+                client.name,
+                "is in",
+                client.told_rack,
+                "not",
+                member.rack_id,
             )
 
     def _check_granted(self, client: Client, partition: Partition) -> None:
@@ -104,7 +108,11 @@ class OwnerWatch:
         require(
             is_granted,
             Invariant.GRANTED,
-            f"{client.name} owns {partition} as {member_id!r}",
+            client.name,
+            "owns",
+            partition,
+            "as",
+            member_id,
             "which is a member" if is_member else "which is not a member",
         )
 

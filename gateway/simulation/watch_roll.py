@@ -30,13 +30,20 @@ class RollWatch:
         require(
             most is None or not had_classic or self._native_count <= max(before, most),
             Invariant.HELD,
-            f"{self._native_count} native members after {before}, and the hold allows {most}",
+            self._native_count,
+            "native members after",
+            before,
+            "and the hold allows",
+            most,
         )
         is_upgraded = was_classic and had_classic and isinstance(state.group, ConsumerGroup)
         require(
             not is_upgraded or now_ms >= rests_until_ms,
             Invariant.HELD,
-            f"the group was converted at {now_ms}, though it rests until {rests_until_ms}",
+            "the group was converted at",
+            now_ms,
+            "though it rests until",
+            rests_until_ms,
         )
         require(
             not config.is_paused or not any(map(_is_target, step.records)),

@@ -125,10 +125,11 @@ def _pools(
     if assignor not in ASSIGNORS:
         return []
     spec = group_spec(group, topics, config)
+    topic_ids = {id_: member.topic_ids for id_, member in spec.members.items()}
     by_topic = [
         Pool(
-            frozenset(Partition(topic_id, number) for number in range(count)),
-            [id_ for id_, member in spec.members.items() if topic_id in member.topic_ids],
+            frozenset([Partition(topic_id, number) for number in range(count)]),
+            [id_ for id_, read in topic_ids.items() if topic_id in read],
         )
         for topic_id, count in spec.partition_counts.items()
     ]
