@@ -46,8 +46,10 @@ Library = Literal[
     "sarama",
     "kafka-go",
     "kadm",
+    "reference",
 ]
-"""`kadm` is franz-go's admin client, and no consumer."""
+"""`kadm` is franz-go's admin client, and no consumer; `reference` is the project's own, for
+what no released client can do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ def program(library: Library, version: str = "") -> Program:
         case "kafka-python" | "aiokafka":
             script = SCRIPTS / f"{library.replace('-', '_')}_consumer.py"
             return _in_python(library, version, (str(script),))
+        case "reference":
+            return _in_python("groupferry", "", (str(SCRIPTS / "reference_consumer.py"),))
         case "kafkajs":
             return _in_node("kafkajs", version, SCRIPTS / "node" / "kafkajs_consumer.cjs")
         case "platformatic":
@@ -136,7 +140,8 @@ def _in_java(version: str) -> Program:
     javac = shutil.which("javac")
     if javac is None:
         missing("the Java client needs a JDK")
-    sources = (SCRIPTS / "java" / "pom.xml", SCRIPTS / "java" / "JavaConsumer.java")
+    names = ("pom.xml", "JavaConsumer.java", *(() if version else ("WeightedAssignor.java",)))
+    sources = tuple(SCRIPTS / "java" / name for name in names)
     name = f"java-client-{version}" if version else "java-client"
     content = b"".join(source.read_bytes() for source in sources)
     folder = installed(name, content, partial(_install_java, javac, sources, version))
@@ -154,11 +159,11 @@ def _in_java(version: str) -> Program:
     )
 
 
-def _install_java(javac: str, sources: tuple[Path, Path], version: str, folder: Path) -> None:
-    pom, script = sources
+def _install_java(javac: str, sources: tuple[Path, ...], version: str, folder: Path) -> None:
+    pom, *scripts = sources
     copy_jars(pom, [f"-Dkafka-clients.version={version}"] if version else [], folder)
     classes = folder / "classes"
-    run([javac, "-cp", f"{folder}/*", "-d", str(classes), str(script)])
+    run([javac, "-cp", f"{folder}/*", "-d", str(classes), *map(str, scripts)])
     # The JVM archives no classes of a folder.
     jar = Path(javac).with_name("jar")
     run([str(jar), "--create", "--file", str(folder / "consumer.jar"), "-C", str(classes), "."])

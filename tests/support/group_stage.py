@@ -6,6 +6,7 @@ The ledger is the demo's. The clients' own reports fill it, not the gateway's.
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -158,6 +159,10 @@ class GroupStage:
             return f"it is a {view.protocol} group"
         expected = {name: member.client.protocol for name, member in self.members.items()}
         return disagreement(view, expected=expected, owners=self.ledger.owners()) or ""
+
+    def shares(self) -> Counter[str]:
+        """How many partitions each member owns."""
+        return Counter(name for names in self.ledger.owners().values() for name in names)
 
     async def progress(self, records: int = 100) -> None:
         """Wait for the delivery of this many more records."""

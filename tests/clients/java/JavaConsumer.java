@@ -30,6 +30,7 @@ public final class JavaConsumer {
         "roundrobin", "RoundRobinAssignor",
         "sticky", "StickyAssignor",
         "cooperative-sticky", "CooperativeStickyAssignor");
+    private static final String WEIGHTED = "weights=";
 
     private static volatile boolean isAsked = false;
 
@@ -133,6 +134,7 @@ public final class JavaConsumer {
         config.put("value.deserializer", StringDeserializer.class);
         if (wanted.get("--protocol").equals("classic")) {
             config.put("partition.assignment.strategy", assignors(wanted.get("--assignor")));
+            config.put("weight", wanted.get("--assignor").replace(WEIGHTED, ""));
             config.put("session.timeout.ms", wanted.getOrDefault("--session-timeout-ms", "6000"));
             config.put("heartbeat.interval.ms", "500");
         }
@@ -149,7 +151,9 @@ public final class JavaConsumer {
     private static List<String> assignors(String names) {
         List<String> classes = new ArrayList<>();
         for (String name : names.split(",")) {
-            classes.add("org.apache.kafka.clients.consumer." + ASSIGNORS.get(name));
+            classes.add(name.startsWith(WEIGHTED)
+                ? "WeightedAssignor" // not for clients before 2.4
+                : "org.apache.kafka.clients.consumer." + ASSIGNORS.get(name));
         }
         return classes;
     }
