@@ -100,9 +100,9 @@ class Step:
 
     @property
     def computation(self) -> Computation | None:
-        """A target to have computed aside. `AssignmentReceived` must follow."""
+        """A target to have computed by a plug-in. `AssignmentReceived` must follow."""
         for record in self.records:
-            if isinstance(record, ComputationStarted):
+            if isinstance(record, ComputationStarted) and not record.computation.is_members:
                 return record.computation
         return None
 
@@ -281,7 +281,7 @@ class GroupEngine:
             case RegexesResolved():
                 regexes_resolved(step, event)
             case AssignmentReceived():
-                delegation.install(step, event)
+                delegation.receive(step, event)
             case GroupLost():
                 fence_all_members(step)
             case AdoptionMoved():
@@ -307,7 +307,10 @@ class GroupEngine:
 def _check_group_id(group_id: str, event: Event) -> None:
     """Raises GroupError: INVALID_REQUEST for a blank id in the new protocol (rule 3.2),
     INVALID_GROUP_ID for an empty id in all other requests."""
-    if isinstance(event, ConsumerHeartbeatReceived):
+    if isinstance(
+        event,
+        ConsumerHeartbeatReceived | PrepareAssignmentReceived | InstallAssignmentReceived,
+    ):
         if not group_id.strip():
             raise GroupError(ErrorCode.INVALID_REQUEST, "the group id is blank")
     elif not group_id:

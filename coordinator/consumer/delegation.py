@@ -5,14 +5,21 @@ comes in a later step, and is installed even if the group has changed meanwhile,
 always makes progress. One computation per group is under way at a time.
 """
 
+from collections.abc import Mapping
+
 from coordinator.assignors import GroupSpec
 from coordinator.assignors.flaws import flaw_in
+from coordinator.assignors.group_spec import NOTHING, Target
 from coordinator.consumer.epoch import wait_for_target
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import AssignmentReceived
-from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
+from coordinator.interface.records import (
+    AssignmentMetadata,
+    TargetAssignmentMember,
+    TargetAssignmentMetadata,
+)
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
     Computation,
@@ -34,7 +41,9 @@ def check_time(step: StepBuilder, what: GroupSpec | Computation) -> None:
         raise LongComputation
 
 
-def delegate(step: StepBuilder, assignor: str, spec: GroupSpec) -> None:
+def delegate(
+    step: StepBuilder, assignor: str, spec: GroupSpec, *, is_members: bool = False
+) -> None:
     """Ask for a target. It is computed from a copy of the group, which goes on changing."""
     group = step.consumer
     wait_for_target(step)
@@ -47,54 +56,71 @@ def delegate(step: StepBuilder, assignor: str, spec: GroupSpec) -> None:
         spared=frozenset(spec.spared),
         imbalance_percent=spec.imbalance_percent,
         racks=spec.racks,
+        is_members=is_members,
     )
     step.emit(ComputationStarted(computation))
 
 
-def install(step: StepBuilder, event: AssignmentReceived) -> None:
-    """Install a target that arrived, unless it is wrong: then the group keeps the one that it has.
-
-    The result of a computation that a restart or a conversion ended is ignored.
-    """
+def receive(step: StepBuilder, event: AssignmentReceived) -> None:
+    """A plug-in answers. The result of a computation that a restart or a conversion ended is
+    ignored."""
     group = step.state.group
     computation = group.computation if isinstance(group, ConsumerGroup) else None
-    if computation is None or event.epoch != computation.epoch:
+    if computation is None or computation.is_members or event.epoch != computation.epoch:
         return
+    install(step, computation, event.target, why_not=event.failure)
+
+
+def install(
+    step: StepBuilder,
+    computation: Computation,
+    changed: Target,
+    metadata: Mapping[str, AssignmentMetadata] | None = None,
+    *,
+    why_not: str = "",
+    error: int = 0,
+) -> str:
+    """Install a target, unless it is wrong or there is a reason why not: then the group keeps the
+    one that it has, and the reason is returned."""
     check_time(step, computation)
-    why = event.failure
     if step.config.is_paused:  # DEV D75
-        why = "the group is paused"
-    why = why or flaw_in(event.target, computation, step.topics)
-    if why:
+        why_not = "the group is paused"
+    why_not = why_not or flaw_in(changed, computation, step.topics)
+    if why_not:
         step.emit(
             ComputationFailed(
                 epoch=computation.epoch,
                 assignor=computation.assignor,
-                reason=why[:REASON_CHARS_MAX],
+                reason=why_not[:REASON_CHARS_MAX],
                 retry_at_ms=step.now_ms + RETRY_MS,
+                error=error,
             )
         )
-        return
-    _write_target(step, {**computation.target, **event.target}, computation)
+    else:
+        _write_target(step, {**computation.target, **changed}, metadata or {}, computation)
+    return why_not
 
 
 def _write_target(
-    step: StepBuilder, target: dict[str, frozenset[Partition]], computation: Computation
+    step: StepBuilder,
+    target: Target,
+    metadata: Mapping[str, AssignmentMetadata],
+    computation: Computation,
 ) -> None:
     """Write what differs. A member that left meanwhile loses its share, unless another has its
     instance id now. One that joined meanwhile waits for the next target."""
     group = step.consumer
-    shares: dict[str, frozenset[Partition]] = {}
+    shares: dict[str, tuple[frozenset[Partition], AssignmentMetadata | None]] = {}
     for member_id, partitions in target.items():
         holder_id = member_id
         if member_id not in group.members:
             holder_id = group.instances.get(computation.members[member_id].instance_id or "", "")
         if holder_id == member_id or (holder_id and holder_id not in computation.members):
-            shares[holder_id] = partitions
+            shares[holder_id] = partitions, metadata.get(member_id)
     for member_id in sorted(group.members):
-        share = shares.get(member_id, frozenset())
-        if share != group.target_of(member_id):
-            step.emit(TargetAssignmentMember(member_id=member_id, partitions=share))
+        share, said = shares.get(member_id, (NOTHING, None))
+        if (share, said) != (group.target_of(member_id), group.target_metadata.get(member_id)):
+            step.emit(TargetAssignmentMember(member_id=member_id, partitions=share, metadata=said))
     step.emit(
         TargetAssignmentMetadata(
             epoch=computation.epoch, timestamp_ms=step.now_ms, assignor=computation.assignor

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import islice
 
 from coordinator.consumer.places import end_place
+from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.target import target_due_at_ms
 from coordinator.group.places import find_place, is_rolled, note_return
 from coordinator.group.step_builder import StepBuilder
@@ -46,6 +47,8 @@ def lend(step: StepBuilder, member_id: str) -> bool:
         step.config.replacement_loan_ms > 0
         and not step.config.unaffected_members_rejoin
         and is_rolled(step.state, step.now_ms)
+        # Only the assignor knows what its members may have.
+        and client_side_assignor(group, step.config) is None
         and _may_move(step)
     )
     if not may_lend or not target or not isinstance(place.member, Member):
@@ -71,11 +74,12 @@ def take_place(
     old_id, place = found
     assert isinstance(place.member, Member)
     target = step.consumer.targets.get(old_id)
+    said = step.consumer.target_metadata.get(old_id)
     note_return(step, place)
     end_place(step, old_id)
     if not place.lent:
         if target is not None:
-            step.emit(TargetAssignmentMember(member_id=member_id, partitions=target))
+            step.emit(TargetAssignmentMember(member_id=member_id, partitions=target, metadata=said))
     elif _may_move(step):
         _give_back(step, member_id, place)
     else:

@@ -61,12 +61,13 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     """
     group = step.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
+    said = group.target_metadata.get(old_id)
     current = group.assignments[old_id]
     revoke_by_ms = step.state.deadlines.get(DeadlineKey(DeadlineKind.REVOCATION, old_id))
     delete_member(step, old_id, RemovalCause.REPLACED)
     step.emit(MemberMetadata(member_id=new_id, value=replace(member, member_id=new_id)))
     if target is not None:
-        step.emit(TargetAssignmentMember(member_id=new_id, partitions=target))
+        step.emit(TargetAssignmentMember(member_id=new_id, partitions=target, metadata=said))
     # A member that left with -2 has its last epoch there (rule 3.10).
     last_epoch = max(current.member_epoch, current.previous_epoch)
     inherited = Assignment(

@@ -6,7 +6,7 @@ from coordinator.consumer.regexes import (
     forget_unused_regexes,
     start_resolution_if_due,
 )
-from coordinator.consumer.target import preferred_assignor
+from coordinator.consumer.selection import preferred_assignor
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import EpochCause, Member, MemberMetadata
@@ -62,6 +62,8 @@ def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochC
 
     DEV D66: a change of the rack bumps the epoch, as in Kafka 4.4 (KAFKA-20909).
     """
+    if before is not None and before.client_assignors != after.client_assignors:
+        return EpochCause.ASSIGNOR_CHANGED
     if not has_changed(before, after):
         has_moved = before is not None and before.rack_id != after.rack_id
         return EpochCause.RACK_CHANGED if has_moved else None

@@ -9,6 +9,11 @@ from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
 from coordinator.consumer.delegation import check_time, delegate
 from coordinator.consumer.epoch import wait_for_target
 from coordinator.consumer.places import end_places
+from coordinator.consumer.selection import (
+    client_side_assignor,
+    drop_lost_member,
+    preferred_assignor,
+)
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
@@ -22,10 +27,16 @@ def update_target(step: StepBuilder, *, rejoining: str = "") -> None:
 
     DEV D65: raises LongComputation if the computation would be long and the step may not take long.
     """
-    if is_target_awaited(step) and step.now_ms >= target_due_at_ms(step):
+    drop_lost_member(step)
+    if is_target_due(step) and client_side_assignor(step.consumer, step.config) is None:
         _compute_target(step, rejoining)
     elif step.consumer.assignment_epoch < step.consumer.epoch:
         wait_for_target(step)
+
+
+def is_target_due(step: StepBuilder) -> bool:
+    """Whether the computation of the next target may begin."""
+    return is_target_awaited(step) and step.now_ms >= target_due_at_ms(step)
 
 
 def is_target_awaited(step: StepBuilder) -> bool:
@@ -35,6 +46,7 @@ def is_target_awaited(step: StepBuilder) -> bool:
     return (
         group.assignment_epoch < group.epoch
         and group.computation is None
+        and group.chosen is None
         and not step.config.is_paused
     )
 
@@ -63,17 +75,6 @@ def may_be_uneven(step: StepBuilder) -> bool:
     return max(loads, default=0) - min(loads, default=0) > 1
 
 
-def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
-    """The assignor that most members request; by default the first configured one, also in place
-    of a plug-in that was removed since."""
-    votes = group.assignor_votes
-    if votes:
-        preferred = max(sorted(votes), key=votes.__getitem__)
-        if preferred in ASSIGNORS or preferred in config.consumer_assignors:
-            return preferred
-    return config.consumer_assignors[0]
-
-
 def _compute_target(step: StepBuilder, rejoining: str) -> None:
     group = step.consumer
     end_places(step)
@@ -87,8 +88,9 @@ def _compute_target(step: StepBuilder, rejoining: str) -> None:
         delegate(step, assignor, spec)
         return
     changed = ASSIGNORS[assignor](spec)
-    for member_id in sorted(changed):
-        step.emit(TargetAssignmentMember(member_id=member_id, partitions=changed[member_id]))
+    for member_id in sorted(changed.keys() | group.target_metadata.keys()):
+        partitions = changed.get(member_id, group.target_of(member_id))
+        step.emit(TargetAssignmentMember(member_id=member_id, partitions=partitions))
     step.emit(
         TargetAssignmentMetadata(epoch=group.epoch, timestamp_ms=step.now_ms, assignor=assignor)
     )

@@ -1,5 +1,6 @@
 """Validates a ConsumerGroupHeartbeat independently of its group (rule 3.2)."""
 
+from coordinator.group.client_assignors import CLASSIC_VERSION
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
@@ -8,7 +9,11 @@ from coordinator.interface.events import (
     STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReceived,
 )
+from coordinator.interface.records import ClientAssignor
 from kafka_codecs.error_codes import ErrorCode
+
+CLIENT_ASSIGNORS_MAX = 16
+"""How many client-side assignors a member may list."""
 
 # From ConsumerGroupHeartbeat v1 on, clients generate their member id (KIP-1082).
 FIRST_VERSION_WITH_CLIENT_MADE_ID = 1
@@ -35,11 +40,34 @@ def check_heartbeat(event: ConsumerHeartbeatReceived, config: GroupConfig) -> No
             event.topic_names is not None or event.topic_regex is not None,
             "joining needs a subscription",
         )
+    if config.client_side_assignors and event.client_assignors:
+        _check_client_assignors(event, event.client_assignors)
     if event.server_assignor is not None and event.server_assignor not in config.consumer_assignors:
         raise GroupError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"the assignor {event.server_assignor!r} is not one of "
             + ", ".join(config.consumer_assignors),
+        )
+
+
+def _check_client_assignors(
+    event: ConsumerHeartbeatReceived, assignors: tuple[ClientAssignor, ...]
+) -> None:
+    """The rules of KIP-848, "Request Validation"."""
+    _require(event.server_assignor is None, "a server-side assignor excludes client-side ones")
+    _require(
+        len(assignors) <= CLIENT_ASSIGNORS_MAX,
+        f"a member has at most {CLIENT_ASSIGNORS_MAX} client-side assignors",
+    )
+    names = {each.name for each in assignors}
+    _require(len(names) == len(assignors), "an assignor is listed twice")
+    for each in assignors:
+        _require(bool(each.name.strip()), "the name of an assignor is blank")
+        _require(
+            each.minimum_version >= CLASSIC_VERSION
+            and each.maximum_version >= max(0, each.minimum_version)
+            and each.minimum_version <= each.version <= each.maximum_version,
+            f"the versions of the assignor {each.name!r} contradict each other",
         )
 
 

@@ -7,6 +7,7 @@ join. Kafka also downgrades a group only when a member is removed, even if a res
 policy that allows it.
 """
 
+from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.target import is_target_awaited, target_due_at_ms, update_target
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
 from coordinator.group.step_builder import StepBuilder
@@ -25,7 +26,11 @@ def schedule(step: StepBuilder) -> None:
         return
     if may_downgrade_without(step, ()):
         wait_ms = 0
-    elif is_target_awaited(step) and group.is_left_to_classic_members:
+    elif (
+        is_target_awaited(step)
+        and group.is_left_to_classic_members
+        and client_side_assignor(group, step.config) is None
+    ):
         wait_ms = max(0, target_due_at_ms(step) - step.now_ms)
     else:
         step.disarm(DeadlineKind.TARGET_DUE)

@@ -11,11 +11,13 @@ from typing import Any, Self
 from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
 from coordinator.copy_on_write.table import Table
+from coordinator.group.client_assignors import Offers, offers_of
 from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners
 from coordinator.interface.events import STATIC_LEAVE_EPOCH
 from coordinator.interface.records import (
     Assignment,
+    AssignmentMetadata,
     CurrentAssignment,
     GroupEpoch,
     Member,
@@ -31,9 +33,11 @@ from coordinator.interface.records import (
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
     NEVER_CHECKED,
+    ChosenMember,
     Computation,
     ComputationFailed,
     ComputationStarted,
+    MemberChosen,
     MemberPhase,
     MemberPhaseMoved,
     Repetition,
@@ -53,6 +57,7 @@ ConsumerRecord = (
     | TopicsChecked
     | ComputationStarted
     | ComputationFailed
+    | MemberChosen
 )
 
 
@@ -83,17 +88,20 @@ class ConsumerGroup(Forkable):
     to its target member; `loads` has the target size of each member, except for eager ones that
     have exactly their target, which are in `spared` (rule 9.4). Other fields count members:
     `subscriptions` by subscription, `regex_subscribers` by regular expression, `assignor_votes` by
-    preferred assignor, `classic_offers` by the protocols that classic members offer, `standings` by
-    state and member epoch, which is None for classic members that have exactly their target.
-    `subscribers` counts, per topic, the members that subscribe by name and the regular expressions
-    that match.
+    preferred assignor, `classic_offers` by the protocols that classic members offer, `offers` by
+    the client-side assignors that members support (rule 9.7), whose metadata has `metadata_bytes`
+    in all, `standings` by state and member epoch, which is None for classic members that have
+    exactly their target. `subscribers` counts, per topic, the members that subscribe by name and
+    the regular expressions that match.
     """
 
     __slots__ = (
         "assignment_epoch",
+        "assignment_error",
         "assignments",
         "assignor",
         "assignor_votes",
+        "chosen",
         "classic_offers",
         "computation",
         "earlier_target_ms",
@@ -102,7 +110,9 @@ class ConsumerGroup(Forkable):
         "instances",
         "loads",
         "members",
+        "metadata_bytes",
         "metadata_hash",
+        "offers",
         "phases",
         "regex_subscribers",
         "regexes",
@@ -112,10 +122,12 @@ class ConsumerGroup(Forkable):
         "standings",
         "subscribers",
         "subscriptions",
+        "target_metadata",
         "target_owners",
         "target_timestamp_ms",
         "targets",
         "topics_checked",
+        "tried",
     )
 
     def __init__(self) -> None:
@@ -131,11 +143,18 @@ class ConsumerGroup(Forkable):
         """The target that is being computed outside the engine."""
         self.retry_at_ms = 0
         """The earliest time of the next computation, after one that failed."""
+        self.chosen: ChosenMember | None = None
+        """The member that was told to compute the target."""
+        self.tried: tuple[str, ...] = ()
+        """The members that have failed to compute this target, the latest last."""
+        self.assignment_error = 0
+        """What a client-side assignor gave instead of this target."""
         self.topics_checked = NEVER_CHECKED
         self.members: Table[str, Member] = Table()
         self.instances: Table[str, str] = Table()
         self.regexes: Table[str, ResolvedRegex] = Table()
         self.targets: Table[str, frozenset[Partition]] = Table()
+        self.target_metadata: Table[str, AssignmentMetadata] = Table()
         self.assignments: Table[str, Assignment] = Table()
         self.phases: Table[str, MemberPhase] = Table()
         self.repetitions: Table[str, Repetition] = Table()
@@ -148,6 +167,8 @@ class ConsumerGroup(Forkable):
         self.subscriptions: CountTable[Subscription] = CountTable()
         self.assignor_votes: CountTable[str] = CountTable()
         self.classic_offers: CountTable[str] = CountTable()
+        self.offers: CountTable[Offers] = CountTable()
+        self.metadata_bytes = 0
         self.standings: CountTable[Standing] = CountTable()
 
     def fork(self) -> Self:
@@ -235,9 +256,10 @@ class ConsumerGroup(Forkable):
                     self.assignment_epoch, self.target_timestamp_ms = epoch, at_ms
                     self.assignor = assignor
                     self.computation, self.retry_at_ms = None, 0
-            case TargetAssignmentMember(member_id=member_id, partitions=partitions):
+                    self.chosen, self.tried, self.assignment_error = None, (), 0
+            case TargetAssignmentMember(member_id=member_id):
                 standing = self._standing(member_id)
-                self._put_target(member_id, partitions)
+                self._put_target(member_id, record.partitions, record.metadata)
                 self.loads.drop(member_id)
                 self.spared.drop(member_id)
                 self._move_standing(member_id, standing)
@@ -255,8 +277,15 @@ class ConsumerGroup(Forkable):
                 self.topics_checked = version
             case ComputationStarted(computation):
                 self.computation = computation
-            case ComputationFailed(retry_at_ms=retry_at_ms):
+            case ComputationFailed(retry_at_ms=retry_at_ms, error=error):
                 self.computation, self.retry_at_ms = None, retry_at_ms
+                self.assignment_error = error
+                if self.chosen is not None:
+                    failed_id, self.chosen = self.chosen.member_id, None
+                    others = (each for each in self.tried if each != failed_id)
+                    self.tried = (*others, failed_id)
+            case MemberChosen(chosen):
+                self.chosen, self.computation = chosen, None
 
     def _put_member(self, member_id: str, member: Member | None) -> None:
         before = self.members.get(member_id)
@@ -286,6 +315,7 @@ class ConsumerGroup(Forkable):
 
     def _recount(self, before: Member | None, after: Member | None) -> None:
         """Update the counts in which the member has changed."""
+        self.metadata_bytes += _metadata_bytes(after) - _metadata_bytes(before)
         for name, counted_of in _COUNTED.items():
             was = counted_of(before) if before is not None else ()
             now = counted_of(after) if after is not None else ()
@@ -304,7 +334,12 @@ class ConsumerGroup(Forkable):
             self.regexes.put(regex, resolved)
             self.subscribers.add(resolved.topics)
 
-    def _put_target(self, member_id: str, partitions: frozenset[Partition] | None) -> None:
+    def _put_target(
+        self,
+        member_id: str,
+        partitions: frozenset[Partition] | None,
+        metadata: AssignmentMetadata | None,
+    ) -> None:
         before, after = self.target_of(member_id), partitions or frozenset()
         self.target_owners.take(before - after, member_id)
         self.target_owners.give(after - before, member_id)
@@ -312,6 +347,10 @@ class ConsumerGroup(Forkable):
             self.targets.drop(member_id)
         else:
             self.targets.put(member_id, partitions)
+        if metadata is None:
+            self.target_metadata.drop(member_id)
+        else:
+            self.target_metadata.put(member_id, metadata)
 
     def _put_assignment(self, member_id: str, assignment: Assignment | None) -> None:
         before = self.assignments.get(member_id)
@@ -338,6 +377,7 @@ class ConsumerGroup(Forkable):
             and member.is_classic
             and current.state is not MemberState.UNREVOKED_PARTITIONS
             and current.assigned.keys() == self.target_of(member_id)
+            and member_id not in self.target_metadata
         ):
             return _UNAFFECTED
         return current.state, current.member_epoch
@@ -373,11 +413,22 @@ def _offers(member: Member) -> tuple[str, ...]:
     return protocol_names(member.classic.protocols) if member.classic else ()
 
 
+def _metadata_bytes(member: Member | None) -> int:
+    """The size of what a client-side assignor may need of a member."""
+    if member is None:
+        return 0
+    classic = member.classic.protocols if member.classic else ()
+    return sum(len(each.metadata) for each in member.client_assignors) + sum(
+        len(metadata) for _name, metadata in classic
+    )
+
+
 _COUNTED: Mapping[str, Callable[[Member], tuple[Hashable, ...]]] = {
     "subscribers": attrgetter("topic_names"),
     "regex_subscribers": _regexes,
     "subscriptions": lambda member: (member.subscription,),
     "assignor_votes": _votes,
     "classic_offers": _offers,
+    "offers": lambda member: (offers_of(member),),
 }
 """What each table counts of a member."""

@@ -43,6 +43,14 @@ def version_of(metadata: bytes) -> int:
     return min(max(version, VERSIONS[0]), VERSIONS[-1])
 
 
+def user_data_in(metadata: bytes) -> bytes:
+    """What a subscription says to the assignor; nothing if it is unreadable (see `version_of`)."""
+    try:
+        return decode_subscription(metadata)[1].user_data or b""
+    except WireError:
+        return b""
+
+
 def read_stored_assignment(
     assignment: bytes, topics: Topics, *, protocol: str | None
 ) -> frozenset[Partition]:

@@ -40,6 +40,7 @@ from coordinator.interface.volatile_records import (
     DeadlineCleared,
     DeadlineKey,
     DeadlineSet,
+    MemberChosen,
     MemberDeparted,
     MemberPhaseMoved,
     MemberReturned,
@@ -179,6 +180,7 @@ class GroupState(Forkable):
                 | RegularExpression()
                 | ComputationStarted()
                 | ComputationFailed()
+                | MemberChosen()
             ):
                 self._apply_to_consumer_group(record)
             case GroupConfigs(overrides=overrides):

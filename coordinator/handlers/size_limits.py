@@ -10,6 +10,7 @@ from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     Event,
+    InstallAssignmentReceived,
     JoinGroupReceived,
     Request,
     SyncGroupReceived,
@@ -42,8 +43,13 @@ def check_size(event: Event, topics: Topics) -> None:
             for _member_id, assignment in assignments:
                 _check_bytes(len(assignment))
             _check_topics(event, topics, sum(len(assignment) for _, assignment in assignments))
-        case ConsumerHeartbeatReceived(topic_names=names) if names:
-            _check(event, topics, sum(map(len, names)))
+        case ConsumerHeartbeatReceived(topic_names=names, client_assignors=assignors):
+            _check_bytes(sum(len(each.name) + len(each.metadata) for each in assignors or ()))
+            if names:
+                _check(event, topics, sum(map(len, names)))
+        case InstallAssignmentReceived(metadata=metadata):
+            for said in metadata.values():
+                _check_bytes(len(said.metadata))
         case _:
             pass
 

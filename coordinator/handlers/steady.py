@@ -128,6 +128,7 @@ def _native(
         or event.topic_names is not None
         or event.topic_regex is not None
         or event.server_assignor is not None
+        or event.client_assignors is not None
         or event.rack_id is not None
         or event.rebalance_timeout_ms != -1
         or event.client_id != member.client_id

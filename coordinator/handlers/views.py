@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from coordinator.classic.subscriptions import topics_in_force
-from coordinator.consumer.target import preferred_assignor
+from coordinator.consumer.selection import preferred_assignor
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import write_assignment

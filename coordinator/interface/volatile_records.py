@@ -351,13 +351,31 @@ class Computation:
     spared: frozenset[str] = frozenset()
     imbalance_percent: int | None = None
     racks: Mapping[UUID, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    is_members: bool = False
+    """Whether a member of the group computes it, and not a plug-in."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputationStarted:
-    """The driver has to have this target computed (one per group at a time)."""
+    """A plug-in or a member has to compute this target (one per group at a time)."""
 
     computation: Computation
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenMember:
+    """The member that computes the target, and when that must be done, in wall-clock
+    milliseconds."""
+
+    member_id: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberChosen:
+    """The member is told to compute the target; None: the chosen one has gone or cannot do it."""
+
+    chosen: ChosenMember | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,6 +387,8 @@ class ComputationFailed:
     assignor: str
     reason: str
     retry_at_ms: int
+    error: int = 0
+    """The code that a client-side assignor gave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,6 +435,7 @@ VolatileRecord = (
     | RegexResolutionMoved
     | ComputationStarted
     | ComputationFailed
+    | MemberChosen
     | ConversionsMoved
     | PlaceMoved
     | MemberReturned

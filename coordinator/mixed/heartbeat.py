@@ -41,7 +41,7 @@ def _must_rejoin(step: StepBuilder, member_id: str) -> bool:
         case MemberState.UNREVOKED_PARTITIONS:
             return True
         case _ if is_behind:
-            return would_change(step, member_id)
+            return would_change(step, member_id) or member_id in group.target_metadata
         case MemberState.UNRELEASED_PARTITIONS:
             return are_lacking_partitions_free(step, member_id)
         case MemberState.STABLE:

@@ -3,10 +3,12 @@
 from collections.abc import Set
 
 from coordinator.consumer.admission import admit
+from coordinator.consumer.client_side import is_told_to_compute
 from coordinator.consumer.member_ids import member_id_from
 from coordinator.consumer.phases import end_phase
 from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reassign_member, reconcile_member
+from coordinator.consumer.selection import check_versions
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import may_be_uneven, update_target
 from coordinator.consumer.validation import check_heartbeat
@@ -14,6 +16,7 @@ from coordinator.conversion.hold import check_not_held
 from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
 from coordinator.interface.records import Assignment, EpochCause, Member
@@ -38,7 +41,8 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         doubt_commits(step, member_id)
     needs_target |= returns_in_person(step, member_id)
     before = admit(step, event, member_id)
-    after = _described(event, member_id, before)
+    after = _described(event, member_id, before, step.config)
+    check_versions(step, before, after)
     why_else = EpochCause.REBALANCE_INTERRUPTED if needs_target else None
     if before is not None and _is_last_classic(step, before) and may_be_uneven(step):
         why_else = why_else or EpochCause.LOADS_UNEVEN
@@ -67,14 +71,20 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         )
         return
     # `check_heartbeat` ensures that a joining heartbeat is full.
+    said = group.target_metadata.get(member_id)
     must_list = event.is_full or is_behind or is_changed or is_awaited
+    # An assignor may have something new to say about the same partitions.
+    must_list |= said is not None and current.member_epoch != event.member_epoch
     step.answer(
         event.token,
         ConsumerHeartbeatReply(
             member_id=member_id,
             member_epoch=current.member_epoch,
             heartbeat_interval_ms=next_interval_ms(step, event),
+            should_compute=is_told_to_compute(step, after),
             assignment=frozenset(_assigned(current)) if must_list else None,
+            assignment_metadata=said if must_list else None,
+            assignment_error=group.assignment_error if must_list else 0,
         ),
     )
 
@@ -118,15 +128,18 @@ def _assigned(current: Assignment | None) -> Set[Partition]:
     return current.assigned.keys() if current is not None else frozenset()
 
 
-def _described(event: ConsumerHeartbeatReceived, member_id: str, before: Member | None) -> Member:
+def _described(
+    event: ConsumerHeartbeatReceived, member_id: str, before: Member | None, config: GroupConfig
+) -> Member:
     """The member after this heartbeat; absent fields keep their value.
 
-    A native heartbeat makes a classic member native.
+    A native heartbeat makes a classic member native. One kind of assignor replaces the other.
     """
     keep = before or Member(
         member_id=member_id, client_id="", client_host="", rebalance_timeout_ms=-1
     )
     names = event.topic_names
+    assignors = event.client_assignors if config.client_side_assignors else None
     return Member(
         member_id=member_id,
         instance_id=event.instance_id or keep.instance_id,
@@ -140,6 +153,11 @@ def _described(event: ConsumerHeartbeatReceived, member_id: str, before: Member 
         ),
         topic_names=keep.topic_names if names is None else tuple(sorted(set(names))),
         topic_regex=keep.topic_regex if event.topic_regex is None else event.topic_regex,
-        server_assignor=event.server_assignor or keep.server_assignor,
+        server_assignor=event.server_assignor or (None if assignors else keep.server_assignor),
+        client_assignors=(
+            (() if event.server_assignor else keep.client_assignors)
+            if assignors is None
+            else assignors
+        ),
         classic=None,
     )

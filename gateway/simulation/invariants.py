@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from coordinator.copy_on_write.count_table import CountTable
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.client_assignors import offers_of
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState, Record
 from coordinator.group.target_loads import Loads
@@ -253,6 +254,11 @@ def _check_member_tables(group: ConsumerGroup) -> None:
         == Counter(member.subscription for member in members),
         "votes for assignors are counted": _counts(group.assignor_votes) == votes,
         "offers are counted": _counts(group.classic_offers) == offers,
+        "client-side offers are counted": _counts(group.offers)
+        == Counter(offers_of(member) for member in members),
+        "the bytes of metadata are counted": group.metadata_bytes
+        == sum(len(each.metadata) for member in members for each in member.client_assignors)
+        + sum(len(data) for each in classic.values() for _name, data in each.protocols),
         "native members are counted": group.native_count == len(members) - len(classic),
     }
     _require_all(rules)
@@ -265,6 +271,7 @@ def _standings(group: ConsumerGroup) -> dict[str, bool]:
         and member.is_classic
         and current.state is not MemberState.UNREVOKED_PARTITIONS
         and current.assigned.keys() == group.target_of(member_id)
+        and member_id not in group.target_metadata
         else (current.state, current.member_epoch)
         for member_id, current in group.assignments.items()
     )

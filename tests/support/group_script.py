@@ -27,6 +27,7 @@ from coordinator.interface.events import (
     Event,
     Happening,
     HeartbeatReceived,
+    InstallAssignmentReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     Leaver,
@@ -34,21 +35,31 @@ from coordinator.interface.events import (
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
+    PrepareAssignmentReceived,
     RegexesResolved,
     SyncGroupReceived,
     TimePassed,
 )
-from coordinator.interface.records import Assignment, ClassicGroupMember, DurableRecord, Protocols
+from coordinator.interface.records import (
+    Assignment,
+    AssignmentMetadata,
+    ClassicGroupMember,
+    ClientAssignor,
+    DurableRecord,
+    Protocols,
+)
 from coordinator.interface.replies import (
     ConfigsReply,
     ConsumerHeartbeatReply,
     DeleteGroupReply,
     GroupView,
     HeartbeatReply,
+    InstallAssignmentReply,
     JoinGroupReply,
     LeaveGroupReply,
     OffsetDeleteVerdict,
     OffsetVerdict,
+    PrepareAssignmentReply,
     Reply,
     SyncGroupReply,
 )
@@ -386,6 +397,7 @@ class GroupScript:
         instance_id: str | None = None,
         rack_id: str | None = None,
         assignor: str | None = None,
+        client_assignors: Iterable[ClientAssignor] | None = None,
         version: int = 1,
         rebalance_timeout_ms: int = -1,
         disconnected: Iterable[str] = (),
@@ -410,12 +422,46 @@ class GroupScript:
                 topic_names=None if topics is None else tuple(topics),
                 topic_regex=regex,
                 server_assignor=assignor,
+                client_assignors=None if client_assignors is None else tuple(client_assignors),
                 owned=None if owned is None else partitions(owned),
                 fresh_id=uuid5(NAMESPACE, str(token)),
                 disconnected=frozenset(disconnected),
             )
         )
         return self.answer(token, ConsumerHeartbeatReply)
+
+    def prepare(self, member_id: str, epoch: int) -> PrepareAssignmentReply:
+        """Send a ConsumerGroupPrepareAssignment."""
+        token = next(self._tokens)
+        self.feed(PrepareAssignmentReceived(token=token, member_id=member_id, member_epoch=epoch))
+        return self.answer(token, PrepareAssignmentReply)
+
+    def install(
+        self,
+        member_id: str,
+        epoch: int,
+        group_epoch: int,
+        target: Mapping[str, Owned] | None = None,
+        *,
+        metadata: Mapping[str, AssignmentMetadata] | None = None,
+        error: int = 0,
+        flaw: str = "",
+    ) -> InstallAssignmentReply:
+        """Send a ConsumerGroupInstallAssignment."""
+        token = next(self._tokens)
+        self.feed(
+            InstallAssignmentReceived(
+                token=token,
+                member_id=member_id,
+                member_epoch=epoch,
+                group_epoch=group_epoch,
+                error=error,
+                target={id_: partitions(owned) for id_, owned in (target or {}).items()},
+                metadata=metadata or {},
+                flaw=flaw,
+            )
+        )
+        return self.answer(token, InstallAssignmentReply)
 
     def resolve(self, *, fails: bool = False) -> Step:
         """Match the pending regular expressions against the present topics."""

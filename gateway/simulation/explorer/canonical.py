@@ -55,6 +55,7 @@ _DERIVED = {
     # An index over the other tables, which `check_group` compares with them.
     *("holders", "instances", "target_owners", "subscribers", "subscriptions", "offers"),
     *("regex_subscribers", "assignor_votes", "classic_offers", "standings", "_deadlines"),
+    "metadata_bytes",
     "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
     "_limits",  # a heap of the times in the waiting calls, with stale entries
     # A batch's copy of the group follows from the group and the decisions.

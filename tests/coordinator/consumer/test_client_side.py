@@ -1,22 +1,142 @@
-"""A target that a member computes (KIP-848, "Client Side Mode")."""
+"""The two requests by which a member computes the target (rule 9.7). The scenarios of the KIP are
+in `scenarios/test_client_side.py`."""
 
 import pytest
 
-from coordinator.interface.events import InstallAssignmentReceived, PrepareAssignmentReceived
+from coordinator.consumer.delegation import SHORT_COMPUTATION_MAX
+from coordinator.handlers.size_limits import MEMBER_BYTES_MAX
+from coordinator.interface.config import RollPolicy
+from coordinator.interface.errors import LongComputation
+from coordinator.interface.events import PrepareAssignmentReceived
+from coordinator.interface.records import AssignmentMetadata
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.group_script import GroupScript
+from tests.coordinator.conftest import MakeGroup
+from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.group_script import GroupScript, make_topics
+
+ALL = {"n1": {"foo": (0, 1, 2)}}
+
+
+@pytest.fixture
+def group(make_group: MakeGroup) -> GroupScript:
+    """A group whose only member was told to compute the target."""
+    group = make_group(config=CLIENT_SIDE)
+    group.native("n1", client_assignors=[weighted()])
+    return group
 
 
 @pytest.mark.parametrize(
-    "request_",
+    ("member_id", "epoch", "error"),
     [
-        PrepareAssignmentReceived(token=9, member_id="m", member_epoch=1),
-        InstallAssignmentReceived(token=9, member_id="m", member_epoch=1, group_epoch=1),
+        (" ", 1, ErrorCode.INVALID_REQUEST),
+        ("n1", -1, ErrorCode.INVALID_REQUEST),
+        ("n9", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n1", 0, ErrorCode.STALE_MEMBER_EPOCH),
+        ("n1", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("n2", 1, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
-    ids=["prepare", "install"],
 )
-def test_a_member_that_was_not_chosen_is_refused(
-    request_: PrepareAssignmentReceived | InstallAssignmentReceived, group: GroupScript
+def test_both_requests_are_checked_in_the_kips_order(
+    group: GroupScript, member_id: str, epoch: int, error: ErrorCode
 ) -> None:
-    group.feed(request_)
-    assert group.answers[9].error is ErrorCode.UNKNOWN_MEMBER_ID
+    """Nothing changes. n2 is a member that was not chosen."""
+    group.native("n2", client_assignors=[weighted()])
+    group_epoch = group.prepare("n1", 1).group_epoch
+    for reply in (
+        group.prepare(member_id, epoch),
+        group.install(member_id, epoch, group_epoch, ALL),
+    ):
+        assert reply.error is error
+        assert not group.last_step.records
+    assert group.install("n1", 1, group_epoch, ALL).error == 0
+
+
+def test_a_group_that_is_no_consumer_group_is_not_found(make_group: MakeGroup) -> None:
+    group = make_group(config=CLIENT_SIDE)
+    assert group.prepare("n1", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
+    group.send_join(group.take_id())
+    assert group.install("n1", 1, 1).error is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_target_belongs_to_the_group_that_the_member_asked_for_last(group: GroupScript) -> None:
+    """Without that, and with another epoch, it is refused and changes nothing."""
+    assert group.install("n1", 1, 2, ALL).error is ErrorCode.UNKNOWN_MEMBER_ID
+    first = group.prepare("n1", 1).group_epoch
+    group.topics = make_topics(version=2, foo=4)
+    group.native("n1", 1)
+    second = group.prepare("n1", 1)
+    assert (second.group_epoch, second.topics[0][2]) == (first + 1, 4)
+    assert group.install("n1", 1, first, ALL).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.install("n1", 1, first + 1, {"n1": {"foo": (0, 1, 2, 3)}}).error == 0
+
+
+def test_a_repeated_target_is_refused(group: GroupScript) -> None:
+    """The second may come from a client that did not hear the first answer."""
+    epoch = group.prepare("n1", 1).group_epoch
+    assert group.install("n1", 1, epoch, ALL).error == 0
+    assert group.install("n1", 1, epoch, ALL).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert not group.last_step.records
+
+
+def test_metadata_for_a_stranger_and_a_flaw_of_the_message_are_invalid(group: GroupScript) -> None:
+    said = AssignmentMetadata(version=1, metadata=b"")
+    epoch = group.prepare("n1", 1).group_epoch
+    reply = group.install("n1", 1, epoch, ALL, metadata={"n9": said})
+    assert (reply.error, reply.why) == (10_000, "'n9' is not a member of the group")
+    group.wait(10_000)
+    group.native("n1", 1)
+    reply = group.install("n1", 1, group.prepare("n1", 1).group_epoch, ALL, flaw="n1 comes twice")
+    assert (reply.error, reply.why) == (10_000, "n1 comes twice")
+
+
+def test_the_metadata_for_a_member_has_a_limit(group: GroupScript) -> None:
+    """So has what it says itself."""
+    epoch = group.prepare("n1", 1).group_epoch
+    said = AssignmentMetadata(version=1, metadata=bytes(MEMBER_BYTES_MAX + 1))
+    assert group.install("n1", 1, epoch, ALL, metadata={"n1": said}).error == -1
+    assert group.native("n2", client_assignors=[weighted(metadata=said.metadata)]).error == -1
+
+
+def test_a_paused_group_installs_nothing(group: GroupScript) -> None:
+    """DEV D75."""
+    epoch = group.prepare("n1", 1).group_epoch
+    group.set_policy(RollPolicy.PAUSE)
+    reply = group.install("n1", 1, epoch, ALL)
+    assert (reply.error, reply.why) == (ErrorCode.INVALID_ASSIGNMENT, "the group is paused")
+    group.wait(60_000)
+    assert not group.native("n1", 1).should_compute
+
+
+def test_new_metadata_for_the_same_partitions_reaches_the_member(group: GroupScript) -> None:
+    """Until the member states the new epoch, because an answer may be lost. A server-side target
+    has none."""
+    epoch = group.prepare("n1", 1).group_epoch
+    group.install("n1", 1, epoch, ALL)
+    group.native("n1", 1)
+    group.native("n1", 2, client_assignors=[weighted(metadata=b"new")])
+    said = AssignmentMetadata(version=3, metadata=b"for you")
+    group.install("n1", 2, group.prepare("n1", 2).group_epoch, ALL, metadata={"n1": said})
+    for _ in range(2):
+        reply = group.native("n1", 2)
+        assert (reply.member_epoch, reply.assignment_metadata) == (3, said)
+        assert reply.assignment is not None
+    assert group.native("n1", 3).assignment is None
+    group.native("n2")
+    assert not group.consumer.target_metadata
+
+
+def test_a_restart_forgets_the_computation_and_another_begins(group: GroupScript) -> None:
+    """What the members say to their assignors is durable."""
+    epoch = group.prepare("n1", 1).group_epoch
+    group.restart()
+    assert group.install("n1", 1, epoch, ALL).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.native("n1", 1).should_compute
+
+
+def test_the_group_of_a_long_computation_is_copied_aside(make_group: MakeGroup) -> None:
+    """DEV D65: the step may not take long."""
+    group = make_group(config=CLIENT_SIDE, topics=make_topics(foo=SHORT_COMPUTATION_MAX))
+    group.native("n1", client_assignors=[weighted()])
+    request = PrepareAssignmentReceived(token=99, member_id="n1", member_epoch=1)
+    with pytest.raises(LongComputation):
+        group.engine.handle(request, now_ms=group.now_ms, topics=group.topics, may_take_long=False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coordinator.assignors import ASSIGNORS, GroupSpec, Target
 from coordinator.consumer import target as target_module
 from coordinator.consumer.delegation import SHORT_COMPUTATION_MAX
-from coordinator.consumer.target import group_spec, preferred_assignor
+from coordinator.consumer.target import group_spec
 from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
 from coordinator.interface.errors import GroupError, LongComputation
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
@@ -88,22 +88,6 @@ def test_only_changed_targets_are_written(make_group: MakeGroup) -> None:
     assert written == []
     targets = [r for r in group.last_step.durable if isinstance(r, TargetAssignmentMetadata)]
     assert [(r.epoch, r.assignor) for r in targets] == [(11, "uniform")]
-
-
-def test_the_members_vote_for_the_assignor(group: GroupScript) -> None:
-    """Members without a preference do not vote. Without votes the first configured assignor is
-    used."""
-    config = GroupConfig(consumer_assignors=("range", "uniform"))
-    group.native("n1")
-    assert preferred_assignor(group.consumer, config) == "range"
-    group.native("n2", assignor="uniform")
-    assert preferred_assignor(group.consumer, config) == "uniform"
-    group.native("n3", assignor="range")
-    group.native("n4", assignor="range")
-    assert preferred_assignor(group.consumer, group.config) == "range"
-    group.wait(1_000)
-    group.native("n4", 2)
-    assert group.consumer.assignor == "range"
 
 
 def test_a_paused_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(

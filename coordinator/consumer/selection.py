@@ -1,0 +1,110 @@
+"""Which assignor a group uses, and which member runs one of its own (rules 3.6, 9.7)."""
+
+from coordinator.assignors import ASSIGNORS
+from coordinator.group.client_assignors import can_run, offer_for, offers_of, overlap, selected
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import STATIC_LEAVE_EPOCH
+from coordinator.interface.records import Member
+from coordinator.interface.volatile_records import ChosenMember, ComputationFailed, MemberChosen
+from kafka_codecs.error_codes import ErrorCode
+
+METADATA_BYTES_MAX = 16 * 1024 * 1024
+"""The limit for the metadata of all members together, which the chosen member gets in one answer.
+A larger group uses a server-side assignor."""
+
+
+def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
+    """The group's assignor: a client-side one if possible, otherwise the server-side one that most
+    members request; by default the first configured one, also in place of a plug-in that was
+    removed since."""
+    client_side = client_side_assignor(group, config)
+    if client_side is not None:
+        return client_side
+    votes = group.assignor_votes
+    if votes:
+        preferred = max(sorted(votes), key=votes.__getitem__)
+        if preferred in ASSIGNORS or preferred in config.consumer_assignors:
+            return preferred
+    return config.consumer_assignors[0]
+
+
+def client_side_assignor(group: ConsumerGroup, config: GroupConfig) -> str | None:
+    """The client-side assignor of the group; None if it uses a server-side one."""
+    if not config.client_side_assignors or group.metadata_bytes > METADATA_BYTES_MAX:
+        return None
+    return selected(group.offers)
+
+
+def check_versions(step: StepBuilder, before: Member | None, after: Member) -> None:
+    """Raises GroupError UNSUPPORTED_ASSIGNOR if the member's versions overlap with nobody's."""
+    if before is not None and offers_of(before) == offers_of(after):
+        return
+    if not after.client_assignors or not isinstance(step.state.group, ConsumerGroup):
+        return
+    counts = step.consumer.offers.fork()
+    if after.member_id in step.consumer.members:
+        counts.remove([offers_of(step.consumer.members[after.member_id])])
+    if not overlap(offers_of(after), counts):
+        raise GroupError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            "no other member handles the versions that the member does, of any assignor",
+        )
+
+
+def choose(step: StepBuilder, member: Member) -> None:
+    """Choose the member, which sends a heartbeat, to compute the target, if it can. One that failed
+    is chosen again when all that can have failed since."""
+    group = step.consumer
+    assignor = client_side_assignor(group, step.config)
+    if assignor is None or not can_run(offers_of(member), assignor, group.offers):
+        return
+    if member.member_id in group.tried:
+        able = {o: n for o, n in group.offers.items() if can_run(o, assignor, group.offers)}
+        failed = [
+            id_
+            for id_ in group.tried
+            if id_ in group.members and offers_of(group.members[id_]) in able
+        ]
+        if len(failed) < sum(able.values()) or failed[0] != member.member_id:
+            return
+    until_ms = step.now_ms + member.rebalance_timeout_ms
+    step.emit(MemberChosen(ChosenMember(member.member_id, until_ms)))
+
+
+def drop_lost_member(step: StepBuilder) -> None:
+    """Let another member compute the target, or the group itself, if the chosen one is too late,
+    has gone or cannot do it any more. It is not fenced."""
+    group, chosen = step.consumer, step.consumer.chosen
+    if chosen is None:
+        return
+    if step.now_ms >= chosen.until_ms:
+        step.emit(
+            ComputationFailed(
+                epoch=group.epoch,
+                assignor=preferred_assignor(group, step.config),
+                reason=f"{chosen.member_id!r} did not install a target in time",
+                retry_at_ms=step.now_ms,
+            )
+        )
+    elif not _can_go_on(step, chosen.member_id):
+        step.emit(MemberChosen(None))
+
+
+def _can_go_on(step: StepBuilder, member_id: str) -> bool:
+    """What is computed already is installed even if the group has changed since. But if the group
+    now uses a server-side assignor, it does not wait."""
+    group = step.consumer
+    member = group.members.get(member_id)
+    assignor = client_side_assignor(group, step.config)
+    if member is None or assignor is None:
+        return False
+    if group.assignments[member_id].member_epoch == STATIC_LEAVE_EPOCH:
+        return False
+    offers = offers_of(member)
+    if group.computation is None:
+        return can_run(offers, assignor, group.offers)
+    offer = offer_for(group.computation.assignor, offers)
+    return offer is not None and offer.is_native

@@ -1,0 +1,78 @@
+"""Which assignor a group uses, and which member runs one of its own (rules 3.6, 9.7)."""
+
+import pytest
+
+from coordinator.consumer import selection
+from coordinator.consumer.selection import preferred_assignor
+from coordinator.interface.config import GroupConfig
+from tests.coordinator.conftest import MakeGroup
+from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.group_script import GroupScript
+
+
+def test_the_members_vote_for_the_assignor(group: GroupScript) -> None:
+    """Members without a preference do not vote. Without votes the first configured assignor is
+    used."""
+    config = GroupConfig(consumer_assignors=("range", "uniform"))
+    group.native("n1")
+    assert preferred_assignor(group.consumer, config) == "range"
+    group.native("n2", assignor="uniform")
+    assert preferred_assignor(group.consumer, config) == "uniform"
+    group.native("n3", assignor="range")
+    group.native("n4", assignor="range")
+    assert preferred_assignor(group.consumer, group.config) == "range"
+    group.wait(1_000)
+    group.native("n4", 2)
+    assert group.consumer.assignor == "range"
+
+
+def test_a_group_with_too_much_metadata_uses_a_server_side_assignor(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chosen member gets it in one answer. The group is not stuck."""
+    monkeypatch.setattr(selection, "METADATA_BYTES_MAX", 10)
+    group = make_group(config=CLIENT_SIDE)
+    assert group.native("n1", client_assignors=[weighted(metadata=bytes(10))]).should_compute
+    group.native("n2", client_assignors=[weighted(metadata=bytes(1))])
+    assert group.consumer.assignor == "uniform"
+    group.native("n2", -1)
+    assert group.native("n1", 1).member_epoch == 3
+    assert group.native("n1", 3).should_compute
+
+
+def test_client_side_assignors_are_ignored_unless_they_are_switched_on(group: GroupScript) -> None:
+    """Such clients are served as others are."""
+    reply = group.native("n1", client_assignors=[weighted(5, 1), weighted(5, 1)])
+    assert (reply.error, reply.should_compute) == (0, False)
+    assert group.consumer.assignor == "uniform"
+    assert group.consumer.members["n1"].client_assignors == ()
+
+
+def test_one_kind_of_assignor_replaces_the_other(make_group: MakeGroup) -> None:
+    """A member may change its mind."""
+    group = make_group(config=CLIENT_SIDE)
+    group.native("n1", assignor="range")
+    group.native("n1", 2, client_assignors=[weighted()])
+    member = group.consumer.members["n1"]
+    assert (member.server_assignor, len(member.client_assignors)) == (None, 1)
+    group.native("n1", 2, assignor="range")
+    member = group.consumer.members["n1"]
+    assert (member.server_assignor, len(member.client_assignors)) == ("range", 0)
+    group.native("n1", group.consumer.epoch, client_assignors=[])
+    assert group.consumer.members["n1"].server_assignor == "range"
+
+
+def test_a_group_of_members_that_are_away_waits_for_them(make_group: MakeGroup) -> None:
+    """Nobody is left who can run the assignor, until the static member returns or its session
+    ends. Classic members keep what they have, and no timer runs in a loop."""
+    group = make_group(config=CLIENT_SIDE)
+    group.native("n1", instance_id="i", client_assignors=[weighted(-1, 3)])
+    epoch = group.prepare("n1", 1).group_epoch
+    group.install("n1", 1, epoch, {"n1": {"foo": (0, 1, 2)}})
+    group.native("n1", 1)
+    group.native("n1", -2, instance_id="i")
+    group.join(group.take_id(protocol="weighted"), protocol="weighted")
+    group.wait(5_000)
+    assert group.consumer.assignment_epoch < group.consumer.epoch
+    returned = group.native("n3", instance_id="i", client_assignors=[weighted(-1, 3)])
+    assert returned.should_compute

@@ -1,0 +1,292 @@
+"""Scenarios 72 to 88: the sentences of KIP-848 about client-side assignors (rule 9.7)."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from coordinator.consumer.delegation import RETRY_MS
+from coordinator.interface.records import AssignmentMetadata, ClientAssignor
+from coordinator.interface.volatile_records import ComputationFailed
+from kafka_codecs.error_codes import ErrorCode
+from tests.coordinator.conftest import MakeGroup
+from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.group_script import GroupScript, Owned, make_topics, partitions, topic_id
+
+HALVES: Mapping[str, Owned] = {"n1": {"foo": (0, 1)}, "n2": {"foo": (2, 3)}}
+
+
+@pytest.fixture
+def group(make_group: MakeGroup) -> GroupScript:
+    """A group whose members may compute the target, with four partitions."""
+    return make_group(config=CLIENT_SIDE, topics=make_topics(foo=4))
+
+
+def joins(
+    group: GroupScript, member_id: str, *assignors: ClientAssignor, timeout_ms: int = 10_000
+) -> None:
+    """A member joins, and does not compute anything yet."""
+    group.native(
+        member_id, client_assignors=assignors or (weighted(),), rebalance_timeout_ms=timeout_ms
+    )
+
+
+def epoch_of(group: GroupScript, member_id: str) -> int:
+    return group.consumer.assignments[member_id].member_epoch
+
+
+def is_told(group: GroupScript, member_id: str) -> bool:
+    return group.native(member_id, epoch_of(group, member_id)).should_compute
+
+
+def computes(group: GroupScript, member_id: str, target: Mapping[str, Owned]) -> None:
+    """The member that was told computes this target."""
+    epoch = epoch_of(group, member_id)
+    prepared = group.prepare(member_id, epoch)
+    assert prepared.error == 0, group.transcript()
+    installed = group.install(member_id, epoch, prepared.group_epoch, target)
+    assert installed.error == 0, group.transcript()
+
+
+@pytest.fixture
+def settled(group: GroupScript) -> GroupScript:
+    """n1 has all four partitions, and n2 has just joined. n2 was told to compute the target."""
+    joins(group, "n1")
+    computes(group, "n1", {"n1": {"foo": (0, 1, 2, 3)}})
+    group.native("n1", epoch_of(group, "n1"))
+    joins(group, "n2")
+    return group
+
+
+def failures(group: GroupScript) -> list[str]:
+    """Why the last step kept the target."""
+    return [each.reason for each in group.last_step.records if isinstance(each, ComputationFailed)]
+
+
+def target(group: GroupScript) -> dict[str, Mapping[str, tuple[int, ...]]]:
+    return {id_: group.named(group.consumer.target_of(id_)) for id_ in group.consumer.members}
+
+
+def test_72_a_heartbeat_tells_the_chosen_member(group: GroupScript) -> None:
+    """One member, and no other. It is told again until it asks for the group."""
+    assert group.native("n1", client_assignors=[weighted()]).should_compute
+    assert not group.native("n2", client_assignors=[weighted()]).should_compute
+    assert is_told(group, "n1")
+    group.prepare("n1", epoch_of(group, "n1"))
+    assert not is_told(group, "n1")
+    assert group.view().assignor == "weighted"
+
+
+def test_73_the_chosen_member_gets_the_group_and_its_target(settled: GroupScript) -> None:
+    """Also the metadata of each member, with its version."""
+    settled.native("n1", 2, client_assignors=[weighted(1, 2, metadata=b"heavy")])
+    prepared = settled.prepare("n2", 2)
+    assert (prepared.group_epoch, prepared.assignor) == (4, "weighted")
+    n1, n2 = prepared.members
+    assert (n1.member_id, n1.version, n1.metadata) == ("n1", 2, b"heavy")
+    assert n1.target == partitions({"foo": (0, 1, 2, 3)})
+    assert n1.topic_ids == n2.topic_ids == {topic_id("foo")}
+    assert (n2.member_epoch, n2.metadata, n2.target) == (2, b"", frozenset())
+    assert prepared.topics == ((topic_id("foo"), "foo", 4),)
+
+
+def test_74_the_target_is_validated_and_installed(settled: GroupScript) -> None:
+    """It is durable, and the assignor's metadata goes along with the partitions."""
+    said = AssignmentMetadata(version=3, metadata=b"two each")
+    epoch = settled.prepare("n2", 2).group_epoch
+    assert settled.install("n2", 2, epoch, HALVES, metadata={"n2": said}).error == 0
+    settled.restart()
+    assert target(settled) == HALVES
+    assert settled.consumer.assignor == "weighted"
+    assert settled.consumer.assignment_epoch == settled.consumer.epoch
+    settled.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
+    settled.native("n1", 2, owned={"foo": (0, 1)})
+    reply = settled.native("n2", 2)
+    assert settled.named(reply.assignment) == {"foo": (2, 3)}
+    assert reply.assignment_metadata == said
+
+
+def test_75_a_valid_target_is_installed_although_the_group_epoch_grew(
+    settled: GroupScript,
+) -> None:
+    """The next target is computed after that."""
+    epoch = settled.prepare("n2", 2).group_epoch
+    joins(settled, "n3")
+    assert settled.consumer.epoch > epoch
+    assert settled.install("n2", 2, epoch, HALVES).error == 0
+    assert target(settled) == {**HALVES, "n3": {}}
+    assert settled.consumer.assignment_epoch == epoch < settled.consumer.epoch
+    assert is_told(settled, "n3")
+
+
+def test_76_one_computation_is_in_flight_at_a_time(settled: GroupScript) -> None:
+    """Whatever happens meanwhile, no second member is told."""
+    settled.prepare("n2", 2)
+    joins(settled, "n3")
+    assert not any(is_told(settled, member_id) for member_id in ("n1", "n2", "n3"))
+
+
+@pytest.mark.parametrize(("waits_ms", "error"), [(9_999, 0), (10_000, 25)])
+def test_77_the_member_has_its_rebalance_timeout(
+    settled: GroupScript, waits_ms: int, error: int
+) -> None:
+    """From when it was told; asking for the group does not prolong it."""
+    settled.wait(5_000)
+    epoch = settled.prepare("n2", 2).group_epoch
+    settled.wait(waits_ms - 5_000)
+    assert settled.install("n2", 2, epoch, HALVES).error == error
+
+
+def test_78_then_another_member_is_chosen_and_the_first_is_not_fenced(
+    settled: GroupScript,
+) -> None:
+    """Its target comes too late. When all have failed, the first may try again."""
+    epoch = settled.prepare("n2", 2).group_epoch
+    settled.wait(10_000)
+    assert not is_told(settled, "n2")
+    assert settled.last_step.replies[0][1].error == 0
+    assert is_told(settled, "n1")
+    late = settled.install("n2", 2, epoch, HALVES)
+    assert late.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert settled.consumer.assignment_epoch < settled.consumer.epoch
+    settled.native("n2", 2)
+    settled.wait(10_000)
+    assert [is_told(settled, member_id) for member_id in ("n1", "n2")] == [False, True]
+
+
+@pytest.mark.parametrize("has_asked", [False, True])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_79_a_chosen_member_that_goes_is_replaced_at_once(
+    settled: GroupScript, *, leaves: bool, has_asked: bool
+) -> None:
+    """As is one that no longer handles all versions, unless it has asked for the group before."""
+    settled.native("n1", 2, client_assignors=[weighted(version=1)])
+    if has_asked:
+        settled.prepare("n2", 2)
+    if leaves:
+        settled.native("n2", -1)
+    else:
+        assert not settled.native("n2", 2, client_assignors=[weighted(2, 3)]).should_compute
+    assert is_told(settled, "n1") is (leaves or not has_asked)
+
+
+def test_80_a_joiner_whose_versions_overlap_with_nobodys_is_refused(group: GroupScript) -> None:
+    """So is a change to such versions. Other assignors may overlap."""
+    joins(group, "n1", weighted(0, 3))
+    joins(group, "n2", weighted(2, 5))
+    why_not = group.native("n3", client_assignors=[weighted(6, 7)])
+    assert why_not.error is ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert "n3" not in group.consumer.members
+    epoch = epoch_of(group, "n1")
+    assert group.native("n1", epoch, client_assignors=[weighted(6, 6)]).error == 112
+    assert group.native("n4", client_assignors=[weighted(5, 7)]).error == 0
+    assert group.native("n5", client_assignors=[weighted(9, 9), weighted(name="x")]).error == 112
+
+
+def test_81_the_chosen_member_handles_all_versions(group: GroupScript) -> None:
+    """The KIP's example: A [1-5], B [3-4], C [2-4]."""
+    joins(group, "B", weighted(3, 4))
+    joins(group, "C", weighted(2, 4, version=2))
+    computes(group, "C", {"C": {"foo": (0, 1, 2, 3)}})
+    joins(group, "A", weighted(1, 5))
+    assert [is_told(group, member_id) for member_id in "BCA"] == [False, False, True]
+
+
+def test_82_without_a_member_that_handles_all_versions_the_server_computes(
+    group: GroupScript,
+) -> None:
+    """The group is not stuck."""
+    joins(group, "n1", weighted(1, 3, version=1))
+    joins(group, "n2", weighted(3, 5))
+    assert group.consumer.assignor == "uniform"
+    assert group.consumer.assignment_epoch == group.consumer.epoch
+    group.native("n1", epoch_of(group, "n1"), client_assignors=[weighted(1, 3)])
+    assert [is_told(group, member_id) for member_id in ("n1", "n2")] == [False, True]
+
+
+WRONG = {
+    "missing": {"n1": {"foo": (0, 1)}, "n2": {"foo": (2,)}},
+    "twice": {"n1": {"foo": (0, 1, 2)}, "n2": {"foo": (2, 3)}},
+    "nonexistent": {"n1": {"foo": (0, 1)}, "n2": {"foo": (2, 3, 4)}},
+    "stranger": {**HALVES, "n9": {}},
+    "left_out": {"n2": {"foo": (0, 1)}},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_83_a_wrong_target_is_refused(settled: GroupScript, wrong: Mapping[str, Owned]) -> None:
+    """All partitions, each once, known members. The group keeps its target, and tries again with
+    another member."""
+    before = target(settled)
+    epoch = settled.prepare("n2", 2).group_epoch
+    reply = settled.install("n2", 2, epoch, wrong)
+    assert reply.error is ErrorCode.INVALID_ASSIGNMENT
+    assert failures(settled) == [reply.why]
+    assert target(settled) == before
+    settled.wait(RETRY_MS - 1)
+    assert not is_told(settled, "n1")
+    settled.wait(1)
+    assert not is_told(settled, "n2")
+    assert is_told(settled, "n1")
+
+
+def test_84_a_target_is_validated_against_what_it_was_computed_from(settled: GroupScript) -> None:
+    """A member that left since is a known member. It loses its share."""
+    epoch = settled.prepare("n2", 2).group_epoch
+    settled.native("n1", -1)
+    settled.topics = make_topics(version=2, foo=6)
+    assert settled.install("n2", 2, epoch, HALVES).error == 0
+    assert target(settled) == {"n2": {"foo": (2, 3)}}
+    assert is_told(settled, "n2")
+
+
+def test_85_an_error_of_the_assignor_keeps_the_target(settled: GroupScript) -> None:
+    """It is no error of the request, and visible. The members hear of it with their assignment."""
+    before = target(settled)
+    epoch = settled.prepare("n2", 2).group_epoch
+    assert settled.install("n2", 2, epoch, error=7).error == 0
+    assert failures(settled) == ["the assignor gave the error 7"]
+    assert target(settled) == before
+    settled.wait(RETRY_MS)
+    assert settled.native("n1", 2, owned={"foo": (0, 1)}).assignment_error == 7
+    computes(settled, "n1", HALVES)
+    assert settled.consumer.assignment_error == 0
+
+
+def test_86_a_client_side_assignor_is_used_if_all_members_support_it(group: GroupScript) -> None:
+    """A server-side one otherwise, at once: the group does not wait for the computation."""
+    joins(group, "n1")
+    assert group.consumer.assignment_epoch < group.consumer.epoch
+    epoch = group.prepare("n1", 1).group_epoch
+    group.native("n2")
+    assert group.consumer.assignor == "uniform"
+    assert group.consumer.assignment_epoch == group.consumer.epoch
+    late = group.install("n1", epoch_of(group, "n1"), epoch, {"n1": {"foo": (0, 1, 2, 3)}})
+    assert late.error is ErrorCode.UNKNOWN_MEMBER_ID
+    group.native("n2", -1)
+    assert is_told(group, "n1")
+
+
+def test_87_of_several_the_members_preference_decides(group: GroupScript) -> None:
+    """Most first preferences among those that all support; by name in a tie."""
+    a, b, c = weighted(name="a"), weighted(name="b"), weighted(name="c")
+    joins(group, "n1", b, a)
+    assert group.view().assignor == "b"
+    joins(group, "n2", a, b, c)
+    assert group.view().assignor == "a"
+    joins(group, "n3", c, b, a)
+    joins(group, "n4", b, a)
+    assert group.view().assignor == "b"
+
+
+@pytest.mark.parametrize("changed", [weighted(metadata=b"lag"), weighted(0, 4, version=3)])
+def test_88_what_a_member_says_to_its_assignor_calls_for_a_new_target(
+    settled: GroupScript, changed: ClientAssignor
+) -> None:
+    """A repetition does not."""
+    computes(settled, "n2", HALVES)
+    before = settled.consumer.epoch
+    epoch = epoch_of(settled, "n1")
+    settled.native("n1", epoch, client_assignors=[weighted()])
+    assert settled.consumer.epoch == before
+    settled.native("n1", epoch, client_assignors=[changed])
+    assert settled.consumer.epoch == before + 1
