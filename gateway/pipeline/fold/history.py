@@ -176,28 +176,21 @@ class _Log:
         if line.began_ms != self.began_ms:
             place_before = 0
         # An event beside the sequence carries the number of the latest event in the sequence.
-        expected = place if line.is_beside else place - 1
-        self.told_ms = max(self.told_ms, line.at_ms)
-        if self.told_ms > line.at_ms:  # all later events come from a clock that had been behind
+        expected = place if line.process_id is not None else place - 1
+        if line.at_ms >= self.told_ms:
+            self.told_ms = line.at_ms
+        else:  # all later events come from a clock that had been behind
             self.behind_ms = self.told_ms
-        self.latest, self.number, self.began_ms, self.place = (
-            *(in_order, number, line.began_ms),
-            place,
-        )
+        self.latest, self.number, self.began_ms = in_order, number, line.began_ms
+        self.place = place
         if line.fields is not None:
             self._learn_epochs(line.fields)
-        return _Placed(
-            line=line,
-            told_ms=self.told_ms,
-            behind_ms=self.behind_ms,
-            is_after_hole=expected > place_before,
-            among_equals=in_order[2:],
-        )
+        is_after_hole = expected > place_before
+        return _Placed(line, self.told_ms, self.behind_ms, is_after_hole, place, in_order[2:])
 
     def _learn_epochs(self, event: GatewayEvent) -> None:
-        fields = vars(event)
-        for name in _EPOCHS:
-            epoch = fields.get(name)
+        for name in _EPOCHS[type(event)]:
+            epoch = getattr(event, name)
             if epoch is not None and epoch > 0:
                 lowest, highest = self.epoch_min, self.epoch_max
                 self.epoch_min = epoch if lowest is None else min(lowest, epoch)
@@ -248,14 +241,8 @@ class Order:
             line, self.before_ms = placed.line, placed.told_ms
             if line.fields is not None:
                 yield Told(
-                    event=line.fields,
-                    gateway_id=line.gateway_id,
-                    process_id=line.process_id,
-                    sequence=line.sequence,
-                    at_ms=placed.told_ms,
-                    position=self.position,
-                    hole=self.hole,
-                    behind_ms=placed.behind_ms,
+                    *(line.fields, line.gateway_id, line.process_id, line.sequence),
+                    *(placed.told_ms, self.position, self.hole, placed.behind_ms),
                 )
         if once:
             self.latest = once[-1].order()
@@ -304,6 +291,7 @@ class _Placed:
     """The latest time that the gateway had told by then."""
     behind_ms: int | None
     is_after_hole: bool
+    place: int
     among_equals: tuple[bool, int, str, int, int]
     rank: int = 0
     """The order of logs that epochs have moved to the same time."""
@@ -311,23 +299,31 @@ class _Placed:
     def order(self) -> tuple[int, int, str, int, bool, int, str, int, int]:
         """The order of the events of all gateways."""
         line = self.line
-        return self.told_ms, self.rank, line.gateway_id, _place(line), *self.among_equals
-
-
-def _place(line: Line) -> int:
-    """An event beside the group's sequence is placed after the event that it names."""
-    return line.sequence if line.after is None else line.after
+        return self.told_ms, self.rank, line.gateway_id, self.place, *self.among_equals
 
 
 def _in_sequence(each: Numbered) -> _InSequence:
     """The order of one gateway's lines. If lines with the same place contradict each other, the
-    first one counts, and the choice is the same in every run."""
+    first one counts, and the choice is the same in every run. An event beside the group's sequence
+    is placed after the event that it names."""
     line = each.line
     return (
         -1 if line.began_ms is None else line.began_ms,
-        _place(line),
-        *(line.is_beside, line.at_ms, line.process_id or "", line.sequence, each.content),
+        line.sequence if line.after is None else line.after,
+        line.process_id is not None,
+        line.at_ms,
+        line.process_id or "",
+        line.sequence,
+        each.content,
     )
 
 
-_EPOCHS = ("group_epoch", "assignment_epoch", "generation", "member_epoch")
+_EPOCHS: Mapping[type[GatewayEvent], Sequence[str]] = {
+    event: [
+        name
+        for name in ("group_epoch", "assignment_epoch", "generation", "member_epoch")
+        if name in event.model_fields
+    ]
+    for event in EVENTS.values()
+}
+"""The fields of each event that have an epoch or a generation of the group."""

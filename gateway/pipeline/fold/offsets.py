@@ -37,7 +37,7 @@ from gateway.pipeline.fold.row import Row
 Finding: TypeAlias = Literal["seek", "reset", "non_monotonic"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class OffsetRow(Row):
     """What was committed for each partition, and which of it went back.
 
@@ -195,11 +195,14 @@ class _End(NamedTuple):
     """Null if it concerns the whole group."""
 
 
-KINDS: tuple[type[GatewayEvent], ...] = (
-    *(PartitionsAssigned, PartitionsReleased),
-    *(OffsetsCommitted, OffsetsFetched, OffsetsDeleted),
+KINDS: frozenset[type[GatewayEvent]] = frozenset(
+    (
+        *(OffsetsCommitted, OffsetsFetched, OffsetsDeleted),
+        *(PartitionsAssigned, PartitionsReleased, TopicsGone),
+        *(GroupStateMoved, GroupDeleted, GroupForwarded, GroupHosted, GroupAdopted),
+    )
 )
-_ENDS: tuple[type[GatewayEvent], ...] = (TopicsGone, GroupDeleted, GroupForwarded)
+"""The events that decide about owners and offsets."""
 
 
 @dataclass(slots=True)
@@ -220,30 +223,29 @@ class OffsetFold:
     and the cluster may grant it to others without an event."""
 
     def take(self, told: Told) -> None:
-        """Take the next event."""
-        event, at = told.event, (told.at_ms, told.position)
-        match event:
-            case GroupForwarded():
-                self.is_forwarded = True
-            case GroupHosted() | GroupAdopted() | PartitionsAssigned():
-                self.is_forwarded = False
-            case PartitionsReleased() if self.is_forwarded:
-                return
-            case _:
-                pass
-        if isinstance(event, _ENDS):
-            self.ends.append(_End(at, getattr(event, "topics", None)))
-        elif isinstance(event, KINDS) or _is_empty(event):
-            span_ms = told.at_ms, told.at_ms
-            if isinstance(event, OffsetsCommitted):
+        """Take the next event, one of `KINDS`."""
+        at = told.at_ms, told.position
+        span_ms = told.at_ms, told.at_ms
+        match told.event:
+            case OffsetsCommitted() as event:
                 span_ms = told.span_ms(event)
                 placed_ms = max(span_ms[1], told.at_ms - TOLD_MS_MAX)
                 at = min(told.at_ms, placed_ms), told.position
-            step = _Step(at, told, span_ms)
-            if not self.waiting or self.waiting[-1].at < at:
-                self.waiting.append(step)
-            else:
-                insort(self.waiting, step, key=itemgetter(0))
+            case PartitionsReleased() if self.is_forwarded:
+                return
+            case PartitionsAssigned() | GroupHosted() | GroupAdopted():
+                self.is_forwarded = False
+            case TopicsGone() | GroupDeleted() | GroupForwarded() as event:
+                self.is_forwarded = self.is_forwarded or isinstance(event, GroupForwarded)
+                self.ends.append(_End(at, getattr(event, "topics", None)))
+                return
+            case _:
+                pass
+        step = _Step(at, told, span_ms)
+        if not self.waiting or self.waiting[-1].at < at:
+            self.waiting.append(step)
+        else:
+            insort(self.waiting, step, key=itemgetter(0))
 
     def close(self, now_ms: int) -> tuple[list[OffsetRow], list[WrongStartRow]]:
         """The rows that no event from now on can change."""
@@ -273,7 +275,7 @@ class OffsetFold:
                     for topic, numbers in event.partitions.items():
                         for _number, followed in self._live(step, topic, numbers, ends):
                             followed.moved(step)
-                case GroupStateMoved():
+                case GroupStateMoved(to_state=ClassicPhase.EMPTY):
                     self.emptied_at = step.at
                 case _:
                     pass
@@ -302,6 +304,7 @@ class OffsetFold:
     ) -> Iterator[OffsetRow]:
         """The rows of a commit."""
         at, told, (from_ms, to_ms) = step
+        cluster_id, group_id = self.cluster_id, self.group_id
         gateway_id, process_id, sequence = told.gateway_id, told.process_id, told.sequence
         member_id, is_transactional = event.member_id, event.is_transactional
         # A commit in a transaction may omit the member id.
@@ -315,28 +318,28 @@ class OffsetFold:
                 started_at: int | None = None
                 if is_owner:
                     started_at = followed.start if followed.is_told else followed.found
-                yield OffsetRow(
-                    cluster_id=self.cluster_id,
-                    group_id=self.group_id,
-                    topic=topic,
-                    partition=committed.partition,
-                    member_id=member_id,
-                    owner_id=owner_id,
-                    is_transactional=is_transactional,
-                    commits=committed.commits,
-                    first=committed.first,
-                    lowest=committed.lowest,
-                    last=last,
-                    from_ms=from_ms,
-                    to_ms=to_ms,
-                    before=followed.before,
-                    started_at=started_at,
-                    finding=followed.finding(
+                yield OffsetRow(  # in the order of the columns, because keywords take their time
+                    cluster_id,
+                    group_id,
+                    topic,
+                    committed.partition,
+                    member_id,
+                    owner_id,
+                    is_transactional,
+                    committed.commits,
+                    committed.first,
+                    committed.lowest,
+                    last,
+                    from_ms,
+                    to_ms,
+                    followed.before,
+                    started_at,
+                    followed.finding(
                         at, event, committed, started_at, ends[topic], is_owner=is_owner
                     ),
-                    gateway_id=gateway_id,
-                    process_id=process_id,
-                    sequence=sequence,
+                    gateway_id,
+                    process_id,
+                    sequence,
                 )
                 if not is_transactional:
                     is_foreign = owner_id is not None and not is_owner
@@ -391,10 +394,6 @@ class OffsetFold:
     def _ends_of(self, topic: str) -> "_Ends":
         its = [end for end in self.ends if end.topics is None or topic in end.topics]
         return _Ends([end.at for end in its], [end.at for end in its if end.topics is not None])
-
-
-def _is_empty(event: GatewayEvent) -> bool:
-    return isinstance(event, GroupStateMoved) and event.to_state is ClassicPhase.EMPTY
 
 
 class _Ends(NamedTuple):
@@ -523,14 +522,14 @@ class Partition:
         is_owner: bool,
     ) -> Finding | None:
         """How a commit went back, if it did."""
-        lowest, stored = committed.lowest, self.stored
-        turns_back = not event.is_transactional and lowest < committed.first
-        is_lower = turns_back or _is_less(lowest, self.before)
-        is_behind = _is_less(lowest, started_at)
+        lowest, before, stored = committed.lowest, self.before, self.stored
         latest = stored.offset if stored else None
         if stored is not None and stored.is_foreign and is_owner:
             latest = self.own
-        goes_back = turns_back or _is_less(lowest, latest)
+        turns_back = lowest < committed.first and not event.is_transactional
+        is_lower = turns_back or (before is not None and lowest < before)
+        is_behind = started_at is not None and lowest < started_at
+        goes_back = turns_back or (latest is not None and lowest < latest)
         if not (is_lower or is_behind or goes_back):
             if event.member_id != NO_MEMBER:
                 return None
@@ -558,8 +557,3 @@ class Partition:
             return False
         told = -1 if self.start is None else self.start
         return stored.at < self.began and told < stored.offset
-
-
-def _is_less(offset: int, other: int | None) -> bool:
-    """False if the other one is unknown."""
-    return other is not None and offset < other

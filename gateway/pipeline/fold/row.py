@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, TypeAdapter
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class BaseRow:
     """One row. Times are milliseconds since 1970 (UTC), null if unknown."""
 
@@ -17,7 +17,7 @@ class BaseRow:
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Row(BaseRow):
     """A row about a group."""
 

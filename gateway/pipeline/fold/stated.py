@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
+from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     GroupAdopted,
     GroupForwarded,
@@ -60,6 +61,15 @@ class _Word(NamedTuple):
     to_ms: int
 
 
+KINDS: frozenset[type[GatewayEvent]] = frozenset(
+    (
+        *(OffsetsCommitted, PartitionsStated, MemberStateMoved, GroupStateMoved),
+        *(GroupForwarded, ReleaseStarted, GroupHosted, GroupAdopted),
+    )
+)
+"""The events with claims, or with rounds of them."""
+
+
 @dataclass(slots=True)
 class ClaimFold:
     """The claims in one group. Takes its events in their order."""
@@ -79,7 +89,7 @@ class ClaimFold:
     """The first and the last of the claims that are alike."""
 
     def take(self, told: Told) -> None:
-        """Take the next event."""
+        """Take the next event, one of `KINDS`."""
         if self.waiting and self.waiting[0].to_ms < told.at_ms:
             self._settle(bisect_left(self.waiting, told.at_ms, key=attrgetter("to_ms")))
         match told.event:
@@ -133,14 +143,23 @@ class ClaimFold:
         del self.waiting[:ready]
 
     def _add(self, word: _Word) -> None:
-        member_id, is_commit, partitions, *times = word
+        rounds = self._rounds(word.member_id, word.from_ms)
+        last = self._rounds(word.member_id, word.to_ms)
+        if rounds == last:
+            self._extend(word, rounds, word.from_ms, word.to_ms)
+        else:
+            self._extend(word, rounds, word.from_ms, word.from_ms)
+            self._extend(word, last, word.to_ms, word.to_ms)
+
+    def _rounds(self, member_id: str, at_ms: int) -> int:
         begun_ms = self.begun_ms.get(member_id, ())
-        for at_ms in {*times}:
-            rounds = bisect_right(begun_ms, at_ms) + bisect_right(self.rejoined_ms, at_ms)
-            for each in partitions:
-                key = (member_id, rounds, is_commit), each
-                from_ms, to_ms = self.spans.get(key, (at_ms, at_ms))
-                self.spans[key] = min(from_ms, at_ms), max(to_ms, at_ms)
+        return bisect_right(begun_ms, at_ms) + bisect_right(self.rejoined_ms, at_ms)
+
+    def _extend(self, word: _Word, rounds: int, from_ms: int, to_ms: int) -> None:
+        speaker = word.member_id, rounds, word.is_commit
+        for each in word.partitions:
+            first_ms, last_ms = self.spans.get((speaker, each), (from_ms, to_ms))
+            self.spans[speaker, each] = min(first_ms, from_ms), max(last_ms, to_ms)
 
 
 def stated(claims: Iterable[Claim]) -> Iterator[Interval]:

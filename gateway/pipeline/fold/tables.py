@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.member_events import PartitionsStated
 from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
+from gateway.pipeline.fold import offsets, stated
 from gateway.pipeline.fold.changes import ChangeRow, changes
 from gateway.pipeline.fold.history import (
     History,
@@ -110,7 +111,7 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Part]:
         each = Numbered(line, content_of(text))
         if line.group_id is not None:
             groups.setdefault(line.group_id, []).append(each)
-        if line.is_beside:
+        if line.process_id is not None:
             processes.setdefault(key_of(each), []).append(number_of(each))
         if isinstance(line.fields, GatewayStarted):
             started.append((line, line.fields))
@@ -132,10 +133,9 @@ def fold_name(
 ) -> Iterator[Part]:
     """The rows of the groups with this id, each in its own cluster. `pieces` have all lines, are
     read several times, and are held one at a time if the lines come in their order."""
-    for cluster_id, is_in_order in _orders(pieces, cluster_of).items():
-        its = (_of_clusters(some, cluster_of).get(cluster_id, []) for some in pieces)
+    for cluster_id, its in _divided(pieces, cluster_of).items():
         fold = begin(cluster_id, group_id)
-        for some in its if is_in_order else [list(chain.from_iterable(its))]:
+        for some in its:
             yield Part(fold.key, fold.take(some), is_last=False)
         yield _last(fold, keeps_state=keeps_state)
 
@@ -166,30 +166,42 @@ def _last(fold: "GroupFold", *, keeps_state: bool) -> Part:
     return Part(fold.key, fold.finish(), state=state)
 
 
-def _orders(
+def _divided(
     pieces: Collection[Sequence[Numbered]], cluster_of: Mapping[str, str]
-) -> Mapping[str, bool]:
-    """Whether a fold may take one piece after another, by cluster."""
-    found: dict[str, bool] = {}
+) -> Mapping[str, Iterable[Sequence[Numbered]]]:
+    """The pieces of each cluster. They become one if a fold may not take them one after another."""
+    if len(pieces) == 1:
+        (some,) = pieces
+        return {key: [its] for key, its in _of_clusters(some, cluster_of).items()}
+    are_in_order: dict[str, bool] = {}
     orders: dict[str, Order] = {}
     for some in pieces:
         for cluster_id, its in _of_clusters(some, cluster_of).items():
-            if len(pieces) > 1 and found.setdefault(cluster_id, True):
+            if are_in_order.setdefault(cluster_id, True):
                 order = orders.setdefault(cluster_id, Order())
                 try:
                     deque(order.take(its), maxlen=0)
                 except LateLineError:
-                    found[cluster_id] = False
-            found.setdefault(cluster_id, True)
-    return found
+                    are_in_order[cluster_id] = False
+
+    def of(cluster_id: str) -> Iterator[Sequence[Numbered]]:
+        return (_of_clusters(some, cluster_of).get(cluster_id, []) for some in pieces)
+
+    return {
+        cluster_id: of(cluster_id) if is_in_order else [list(chain.from_iterable(of(cluster_id)))]
+        for cluster_id, is_in_order in are_in_order.items()
+    }
 
 
 def _of_clusters(
     lines: Iterable[Numbered], cluster_of: Mapping[str, str]
 ) -> Mapping[str, list[Numbered]]:
-    found: dict[str, list[Numbered]] = {}
+    of_gateways: dict[str, list[Numbered]] = {}
     for each in lines:
-        found.setdefault(cluster_of.get(each.line.gateway_id, ""), []).append(each)
+        of_gateways.setdefault(each.line.gateway_id, []).append(each)
+    found: dict[str, list[Numbered]] = {}
+    for gateway_id, some in of_gateways.items():
+        found.setdefault(cluster_of.get(gateway_id, ""), []).extend(some)
     return found
 
 
@@ -223,17 +235,19 @@ class GroupFold:
         state does not grow with commits. Raises LateLineError if a line belongs before those taken
         earlier: then fold all of them anew."""
         lines = list(lines)
-        for each in lines:
-            self._count(each)
+        self._count(lines)
         made = Tables()
         for number, told in enumerate(self.order.take(lines), 1):
             event = told.event
-            if isinstance(event, OffsetsCommitted | PartitionsStated):
-                self.seen_ms.setdefault(event.member_id, told.at_ms)
-            if not isinstance(event, _SUMMED_UP):
+            kind = type(event)
+            if kind not in _SUMMED_UP:
                 self.told.append(told)
-            self.offsets.take(told)
-            self.claims.take(told)
+            elif isinstance(event, OffsetsCommitted | PartitionsStated):
+                self.seen_ms.setdefault(event.member_id, told.at_ms)
+            if kind in offsets.KINDS:
+                self.offsets.take(told)
+            if kind in stated.KINDS:
+                self.claims.take(told)
             if number % CLOSED_EVERY == 0:
                 self._close(made, told.at_ms)
         if self.order.before_ms is not None:
@@ -267,14 +281,17 @@ class GroupFold:
             made.contradictions += contradictions(cluster_id, key, in_order)
         return made
 
-    def _count(self, each: Numbered) -> None:
-        line = each.line
-        if not line.is_beside:
-            self.numbers.setdefault(key_of(each), []).append(number_of(each))
-        elif line.after is not None:
-            at = line.gateway_id, line.began_ms
-            reached_ms = self.reached_ms.setdefault(at, {})
-            reached_ms[line.after] = min(reached_ms.get(line.after, line.at_ms), line.at_ms)
+    def _count(self, lines: Iterable[Numbered]) -> None:
+        for each in lines:
+            line = each.line
+            if line.process_id is None:
+                self.numbers.setdefault(key_of(each), []).append(number_of(each))
+            elif line.after is not None:
+                at = line.gateway_id, line.began_ms
+                reached_ms = self.reached_ms.setdefault(at, {})
+                first_ms = reached_ms.get(line.after)
+                if first_ms is None or line.at_ms < first_ms:
+                    reached_ms[line.after] = line.at_ms
 
     def _close(self, made: Tables, now_ms: int) -> None:
         commits, starts = self.offsets.close(now_ms)
@@ -284,7 +301,7 @@ class GroupFold:
 
 CLOSED_EVERY = 4_096
 """Events between two times at which rows are closed."""
-_SUMMED_UP = (OffsetsCommitted, OffsetsFetched, OffsetsDeleted, PartitionsStated)
+_SUMMED_UP = frozenset((OffsetsCommitted, OffsetsFetched, OffsetsDeleted, PartitionsStated))
 STATES: TypeAdapter[GroupFold] = TypeAdapter(GroupFold)
 """States of groups in JSON."""
 
