@@ -19,6 +19,7 @@ from coordinator.interface.events import (
     AdoptionMoved,
     Event,
     GroupAdopted,
+    GroupLost,
     Happening,
     OffsetCommitEnded,
     ReleaseBegan,
@@ -376,18 +377,20 @@ class LoggedEngine:
         return item
 
     def _next_request(self) -> Item | None:
-        """The next request. A commit is refused while it is postponed to note how an earlier one
-        ended: if that one's answer was lost, the cluster may still store it."""
+        """The next request. A commit is refused while a happening is postponed that has to precede
+        it."""
         while self._queue:
             item = self._queue.popleft()
-            if not (isinstance(item, Commit) and self._has_commits_that_ended):
+            if not (isinstance(item, Commit) and self._bars_commits):
                 return item
             self._refuse(item, Situation.LOG_FAILED, "the state log failed")
         return None
 
     @property
-    def _has_commits_that_ended(self) -> bool:
-        return any(isinstance(each, OffsetCommitEnded) for each in self._happened)
+    def _bars_commits(self) -> bool:
+        """Whether the cluster may still store an earlier commit, whose answer was lost, or has
+        stored those of another member that had the group (DEV D36)."""
+        return any(isinstance(each, OffsetCommitEnded | GroupLost) for each in self._happened)
 
     def _decide(self, item: Item | Happening, batch: Batch, now_ms: int) -> None:
         """Add a decision to the batch. A long computation holds up this group only."""

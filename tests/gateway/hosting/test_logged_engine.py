@@ -11,6 +11,7 @@ from coordinator.interface.errors import InvariantError, LongComputation
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     Event,
+    GroupLost,
     HeartbeatReceived,
     OffsetCommitEnded,
     SyncGroupReceived,
@@ -322,6 +323,22 @@ def test_no_commit_is_accepted_while_the_end_of_another_is_postponed(
     scene.wait(POSTPONED_MS)
     (late,) = outcomes(scene.commit("first", 2))
     assert late.refused is None
+
+
+@pytest.mark.parametrize("damage", [Damage.NONE, Damage.UNSURE])
+def test_no_commit_is_accepted_while_the_loss_of_the_group_is_postponed(
+    scene: HostedScene, damage: Damage
+) -> None:
+    """It would take the offsets back that another member of the group has committed meanwhile."""
+    scene.damage = damage
+    scene.feed(Happened(GroupLost()))
+    scene.damage = None
+    (early,) = outcomes(scene.commit("first", 2))
+    assert early.refused == Refused(Situation.LOG_FAILED, "the state log failed")
+    scene.wait(POSTPONED_MS)
+    (late,) = outcomes(scene.commit("first", 2))
+    assert late.verdict is not None
+    assert late.verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # -- bugs of the engine --------------------------------------------------------------------------
