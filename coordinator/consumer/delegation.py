@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from coordinator.assignors import GroupSpec
 from coordinator.assignors.flaws import flaw_in
 from coordinator.assignors.group_spec import NOTHING, Target
-from coordinator.consumer.epoch import wait_for_target
+from coordinator.consumer.epoch import bump_epoch_if_needed, wait_for_target
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.records import (
     AssignmentMetadata,
+    EpochCause,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
@@ -108,15 +109,19 @@ def _write_target(
     computation: Computation,
 ) -> None:
     """Write what differs. A member that left meanwhile loses its share, unless another has its
-    instance id now. One that joined meanwhile waits for the next target."""
+    instance id now. One that joined meanwhile waits for the next target, which is due at once if
+    nobody else needs it: the replacement of a static member may have changed its instance id."""
     group = step.consumer
     shares: dict[str, tuple[frozenset[Partition], AssignmentMetadata | None]] = {}
+    has_orphans = False
     for member_id, partitions in target.items():
         holder_id = member_id
         if member_id not in group.members:
             holder_id = group.instances.get(computation.members[member_id].instance_id or "", "")
         if holder_id == member_id or (holder_id and holder_id not in computation.members):
             shares[holder_id] = partitions, metadata.get(member_id)
+        else:
+            has_orphans |= bool(partitions)
     for member_id in sorted(group.members):
         share, said = shares.get(member_id, (NOTHING, None))
         if (share, said) != (group.target_of(member_id), group.target_metadata.get(member_id)):
@@ -126,3 +131,5 @@ def _write_target(
             epoch=computation.epoch, timestamp_ms=step.now_ms, assignor=computation.assignor
         )
     )
+    if has_orphans and group.epoch == computation.epoch:
+        bump_epoch_if_needed(step, EpochCause.MEMBER_REMOVED)

@@ -121,6 +121,25 @@ def test_a_static_replacement_gets_the_share_of_its_predecessor(group: GroupScri
     assert targets(group) == {"n3": {"foo": (0,)}, "n2": {"foo": (1, 2)}}
 
 
+def test_the_share_of_a_predecessor_whose_instance_nobody_has_is_computed_again(
+    group: GroupScript,
+) -> None:
+    """The replacement bumped no epoch, and has another instance id by now."""
+    group.given_consumer_group(given_native("n1", assigned=ALL, instance_id="i"))
+    group.native("n2")
+    group.native("n1", -2, instance_id="i")
+    group.native("n3", instance_id="i")
+    group.native("n3", -2, instance_id="i")
+    group.native("n3", instance_id="other")
+    group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    assert targets(group) == {"n2": {"foo": (1, 2)}, "n3": {}}
+    assert (group.consumer.assignment_epoch, group.consumer.epoch) == (11, 12)
+    group.native("n2", 10)
+    assert begins_a_computation(group)
+    group.computed({"n3": {"foo": (0,)}})
+    assert targets(group) == {"n2": {"foo": (1, 2)}, "n3": {"foo": (0,)}}
+
+
 def test_a_member_that_takes_over_an_instance_gets_one_share(group: GroupScript) -> None:
     """The member is known under its id already. Its epoch bump asks for another target."""
     group.given_consumer_group(
