@@ -87,6 +87,7 @@ def _native(
     request: GroupRequest, message: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> ClientSeen:
     software = request.upstream.introduced
+    server_side = () if message.server_assignor is None else (message.server_assignor,)
     return ClientSeen(
         member_id=member_id,
         client_id=request.header.client_id or "",
@@ -98,5 +99,5 @@ def _native(
         protocol="consumer",
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         embedded_version=None,
-        assignors=() if message.server_assignor is None else (message.server_assignor,),
+        assignors=server_side or tuple(each.name for each in message.client_assignors or ()),
     )

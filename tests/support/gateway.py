@@ -22,6 +22,7 @@ from gateway.operators import NO_OPERATORS, OperatorsConfig
 from gateway.security import UNPROTECTED, Security
 from gateway.state_log.log import StateLog
 from gateway.state_log.memory import MemoryLog
+from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.metadata import MetadataRequest
 
 Address = tuple[str, int]
@@ -105,6 +106,11 @@ async def whole_gateway(
                 tls=security.listening,
                 to_brokers=security.of_clients,
                 clients_authenticate=security.clients_authenticate,
+                client_side_api_key=(
+                    ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT
+                    if groups.client_side_assignors
+                    else None
+                ),
                 limits=Limits(
                     drain_timeout_s=drain_timeout_s, permission_lifetime_s=permission_lifetime_s
                 ),

@@ -3,7 +3,7 @@
 It sends no heartbeats of its own.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,12 +11,25 @@ from uuid import UUID, uuid4
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
-from kafka_codecs import consumer_group_describe, consumer_group_heartbeat, describe_groups
+from kafka_codecs import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    consumer_group_install_assignment,
+    describe_groups,
+)
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.consumer_group_install_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+)
+from kafka_codecs.consumer_group_prepare_assignment import (
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
 )
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest
@@ -182,6 +195,8 @@ class GroupClient:
         topics: Iterable[str] = ("numbers",),
         owned: Mapping[UUID, Iterable[int]] | None = None,
         instance_id: str | None = None,
+        client_assignors: tuple[consumer_group_heartbeat.ClientAssignor, ...] | None = None,
+        rebalance_timeout_ms: int = 10_000,
         version: int | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
         """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
@@ -194,20 +209,52 @@ class GroupClient:
                 member_id=member_id,
                 member_epoch=epoch,
                 instance_id=instance_id,
-                rebalance_timeout_ms=10_000 if joins else -1,
+                rebalance_timeout_ms=rebalance_timeout_ms if joins else -1,
                 subscribed_topic_names=tuple(topics) if joins else None,
-                topic_partitions=(
-                    None
-                    if owned is None
-                    else tuple(
-                        consumer_group_heartbeat.TopicPartitions(
-                            topic_id=topic_id, partitions=tuple(numbers)
-                        )
-                        for topic_id, numbers in owned.items()
-                    )
-                ),
+                topic_partitions=None if owned is None else _by_topic(owned),
+                client_assignors=client_assignors,
             ),
             version,
+        )
+        return answer
+
+    async def prepare(self, member_id: str, epoch: int) -> ConsumerGroupPrepareAssignmentResponse:
+        """One ConsumerGroupPrepareAssignment."""
+        answer: ConsumerGroupPrepareAssignmentResponse = await self.connection.ask(
+            ConsumerGroupPrepareAssignmentRequest(
+                group_id=self.group, member_id=member_id, member_epoch=epoch
+            )
+        )
+        return answer
+
+    async def install(
+        self,
+        member_id: str,
+        epoch: int,
+        group_epoch: int,
+        shares: Sequence[tuple[str, Mapping[UUID, Sequence[int]]]],
+        *,
+        metadata: bytes = b"",
+        error: int = 0,
+    ) -> ConsumerGroupInstallAssignmentResponse:
+        """One ConsumerGroupInstallAssignment, with partitions by member and topic."""
+        answer: ConsumerGroupInstallAssignmentResponse = await self.connection.ask(
+            ConsumerGroupInstallAssignmentRequest(
+                group_id=self.group,
+                member_id=member_id,
+                member_epoch=epoch,
+                group_epoch=group_epoch,
+                error=error,
+                members=tuple(
+                    consumer_group_install_assignment.Member(
+                        member_id=each,
+                        partitions=_by_topic(mine),
+                        metadata_version=1,
+                        metadata_bytes=metadata,
+                    )
+                    for each, mine in shares
+                ),
+            )
         )
         return answer
 
@@ -296,6 +343,15 @@ async def find_coordinator(address: Address, group: str) -> FindCoordinatorRespo
                 lambda found: not found.error_code,
             )
             return found
+
+
+def _by_topic(
+    partitions: Mapping[UUID, Iterable[int]],
+) -> tuple[consumer_group_heartbeat.TopicPartitions, ...]:
+    return tuple(
+        consumer_group_heartbeat.TopicPartitions(topic_id=topic_id, partitions=tuple(numbers))
+        for topic_id, numbers in partitions.items()
+    )
 
 
 def given_to(reply: ConsumerGroupHeartbeatResponse) -> set[int]:
