@@ -164,7 +164,8 @@ class TargetComputed(GatewayEvent):
 
 
 class AssignmentRejected(GatewayEvent):
-    """The group keeps its target assignment, because a plug-in computed none, or a wrong one."""
+    """The group keeps its target assignment, because a plug-in or a member computed none, or a
+    wrong one."""
 
     level: ClassVar[Level] = "warning"
     group_epoch: int

@@ -1,27 +1,82 @@
-"""A group with an assignor of its own (KIP-848, "Client Side Mode").
+"""A group with an assignor of its own moves to the new protocol and back (KIP-848, "Client Side
+Mode"), in front of a real broker.
 
-`GroupStage.settled` checks each step, and `GroupStage.end` the whole run: no record is lost, no
-partition has two owners, and the cluster has all commits.
+The assignor needs the members' user data: their weights. `GroupStage.settled` checks each step, and
+`GroupStage.end` the whole run: no record is lost, no partition has two owners, and the cluster has
+all commits.
 """
 
 from pathlib import Path
 
+import pytest
+
+from gateway.demo.group_view import Protocol
 from tests.support.clients import Client
-from tests.support.group_stage import open_group
+from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka, open_group
+from tests.support.kafka_broker import KafkaCluster
 from tests.support.matrix import NATIVE
 
-WEIGHTED = Client(library="reference", protocol="consumer", assignor="weights=3")
+ON = "--client-side-assignors=true"
+WEIGHTS = {"a": 1, "b": 1, "c": 2}
+
+
+def classic(name: str) -> Client:
+    """The Java client with an assignor of the test."""
+    return Client(library="java", assignor=f"weights={WEIGHTS[name]}")
+
+
+def native(name: str) -> Client:
+    """The project's own client."""
+    return Client(library="reference", protocol="consumer", assignor=f"weights={WEIGHTS[name]}")
+
+
+@pytest.fixture
+def _clients() -> None:
+    """Skip the test unless the clients can be started."""
+    classic("a").program()
+
+
+async def settle(group: GroupStage, protocol: Protocol) -> None:
+    """Wait until the group has settled in this protocol and its members consume. Then each has the
+    partitions that its weight entitles it to."""
+    await group.settled(protocol)
+    await group.progress(50)
+    total = sum(WEIGHTS[name] for name in group.members)
+    assert group.shares() == {name: PARTITIONS * WEIGHTS[name] // total for name in group.members}
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("_clients")
+async def test_a_group_with_its_own_assignor_rolls_up_and_down(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """The partitions follow the weights in the classic group, in the mixed one, where some weights
+    are user data of version -1, and in the native one."""
+    async with open_group(tmp_path, ON, open_upstream=on_kafka(kafka)) as group:
+        for name in WEIGHTS:
+            await group.join(name, classic(name))
+        await settle(group, "classic")
+        for goal in (native, classic):
+            for name in WEIGHTS:
+                await group.leave(name)
+                await group.join(name, goal(name))
+                is_last = goal is classic and name == "c"
+                await settle(group, "classic" if is_last else "consumer")
+        await group.end()
+        assert group.conversions() == ["classic->consumer", "consumer->classic"]
+        computed = {line["assignor"] for line in group.gateway.events("target_computed")}
+        assert computed == {"weights"}
 
 
 async def test_a_gateway_without_client_side_assignors_ignores_them(tmp_path: Path) -> None:
     """By default they are off. The client shares its group with another one as any client does."""
     async with open_group(tmp_path) as group:
-        await group.join("weighted", WEIGHTED)
+        await group.join("c", native("c"))
         await group.join("native", NATIVE)
         await group.settled("consumer")
         await group.progress(50)
-        assert group.shares() == {"weighted": 4, "native": 4}
-        await group.leave("weighted")
+        assert group.shares() == {"c": 4, "native": 4}
+        await group.leave("c")
         await group.settled("consumer")
         await group.end()
         assert group.ledger.delivered_again() == 0
