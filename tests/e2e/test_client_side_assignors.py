@@ -62,10 +62,26 @@ async def test_a_group_with_its_own_assignor_rolls_up_and_down(
                 await group.join(name, goal(name))
                 is_last = goal is classic and name == "c"
                 await settle(group, "classic" if is_last else "consumer")
-        await group.end()
+        assert await group.end() > 0
+        assert group.ledger.delivered_again() == 0, group.troubles
         assert group.conversions() == ["classic->consumer", "consumer->classic"]
         computed = {line["assignor"] for line in group.gateway.events("target_computed")}
         assert computed == {"weights"}
+
+
+async def test_members_share_by_weight(tmp_path: Path) -> None:
+    """Whoever is told computes, also after a member has left."""
+    async with open_group(tmp_path, ON) as group:
+        for name in WEIGHTS:
+            await group.join(name, native(name))
+        await settle(group, "consumer")
+        await group.leave("b")
+        await group.join("b", native("b"))
+        await settle(group, "consumer")
+        await group.end()
+        computed = {line["assignor"] for line in group.gateway.events("target_computed")}
+        assert computed == {"weights"}
+        assert group.ledger.delivered_again() == 0
 
 
 async def test_a_gateway_without_client_side_assignors_ignores_them(tmp_path: Path) -> None:
