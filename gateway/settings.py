@@ -391,7 +391,8 @@ class Settings(BaseModel):
     group_replacement_loan_ms: _Delay = Field(
         45_000,
         description="how long another member may have the partitions of one that left and has not"
-        " been replaced within the grace, while the group is rolled, before they are distributed;"
+        " been replaced within the grace, while the group is rolled or classic, before they are"
+        " distributed;"
         " 0: not at all",
     )
     group_replacement_needs_host: bool = Field(

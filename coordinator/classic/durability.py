@@ -11,16 +11,22 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
     ClassicMemberRemoval,
+    RemovalCause,
 )
 from coordinator.interface.volatile_records import ClassicGroupMemberDropped
 
 
 def store_group(step: StepBuilder, value: ClassicGroupValue | None) -> None:
-    """Store the group as it is now, or delete it. Earlier removals become obsolete."""
+    """Store the group as it is now, or delete it. Earlier removals become obsolete.
+
+    Those of members whose place is kept are written again: after a restart they begin a rebalance
+    (rule 3.16)."""
+    kept = step.state.places if value is not None else ()
     removals = tuple(step.classic.removals)
     step.emit(ClassicGroupMetadata(value=value))
     for member_id in removals:
-        step.emit(ClassicMemberRemoval(member_id=member_id, cause=None))
+        cause = RemovalCause.LEFT if member_id in kept else None
+        step.emit(ClassicMemberRemoval(member_id=member_id, cause=cause))
 
 
 def store_removals(step: StepBuilder, group: ClassicGroup) -> None:

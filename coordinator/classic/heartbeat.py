@@ -19,7 +19,8 @@ def heartbeat(step: StepBuilder, event: HeartbeatReceived) -> None:
     restart_session(step, member)
     if group.phase is ClassicPhase.STABLE and notice_unwatched_change(step):
         prepare_rebalance(step)
-    if group.phase is ClassicPhase.PREPARING_REBALANCE:
+    is_told = event.member_id in group.core.told_to_rejoin
+    if group.phase is ClassicPhase.PREPARING_REBALANCE or is_told:
         reply = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
     else:
         reply = HeartbeatReply()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from coordinator.classic.durability import store_group
 from coordinator.classic.guards import known_member
+from coordinator.classic.loans import rejoins_alone
 from coordinator.classic.places import take_place
 from coordinator.classic.protocols import is_acceptable, selected
 from coordinator.classic.rebalance import (
@@ -179,6 +180,10 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
         case ClassicPhase.COMPLETING_REBALANCE if is_same_list:
             _repeat_answer(step, event, join_reply(group, member.member_id))
         case ClassicPhase.STABLE if is_same_list and member.member_id != group.core.leader:
+            _repeat_answer(step, event, join_reply(group, member.member_id))
+        case ClassicPhase.STABLE if rejoins_alone(step, member, _rejoined(member, event)):
+            step.emit(ClassicGroupMemberPut(_rejoined(member, event)))
+            store_group(step, group.stored_value())
             _repeat_answer(step, event, join_reply(group, member.member_id))
         case _:
             _rejoin(step, event, member)

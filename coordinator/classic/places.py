@@ -53,6 +53,8 @@ def take_place(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMembe
     if found is None or event.instance_id is not None or step.state.commits:
         return None
     old_id, place = found
+    if place.lent:
+        return None
     note_return(step, place)
     forget_place(step, old_id)
     assert isinstance(place.member, ClassicGroupMember)

@@ -266,8 +266,12 @@ def join_reply(group: ClassicGroup, member_id: str) -> JoinGroupReply:
 
 
 def _enter_join_phase(step: StepBuilder, initial_delay: InitialDelay | None) -> None:
-    core = step.classic.core
-    preparing = replace(core, phase=ClassicPhase.PREPARING_REBALANCE, initial_delay=initial_delay)
+    preparing = replace(
+        step.classic.core,
+        phase=ClassicPhase.PREPARING_REBALANCE,
+        initial_delay=initial_delay,
+        told_to_rejoin=frozenset(),
+    )
     step.emit(ClassicCoreMoved(preparing))
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from coordinator.classic.durability import store_group
 from coordinator.classic.guards import check_generation, is_laggard, known_member
+from coordinator.classic.loans import note_rejoined
 from coordinator.classic.rebalance import release_sync, restart_session
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
@@ -43,6 +44,7 @@ def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
                 _distribute(step, event)
         case ClassicPhase.STABLE:
             _note_synced(step, member.member_id)
+            note_rejoined(step, member.member_id)
             step.answer(event.token, _reply(group, member))
 
 

@@ -1,8 +1,9 @@
 """Gives a place to the replacement of the member that left it, or lends it meanwhile (rule 3.18).
 
 DEV D85: in a roll whoever leaves comes back, if not within the grace. Its partitions then need an
-owner meanwhile, but to distribute them disturbs many members once it is back. One native member
-therefore has them all for a time. It gives up nothing of its own, and nobody else is told anything.
+owner meanwhile, but to distribute them disturbs many members once it is back. One member therefore
+has them all for a time, and nobody else is told anything. A native one gives up nothing of its own
+for that; a classic one rejoins, so it borrows only where no member is native.
 
 A loan is a target like any other: written at a new epoch, and reconciled. Any computed target ends
 it.
@@ -69,6 +70,8 @@ def take_place(
     """Give a new member the place of the one that it replaces. Returns that one, under the new id;
     None if there is no such place. The caller stores the member."""
     found = find_place(step, event)
+    if member_id in step.state.places and (found is None or found[0] != member_id):
+        end_place(step, member_id)  # another client has joined with this id
     if found is None:
         return None
     old_id, place = found
@@ -121,12 +124,14 @@ def write_targets(
 
 
 def _borrowers(step: StepBuilder, topic_names: tuple[str, ...]) -> Iterator[str]:
-    """Native members with the same subscription, those with fewest partitions first."""
+    """Members with the same subscription, those with fewest partitions first: native ones, or
+    classic ones where none is."""
     group = step.consumer
-    lightest = (id_ for load in sorted(group.loads.sizes()) for id_ in group.loads.at(load))
+    tables = (group.loads,) if group.has_native_members else (group.loads, group.spared)
+    lightest = (id_ for each in tables for load in sorted(each.sizes()) for id_ in each.at(load))
     for member_id in islice(lightest, BORROWERS_MAX):
         member = group.members[member_id]
         is_alike = member.topic_names == topic_names and not member.topic_regex
         is_away = group.assignments[member_id].member_epoch == STATIC_LEAVE_EPOCH
-        if not member.is_classic and is_alike and not is_away:
+        if member.is_classic != group.has_native_members and is_alike and not is_away:
             yield member_id

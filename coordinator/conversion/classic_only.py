@@ -9,7 +9,12 @@ policy that allows it.
 
 from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.target import is_target_awaited, target_due_at_ms, update_target
-from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
+from coordinator.conversion.downgrade import (
+    downgrade_after_removal,
+    downgrade_at_rest,
+    is_at_rest,
+    may_downgrade_without,
+)
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
 from coordinator.interface.volatile_records import DeadlineKind
@@ -25,7 +30,7 @@ def schedule(step: StepBuilder) -> None:
         step.disarm(DeadlineKind.TARGET_DUE)
         return
     if may_downgrade_without(step, ()):
-        wait_ms = 0
+        wait_ms = 0 if _may_downgrade_now(step) else None
     elif (
         is_target_awaited(step)
         and group.is_left_to_classic_members
@@ -33,16 +38,31 @@ def schedule(step: StepBuilder) -> None:
     ):
         wait_ms = max(0, target_due_at_ms(step) - step.now_ms)
     else:
+        wait_ms = None
+    if wait_ms is None:
         step.disarm(DeadlineKind.TARGET_DUE)
-        return
-    if not step.is_armed(DeadlineKind.TARGET_DUE):
+    elif not step.is_armed(DeadlineKind.TARGET_DUE):
         step.arm(DeadlineKind.TARGET_DUE, "", wait_ms)
+
+
+def _may_downgrade_now(step: StepBuilder) -> bool:
+    """DEV D85: whether nobody is on the way to a target. To wait for them spares the others a
+    rebalance."""
+    group = step.consumer
+    return (
+        step.config.unaffected_members_rejoin
+        or group.assignment_epoch < group.epoch
+        or is_at_rest(step)
+    )
 
 
 def advance(step: StepBuilder) -> None:
     """Downgrade the group if the policy now allows it; otherwise compute a target."""
     if may_downgrade_without(step, ()):
-        downgrade_after_removal(step, {})
+        if is_at_rest(step) and not step.config.unaffected_members_rejoin:
+            downgrade_at_rest(step)
+        else:
+            downgrade_after_removal(step, {})
         return
     try:
         update_target(step)

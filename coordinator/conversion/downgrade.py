@@ -17,6 +17,7 @@ from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import stop_timers
 from coordinator.consumer.target import may_be_uneven
 from coordinator.conversion.hold import note_downgrade
+from coordinator.group.consumer_group import ConsumerGroupState
 from coordinator.group.embedded_protocol import version_of, write_assignment
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived
@@ -69,30 +70,16 @@ def downgrade_by_replacement(
     synced yet would name the protocol of its own JoinGroup. DEV D81: nor does the group stay
     uneven. A member with an older epoch (DEV D79) goes on with that one.
     """
-    group = step.consumer
-    held = dict(group.assignments)
-    is_quiet = (
-        group.epoch == group.assignment_epoch
-        and not may_be_uneven(step)
-        and all(
-            (group.is_settled(id_) or group.is_unaffected(id_))
-            and group.phases[id_] is MemberPhase.STABLE
-            for id_ in group.members
-        )
-    )
+    held = dict(step.consumer.assignments)
+    is_quiet = is_at_rest(step) and not may_be_uneven(step)
     _become_classic(step, generation, {}, is_quiet=is_quiet)
     if not is_quiet:
         park_join(step, event, member_id, is_new=False)
         _rebalance_all(step, held)
         return
-    laggards = {
-        id_: each
-        for id_, each in held.items()
-        if id_ != member_id and each.member_epoch != generation
-    }
-    core = replace(step.classic.core, held_at_downgrade=laggards or None)
-    if laggards:
-        step.emit(ClassicCoreMoved(core))
+    del held[member_id]
+    _note_laggards(step, held)
+    core = step.classic.core
     step.answer(
         event.token,
         JoinGroupReply(
@@ -102,6 +89,36 @@ def downgrade_by_replacement(
             protocol_name=core.protocol,
         ),
     )
+
+
+def downgrade_at_rest(step: StepBuilder) -> None:
+    """Downgrade a group whose last native member was replaced while its loan was given back (rule
+    6.2), without a rebalance unless the group is uneven."""
+    held = dict(step.consumer.assignments)
+    is_quiet = not may_be_uneven(step)
+    _become_classic(step, step.consumer.epoch, {}, is_quiet=is_quiet)
+    if is_quiet:
+        _note_laggards(step, held)
+    else:
+        _rebalance_all(step, held)
+
+
+def is_at_rest(step: StepBuilder) -> bool:
+    """Whether every member of a group without native ones has its target, and knows it."""
+    group = step.consumer
+    return (
+        group.epoch == group.assignment_epoch
+        and group.state is ConsumerGroupState.STABLE
+        and all(group.phases[id_] is MemberPhase.STABLE for id_ in group.members)
+    )
+
+
+def _note_laggards(step: StepBuilder, held: Mapping[str, Assignment]) -> None:
+    """Members with an older epoch go on with that one until they rejoin (DEV D79)."""
+    core = step.classic.core
+    laggards = {id_: each for id_, each in held.items() if each.member_epoch != core.generation}
+    if laggards:
+        step.emit(ClassicCoreMoved(replace(core, held_at_downgrade=laggards)))
 
 
 def _rebalance_all(step: StepBuilder, held: Mapping[str, Assignment]) -> None:

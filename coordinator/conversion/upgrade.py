@@ -39,7 +39,12 @@ from coordinator.interface.records import (
     TargetAssignmentMetadata,
 )
 from coordinator.interface.topics import Partition, Topics
-from coordinator.interface.volatile_records import ClassicPhase, DeadlineCleared, DeadlineKind
+from coordinator.interface.volatile_records import (
+    ClassicPhase,
+    DeadlineCleared,
+    DeadlineKind,
+    TopicsChecked,
+)
 from kafka_codecs.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     NO_GENERATION,
@@ -162,7 +167,7 @@ def _write_consumer_group(
                 member_id=each.member.member_id, partitions=frozenset(each.current.assigned)
             )
         )
-    step.emit(TargetAssignmentMetadata(epoch=generation))
+    step.emit(TargetAssignmentMetadata(epoch=generation), TopicsChecked(step.topics.version))
     for each in converted:
         if (place := step.state.places.get(each.member.member_id)) is not None:
             move_place(step, each.member, place)
@@ -304,7 +309,8 @@ def _current_assignments(
     owned_beyond |= {id_: {} for id_ in claims if id_ not in owned}
     for id_ in others:
         was_wiped = id_ in owned and not group.members[id_].assignment
-        uses_more = id_ in told_unknown or not claims[id_] <= assigned[id_].keys()
+        has_yet_to_rejoin = id_ in told_unknown or id_ in group.core.told_to_rejoin
+        uses_more = has_yet_to_rejoin or not claims[id_] <= assigned[id_].keys()
         must_revoke = (bool(owned_beyond[id_]) and not was_wiped) or uses_more
         currents[id_] = Assignment(
             member_epoch=group.core.generation,

@@ -49,7 +49,7 @@ def may_begin(state: GroupState) -> bool:
     consumer group that is so at any time."""
     match state.group:
         case ClassicGroup() as group if group.members:
-            return group.phase is ClassicPhase.STABLE
+            return group.phase is ClassicPhase.STABLE and not group.core.told_to_rejoin
         case _:
             return True
 

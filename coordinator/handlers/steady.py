@@ -76,7 +76,7 @@ def _classic(
         return None
     if not _holds(group, event.instance_id, member_id):
         return None
-    if member_id in group.joins or member_id in group.syncs:
+    if member_id in group.joins or member_id in group.syncs or member_id in core.told_to_rejoin:
         return None
     if core.phase is ClassicPhase.PREPARING_REBALANCE:
         reply = _REBALANCING

@@ -103,6 +103,8 @@ class ClassicCore:
     held_at_downgrade: Mapping[str, Assignment] | None = None
     """What each member held at the downgrade, until the first rebalance completes. It identifies
     members that lag at an older epoch (deviation D8)."""
+    told_to_rejoin: frozenset[str] = frozenset()
+    """Members that borrow (deviation D85), until they have got what they borrow."""
 
 
 @dataclass(frozen=True, slots=True)

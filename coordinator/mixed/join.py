@@ -120,7 +120,8 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
     is_back = returns_in_person(step, member_id)
     if before is None and event.instance_id is None and not is_back:
         before = take_place(step, member_id, event)
-        takes_over_native = before is not None and not before.is_classic
+        gives_back = group.epoch > epoch_before
+        takes_over_native = before is not None and not before.is_classic and not gives_back
     after = _described(event, member_id, subscription, before)
     why_else = EpochCause.REBALANCE_INTERRUPTED if is_back else None
     put_member(step, before, after, why_else=why_else)

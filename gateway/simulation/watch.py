@@ -201,7 +201,7 @@ class Watch:
             if isinstance(record, MemberReturned):
                 counts["classic places taken" if is_classic else "consumer places taken"] += 1
             elif isinstance(record, PlaceMoved) and record.place and record.place.lent:
-                counts["loans"] += 1
+                counts["classic loans" if is_classic else "loans"] += 1
 
     def _config_in_force(self, process: Process) -> GroupConfig:
         broker, overrides = process.config, self._state.config_overrides

@@ -1,6 +1,7 @@
 """Run benchmarks: all, or those named.
 
-python -m tests.bench [NAME ...] [--short] [--keep] [--only TEXT] [--quick] [--plots FOLDER]
+python -m tests.bench [NAME ...] [--short] [--keep] [--only TEXT]
+python -m tests.bench roll [what `bench_roll.py` takes]
 """
 
 import argparse
@@ -23,9 +24,9 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="only those that have a short form")
     parser.add_argument("--keep", action="store_true", help="replace the committed results")
     parser.add_argument("--only", metavar="TEXT", help="only rows with TEXT in their name")
-    parser.add_argument("--quick", action="store_true", help="a small roll")
-    parser.add_argument("--plots", metavar="FOLDER", help="write a plot of each roll")
-    options = parser.parse_args()
+    options, of_roll = parser.parse_known_args()
+    if of_roll and options.names != [ROLL]:
+        parser.error(f"unrecognized arguments: {' '.join(of_roll)}")
     if unknown := set(options.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     failed = []
@@ -35,8 +36,7 @@ def main() -> None:
         if name in (GUARD, ROLL) and options.keep:
             command += ["--keep"]
         if name == ROLL:
-            command += ["--quick"] if options.quick else []
-            command += [f"--plots={options.plots}"] if options.plots else []
+            command += of_roll
         if name in SIDE_BY_SIDE:
             command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
         if name in (*SIDE_BY_SIDE, ROLL) and options.only:

@@ -41,6 +41,8 @@ class Shape:
     the others have no protocol in common with them."""
     begins_at_rest: bool = False
     """Whether the consumers have started, and each has its share."""
+    is_away_long: bool = False
+    """Whether time may pass before a consumer that switches returns."""
     config: GroupConfig = CONFIG
     beside: tuple[tuple[str, Kind], ...] = ()
     """Consumers that join the group in the cluster, around the gateway. Only worlds of adoption

@@ -182,12 +182,15 @@ class World:
 
     def _is_somebody_due(self) -> bool:
         """Whether a consumer has to speak before time passes."""
-        return any(
+        is_missed = not self.shape.is_away_long and any(
+            self.consumers[name] is None for name in self.restarts_as
+        )
+        return is_missed or any(
             consumer is not None
             and name not in self.questions
             and consumer.beat_due_ms <= self.now_ms
             for name, consumer in self.consumers.items()
-        ) or bool(self.restarts_as.keys() & {n for n, c in self.consumers.items() if c is None})
+        )
 
     def is_busy(self) -> bool:
         """Whether somebody is about to answer."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
 from gateway.simulation.explorer.shape import CONFIG, Shape
 from gateway.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS, Kind
 
@@ -9,6 +10,13 @@ _CLASSIC_AND_NATIVE = (("a", Kind.COOPERATIVE), ("b", Kind.NATIVE))
 _CLASSIC = (("a", Kind.COOPERATIVE), ("b", Kind.COOPERATIVE))
 _EAGER = (("a", Kind.EAGER), ("b", Kind.EAGER))
 _THREE = (("a", Kind.EAGER), ("b", Kind.EAGER), ("c", Kind.NATIVE))
+_LENDS = replace(
+    CONFIG,
+    replacement_grace_ms=HEARTBEAT_INTERVAL_MS // GRACES_BEFORE_ALL_REJOIN,
+    replacement_loan_ms=3 * HEARTBEAT_INTERVAL_MS,
+    unaffected_members_rejoin=False,
+    second_target_waits=False,
+)
 
 WORLDS = {
     shape.name: shape
@@ -31,6 +39,25 @@ WORLDS = {
                 replacement_grace_ms=HEARTBEAT_INTERVAL_MS,
                 unaffected_members_rejoin=False,
             ),
+        ),
+        Shape(
+            name="loan",
+            what="a classic consumer switches and commits, and the other borrows meanwhile",
+            consumers=_CLASSIC,
+            budgets={"switch": 1, "commit": 1},
+            begins_at_rest=True,
+            is_away_long=True,
+            config=_LENDS,
+        ),
+        Shape(
+            name="loan-eager",
+            what="one of two eager consumers switches, and the other borrows meanwhile",
+            consumers=_EAGER,
+            classic=Kind.EAGER,
+            budgets={"switch": 1},
+            begins_at_rest=True,
+            is_away_long=True,
+            config=_LENDS,
         ),
         Shape(
             name="anchor",

@@ -221,6 +221,15 @@ def test_a_restart_ends_the_grace(group: GroupScript) -> None:
     assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_restart_ends_a_grace_although_the_group_was_stored_meanwhile(group: GroupScript) -> None:
+    """Another member was replaced. Nobody would be told of the first one's partitions."""
+    group.leave("b")
+    group.leave("c")
+    group.join(group.take_id())
+    group.restart()
+    assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_group_that_is_handed_back_takes_no_places_along(group: GroupScript) -> None:
     group.leave("b")
     group.feed(ReleaseBegan())

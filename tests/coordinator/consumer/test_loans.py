@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
 from coordinator.interface.records import GroupEpoch
+from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic, given_native
@@ -164,6 +166,64 @@ def test_only_a_native_member_with_the_same_subscription_borrows(make_group: Mak
     assert group.consumer.epoch == 11
 
 
+def downgrading(make_group: MakeGroup) -> GroupScript:
+    """The last native member has left, and c2, an eager member, has what it had."""
+    group = make_group(config=CONFIG, topics=make_topics(foo=6))
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 4)}),
+        given_classic("c1", assigned={"foo": (1, 3)}),
+        given_classic("c2", assigned={"foo": (2, 5)}),
+        timestamp_ms=group.now_ms - 10_000,
+    )
+    group.native("n1", 10, owned={"foo": (0, 4)})
+    group.native("n1", -1)
+    group.wait(GRACES_BEFORE_ALL_REJOIN * GRACE_MS)
+    borrower = next(id_ for id_ in ("c1", "c2") if len(group.consumer.target_of(id_)) == 4)
+    assert group.beat(borrower, 10).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.join(borrower, owned={})
+    assert len(group.synced(borrower, 11)["foo"]) == 4
+    return group
+
+
+def test_where_no_member_is_native_a_classic_one_borrows(make_group: MakeGroup) -> None:
+    """It alone rejoins. The group is downgraded once all have their own again, without a
+    rebalance."""
+    group = downgrading(make_group)
+    borrower = next(id_ for id_ in ("c1", "c2") if len(group.assigned(id_)["foo"]) == 4)
+    other = "c1" if borrower == "c2" else "c2"
+    joined = group.join(group.take_id())
+    assert group.synced(joined.member_id, 12) == {}
+    group.wait(0)
+    assert group.beat(borrower, 11).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.join(borrower, owned={})
+    assert len(group.synced(borrower, 12)["foo"]) == 2
+    assert group.beat(joined.member_id, 12).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.join(joined.member_id, owned={})
+    assert group.view().group_type == "consumer"
+    assert group.synced(joined.member_id, 12) == {"foo": (0, 4)}
+    group.wait(0)
+    assert group.classic.phase is ClassicPhase.STABLE
+    for member_id, epoch in ((borrower, 12), (joined.member_id, 12), (other, 10)):
+        assert group.beat(member_id, epoch).error == ErrorCode.NONE
+
+
+def test_a_classic_loan_that_ends_makes_the_group_classic(make_group: MakeGroup) -> None:
+    """A scale-down: then all rejoin, as ever."""
+    group = downgrading(make_group)
+    group.wait(LOAN_MS)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+
+
+def test_a_borrower_that_dies_while_it_gives_back_makes_the_group_classic(
+    make_group: MakeGroup,
+) -> None:
+    """Nobody waits for it longer than its session."""
+    group = downgrading(make_group)
+    group.send_join(group.take_id())
+    group.wait(10_000)
+    assert group.view().group_type == "classic"
+
+
 def _joins(group: GroupScript) -> None:
     group.join(group.take_id(client_id="other"), client_id="other")
 
@@ -221,6 +281,18 @@ def test_a_restart_ends_the_loan(make_group: MakeGroup) -> None:
     assert any(isinstance(record, GroupEpoch) for record in group.last_step.records)
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     assert max(len(each) for each in group.consumer.targets.values()) == 2
+
+
+def test_another_client_with_the_id_of_one_that_has_lent_ends_its_place(
+    make_group: MakeGroup,
+) -> None:
+    """Nobody can be a member and have left a place. Its target waits for the interval here."""
+    group = rolled(make_group, replace(CONFIG, second_target_waits=True))
+    group.native("n1", -1)
+    group.wait(GRACE_MS)
+    group.join("n1", client_id="other")
+    assert group.consumer.assignment_epoch < group.consumer.epoch
+    assert not group.engine.state.places
 
 
 def test_who_has_lent_may_return_under_its_own_id(make_group: MakeGroup) -> None:

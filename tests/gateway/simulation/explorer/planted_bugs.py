@@ -1,4 +1,4 @@
-"""Bugs of the hosting machine that only an unlikely order of events shows.
+"""Bugs, most of them of the hosting machine, that only an unlikely order of events shows.
 
 `python -m tests.gateway.simulation.explorer.planted_bugs` prints the rows of the table in
 `gateway/docs/small-worlds.md`: what the explorer needs to find each, and the first of the
@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from coordinator.interface.events import GroupLost, Happening
+from coordinator.classic.places import take_place
+from coordinator.group.embedded_protocol import write_assignment
+from coordinator.group.places import find_place, forget_place
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import GroupLost, Happening, JoinGroupReceived
+from coordinator.interface.records import ClassicGroupMember
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Commits
 from gateway.hosting.commits import CommitsInFlight
@@ -45,14 +50,17 @@ class Bug:
 
 
 def shows_in(
-    budgets: Mapping[str, int], breaks: str, consumers: Sequence[str] = ("cooperative", "native")
+    budgets: Mapping[str, int],
+    breaks: str,
+    consumers: Sequence[str] = ("cooperative", "native"),
+    world: str = "switch",
 ) -> Callable[[Callable[[Patch], None]], Bug]:
     """Turn a function that plants a bug into a `Bug`."""
 
     def bug(plant: Callable[[Patch], None]) -> Bug:
         what = " ".join((plant.__doc__ or "").split())
         named = tuple(zip("abc", map(Kind, consumers), strict=False))
-        shape = replace(WORLDS["switch"], budgets=budgets, consumers=named)
+        shape = replace(WORLDS[world], budgets=budgets, consumers=named)
         return Bug(plant.__name__, what, shape, breaks, plant)
 
     return bug
@@ -150,6 +158,26 @@ def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
             real(engine, happening)
 
     patch.setattr(LoggedEngine, "note", note)
+
+
+@shows_in(
+    {"leave": 1, "start": 1}, "a and b own", consumers=("cooperative", "cooperative"), world="loan"
+)
+def a_lent_place_is_taken(patch: Patch) -> None:
+    """A classic replacement gets at once what another member of its classic group borrows."""
+
+    def take(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
+        left = take_place(step, event)
+        found = find_place(step, event)
+        if left is not None or found is None:
+            return left
+        old_id, place = found
+        forget_place(step, old_id)
+        assert isinstance(place.member, ClassicGroupMember)
+        lent = write_assignment(place.lent, 1, step.topics)
+        return replace(place.member, assignment=lent)
+
+    patch.setattr("coordinator.classic.join.take_place", take)
 
 
 BUGS = [each for each in vars().copy().values() if isinstance(each, Bug)]

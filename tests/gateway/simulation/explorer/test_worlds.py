@@ -10,7 +10,7 @@ from gateway.simulation.explorer.search import Report, explore
 from gateway.simulation.explorer.worlds import WORLDS
 
 EXHAUSTED = {
-    **{"restart": 44_000, "eager": 80_000, "upgrade": 12_000, "place": 3_000},
+    **{"restart": 44_000, "eager": 80_000, "upgrade": 12_000, "place": 3_000, "loan-eager": 3_500},
     **{"adopt": 4_500, "adopt-outsider": 9_000, "adopt-restart": 9_500, "adopt-whole": 12_000},
 }
 """The worlds that are played here, and roughly how many transitions each has: together more than
@@ -41,6 +41,9 @@ class TestStart:
 
     def test_a_replacement_may_take_a_place_or_come_too_late(self) -> None:
         exhaust("place")
+
+    def test_another_may_borrow_until_a_replacement_comes(self) -> None:
+        exhaust("loan-eager")
 
     def test_a_consumer_may_switch_while_answers_are_lost(self) -> None:
         exhaust("upgrade")

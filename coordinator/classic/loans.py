@@ -1,0 +1,124 @@
+"""Lends the place of a member that left a classic group to one of the others (rule 3.18, DEV D85).
+
+A rebalance makes all members rejoin, when the member leaves and when it comes back. If the member
+returns as a native one, which begins a roll, both can be spared: one member alone is told to
+rejoin, in the same generation, and gets what was left. The conversion takes the loan along.
+
+Any rebalance ends the loan, so a classic replacement does, and a restart.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from coordinator.classic.durability import store_group
+from coordinator.classic.protocols import selected
+from coordinator.classic.rebalance import rebalance_or_complete
+from coordinator.classic.subscriptions import subscribes_alike, watch_topics
+from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.embedded_protocol import (
+    list_stored_assignment,
+    owned_partitions,
+    version_of,
+    write_assignment,
+)
+from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import ClassicGroupMember
+from coordinator.interface.topics import Partition, Topics
+from coordinator.interface.volatile_records import (
+    ClassicCoreMoved,
+    ClassicGroupMemberPut,
+    ClassicPhase,
+    DeadlineKind,
+    PlaceMoved,
+)
+
+BORROWERS_MAX = 100
+"""Members that are looked at to find the one with fewest partitions."""
+
+
+def grace_over(step: StepBuilder, member_id: str) -> None:
+    """Nobody has taken the place of a member that left, or what it lent is due."""
+    place = step.state.places[member_id]
+    left = place.member
+    assert isinstance(left, ClassicGroupMember)
+    lent = frozenset[Partition]() if place.lent else _to_lend(step, left)
+    borrower = min(_borrowers(step, left), default=None) if lent else None
+    if borrower is None:
+        rebalance_or_complete(step)
+        return
+    _held, borrower_id = borrower
+    _lend(step, step.classic.members[borrower_id], lent)
+    gone = replace(left, assignment=b"")
+    step.emit(PlaceMoved(member_id, replace(place, member=gone, lent=lent)))
+    step.arm(DeadlineKind.GRACE, member_id, step.config.replacement_loan_ms)
+
+
+def rejoins_alone(step: StepBuilder, before: ClassicGroupMember, now: ClassicGroupMember) -> bool:
+    """Whether a member that was told to rejoin does just that, so that nothing else changes."""
+    group = step.classic
+    others = (m.protocols for id_, m in group.members.items() if id_ != now.member_id)
+    return (
+        before.member_id in group.core.told_to_rejoin
+        and selected([now.protocols, *others]) == group.core.protocol
+        and subscribes_alike(group, before, now)
+    )
+
+
+def note_rejoined(step: StepBuilder, member_id: str) -> None:
+    """A member has got its assignment."""
+    core = step.classic.core
+    if member_id in core.told_to_rejoin:
+        told = core.told_to_rejoin - {member_id}
+        step.emit(ClassicCoreMoved(replace(core, told_to_rejoin=told)))
+
+
+def _to_lend(step: StepBuilder, left: ClassicGroupMember) -> frozenset[Partition]:
+    """What a member was assigned, nothing if it cannot be lent. A commit in flight may be its last
+    (DEV D34): only a rebalance waits for it."""
+    group = step.classic
+    may_lend = step.config.replacement_loan_ms > 0 and group.phase is ClassicPhase.STABLE
+    if not may_lend or group.unsynced:
+        return frozenset()
+    lent = _assigned(group, left, step.topics) or frozenset()
+    return frozenset() if any(map(step.state.committing.__contains__, lent)) else lent
+
+
+def _assigned(
+    group: ClassicGroup, member: ClassicGroupMember, topics: Topics
+) -> frozenset[Partition] | None:
+    """What a member is assigned. None if its bytes say more than partitions of known topics."""
+    try:
+        listed = list_stored_assignment(member.assignment, protocol=group.core.protocol)
+    except GroupError:
+        return None
+    is_known = all(each.topic in topics.by_name for each in listed)
+    return owned_partitions(listed, topics) if is_known else None
+
+
+def _borrowers(step: StepBuilder, left: ClassicGroupMember) -> Iterator[tuple[int, str]]:
+    """Members that subscribe alike, each with the number of its partitions. Not the leader: it
+    would assign the partitions anew."""
+    group = step.classic
+    for member in islice(group.members.values(), BORROWERS_MAX):
+        held = _assigned(group, member, step.topics)
+        is_leader = member.member_id == group.core.leader
+        if held is not None and not is_leader and subscribes_alike(group, left, member):
+            yield len(held), member.member_id
+
+
+def _lend(step: StepBuilder, borrower: ClassicGroupMember, lent: frozenset[Partition]) -> None:
+    group, topics = step.classic, step.topics
+    held = _assigned(group, borrower, topics) or frozenset()
+    version = version_of(borrower.metadata_for(group.core.protocol))
+    step.emit(
+        ClassicGroupMemberPut(
+            replace(borrower, assignment=write_assignment(held | lent, version, topics))
+        )
+    )
+    told = group.core.told_to_rejoin | {borrower.member_id}
+    step.emit(ClassicCoreMoved(replace(group.core, told_to_rejoin=told)))
+    if group.core.leader is None:
+        watch_topics(step)
+    store_group(step, group.stored_value())

@@ -1,0 +1,237 @@
+"""What another member has of one that left a classic group, until its native replacement comes
+(rule 3.18, DEV D85)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import ReleaseBegan
+from coordinator.interface.volatile_records import ClassicPhase
+from kafka_codecs.error_codes import ErrorCode
+from tests.coordinator.conftest import MakeGroup
+from tests.support.group_records import given_classic_group_member
+from tests.support.group_script import GroupScript, make_topics, partitions
+
+GRACE_MS, LOAN_MS = 1_000, 6_000
+LONG_MS = GRACES_BEFORE_ALL_REJOIN * GRACE_MS
+CONFIG = GroupConfig(
+    replacement_grace_ms=GRACE_MS,
+    replacement_loan_ms=LOAN_MS,
+    unaffected_members_rejoin=False,
+    second_target_waits=False,
+)
+FOO_0, FOO_1 = {"foo": (0,)}, {"foo": (1,)}
+BORROWED = {"foo": (1, 2, 3)}
+
+
+def started(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScript:
+    """A Stable group that a leads. Of the others, b has fewest partitions."""
+    made = make_group(config=config, topics=make_topics(foo=6))
+    made.given_classic_group(
+        given_classic_group_member("a", FOO_0),
+        given_classic_group_member("b", FOO_1),
+        given_classic_group_member("c", {"foo": (2, 3)}),
+        given_classic_group_member("d", {"foo": (4, 5)}),
+        generation=3,
+    )
+    return made
+
+
+@pytest.fixture
+def group(make_group: MakeGroup) -> GroupScript:
+    """The same after c has left, and b has got what it had."""
+    group = started(make_group)
+    group.leave("c")
+    group.wait(LONG_MS)
+    rejoins(group)
+    return group
+
+
+def rejoins(group: GroupScript) -> None:
+    joined = group.join("b", owned={}, generation=3)
+    assert (joined.generation, joined.leader) == (3, "a")
+    assert group.synced("b", 3) == BORROWED
+
+
+def test_one_member_alone_rejoins_and_gets_what_was_left(make_group: MakeGroup) -> None:
+    """In the same generation, and not before the grace is over."""
+    group = started(make_group)
+    group.leave("c")
+    group.wait(LONG_MS - 1)
+    assert group.beat("b", 3).error == ErrorCode.NONE
+    group.wait(1)
+    assert group.beat("b", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+    rejoins(group)
+    for member_id in ("a", "b", "d"):
+        assert group.beat(member_id, 3).error == ErrorCode.NONE
+
+
+def test_a_native_replacement_gets_it_back(group: GroupScript) -> None:
+    """The group is converted with the loan, so only the borrower has to rejoin once more."""
+    assert group.native("n1").member_epoch == group.consumer.epoch == 4
+    assert group.consumer.target_of("n1") == partitions({"foo": (2, 3)})
+    assert group.assigned("n1") == {}
+    assert group.beat("b", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+    group.join("b", owned={})
+    assert group.synced("b", 4) == FOO_1
+    group.native("n1", 4, owned={})
+    assert group.assigned("n1") == {"foo": (2, 3)}
+    for member_id in ("a", "d"):
+        assert group.beat(member_id, 3).error == ErrorCode.NONE
+    assert not group.engine.state.places
+
+
+def test_a_borrower_that_has_not_heard_yet_is_told_by_the_converted_group(
+    make_group: MakeGroup,
+) -> None:
+    """Its client uses less than the group says, and would never ask for the rest."""
+    group = started(make_group)
+    group.leave("c")
+    group.wait(LONG_MS)
+    group.native("n1", topics=("bar", "foo"))
+    assert group.beat("b", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_that_stays_away_costs_one_loan(group: GroupScript) -> None:
+    """A scale-down: then the group rebalances as ever."""
+    group.wait(LOAN_MS - 1)
+    assert group.beat("a", 3).error == ErrorCode.NONE
+    group.wait(1)
+    assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert not group.engine.state.places
+
+
+def _a_classic_replacement(group: GroupScript) -> None:
+    group.send_join(group.take_id())
+
+
+def _the_borrower_dies(group: GroupScript) -> None:
+    for _ in range(4):
+        group.wait(3_000)
+        for member_id in ("a", "d"):
+            group.beat(member_id, 3)
+
+
+def _the_borrower_joins_for_more(group: GroupScript) -> None:
+    group.wait(LONG_MS)
+    group.send_join("b", owned={}, topics=("foo", "bar"))
+
+
+@pytest.mark.parametrize(
+    "change", [_a_classic_replacement, _the_borrower_dies, _the_borrower_joins_for_more]
+)
+def test_a_rebalance_ends_the_loan(
+    make_group: MakeGroup, change: Callable[[GroupScript], None]
+) -> None:
+    group = started(make_group)
+    group.leave("c")
+    group.wait(LONG_MS)
+    change(group)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    assert not group.engine.state.places
+    assert not group.classic.core.told_to_rejoin
+
+
+def test_a_borrower_that_repeats_its_join_is_answered_again(group: GroupScript) -> None:
+    """Until it has got its assignment it counts as told to rejoin."""
+    group.leave("d")
+    group.wait(LONG_MS)
+    group.join("b", owned={}, generation=3)
+    group.join("b", owned={}, generation=3)
+    assert group.synced("b", 3) == {"foo": (1, 2, 3, 4, 5)}
+    assert group.classic.phase is ClassicPhase.STABLE
+
+
+@pytest.mark.parametrize(
+    "config",
+    [CONFIG, replace(CONFIG, replacement_loan_ms=0)],
+    ids=["a commit in flight", "switched off"],
+)
+def test_nothing_is_lent_where_that_is_unsafe_or_not_wanted(
+    make_group: MakeGroup, config: GroupConfig
+) -> None:
+    """DEV D34: the commit may be the last one of the member that left."""
+    group = started(make_group, config)
+    if config is CONFIG:
+        group.commit("c", 3, {"foo": (3,)})
+    group.leave("c")
+    group.wait(LONG_MS)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+
+
+def test_a_commit_of_other_partitions_does_not_prevent_a_loan(make_group: MakeGroup) -> None:
+    group = started(make_group)
+    group.leave("c")
+    group.wait(LONG_MS - 1)
+    group.commit("d", 3, {"foo": (4,)})
+    group.wait(1)
+    assert group.classic.core.told_to_rejoin == {"b"}
+
+
+def test_neither_the_leader_nor_another_subscriber_borrows(make_group: MakeGroup) -> None:
+    group = make_group(config=CONFIG, topics=make_topics(foo=3, bar=1))
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0),
+        given_classic_group_member("b", {"bar": (0,)}, topics=("bar", "foo")),
+        given_classic_group_member("c", {"foo": (1, 2)}),
+        generation=3,
+    )
+    group.leave("c")
+    group.wait(LONG_MS)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+
+
+@pytest.mark.parametrize("assignment", [b"\0", b"\0\0\0\0\0\0\0\0\0\1\7"])
+def test_a_member_whose_assignment_says_more_does_not_borrow(
+    make_group: MakeGroup, assignment: bytes
+) -> None:
+    """What a custom assignor keeps there would be lost."""
+    group = make_group(config=CONFIG)
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0),
+        given_classic_group_member("b", assignment=assignment),
+        given_classic_group_member("c", FOO_1),
+        generation=3,
+    )
+    group.leave("c")
+    group.wait(LONG_MS)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+
+
+def test_topics_are_watched_while_nobody_leads(make_group: MakeGroup) -> None:
+    """The leader has left. DEV D11: a topic that grows makes the group rebalance."""
+    group = started(make_group)
+    group.leave("a")
+    group.wait(LONG_MS)
+    group.beat("d", 3)
+    group.topics = make_topics(2, foo=7)
+    assert group.beat("d", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_restart_ends_the_loan(group: GroupScript) -> None:
+    """The log has the removal, so the group rebalances at once."""
+    group.restart()
+    assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_group_is_not_handed_back_before_the_borrower_knows(make_group: MakeGroup) -> None:
+    group = started(make_group)
+    group.leave("c")
+    group.wait(LONG_MS)
+    group.feed(ReleaseBegan())
+    assert not group.engine.state.is_leaving
+    rejoins(group)
+    group.feed(ReleaseBegan())
+    assert group.engine.state.is_leaving
+
+
+def test_the_place_of_a_borrower_has_what_it_borrowed(group: GroupScript) -> None:
+    """Both come back as native members, and each gets its own."""
+    group.leave("b")
+    group.native("n1")
+    group.native("n2")
+    targets = {id_: group.consumer.target_of(id_) for id_ in ("n1", "n2")}
+    assert targets == {"n1": partitions({"foo": (2, 3)}), "n2": partitions(FOO_1)}
