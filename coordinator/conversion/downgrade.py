@@ -23,6 +23,7 @@ from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import (
     Assignment,
+    AssignmentMetadata,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
@@ -137,8 +138,12 @@ def _become_classic(
     group = step.consumer
     remaining = {id_: m for id_, m in group.members.items() if id_ not in causes}
     protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
+    # Another assignor's words mean nothing to the members.
+    said = group.target_metadata if group.assignor in (None, protocol) else {}
     members = tuple(
-        _classic_group_member(member, protocol, group.assignments[member_id], step.topics)
+        _classic_group_member(
+            member, protocol, group.assignments[member_id], step.topics, said.get(member_id)
+        )
         for member_id, member in sorted(remaining.items())
     )
     delete_consumer_group(step, causes)
@@ -160,7 +165,11 @@ def _become_classic(
 
 
 def _classic_group_member(
-    member: Member, protocol: str, current: Assignment, topics: Topics
+    member: Member,
+    protocol: str,
+    current: Assignment,
+    topics: Topics,
+    said: AssignmentMetadata | None,
 ) -> ClassicGroupMember:
     assert member.classic is not None
     version = version_of(dict(member.classic.protocols)[protocol])
@@ -172,7 +181,7 @@ def _classic_group_member(
         session_timeout_ms=member.classic.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         protocols=member.classic.protocols,
-        assignment=write_assignment(current.held, version, topics),
+        assignment=write_assignment(current.held, version, topics, said.metadata if said else None),
     )
 
 

@@ -14,10 +14,12 @@ from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.places import move_place
 from coordinator.conversion.hold import check_rested, note_upgrade
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.client_assignors import CLASSIC_VERSION
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import (
     list_stored_assignment,
     owned_partitions,
+    read_assignment,
     read_subscription,
 )
 from coordinator.group.step_builder import StepBuilder
@@ -26,6 +28,7 @@ from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived
 from coordinator.interface.records import (
     Assignment,
+    AssignmentMetadata,
     ClassicGroupMember,
     ClassicGroupValue,
     ClassicMetadata,
@@ -67,6 +70,7 @@ CLASSIC_ONLY_DEADLINES = frozenset(
 class _Converted:
     member: Member
     current: Assignment
+    metadata: AssignmentMetadata | None
 
 
 def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) -> bool:
@@ -92,7 +96,7 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
     if not group.members:
         remove_classic_group(step)
         return False
-    return _upgrade(step, group)
+    return _upgrade(step, group, event)
 
 
 def _no_longer_a_member(group: ClassicGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:
@@ -113,7 +117,7 @@ def _no_longer_a_member(group: ClassicGroup | None, event: ConsumerHeartbeatRece
     )
 
 
-def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
+def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatReceived) -> bool:
     """Convert the group. True if members still had to join, sync or revoke, or if the leader left
     some partition unassigned, for example because its topic has grown since."""
     _check_allowed(step, group)
@@ -123,7 +127,11 @@ def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
         for id_, place in step.state.places.items()
         if isinstance(place.member, ClassicGroupMember)
     }
-    converted = _convert_members(group, left, _protocol_in_force(group), step.topics)
+    protocol = _protocol_in_force(group)
+    keeps_user_data = _supports(event, protocol, step.config)
+    converted = _convert_members(
+        group, left, protocol, step.topics, keeps_user_data=keeps_user_data
+    )
     told_to_rejoin = [id_ for id_ in group.members if id_ in group.joins or id_ in group.syncs]
     for member_id in told_to_rejoin:
         release_join(step, member_id, ErrorCode.REBALANCE_IN_PROGRESS, echo_id=member_id)
@@ -138,6 +146,15 @@ def _upgrade(step: StepBuilder, group: ClassicGroup) -> bool:
         or bool(group.unsynced)
         or any(each.current.state is not MemberState.STABLE for each in converted)
         or _has_idle_partitions(step)
+    )
+
+
+def _supports(event: ConsumerHeartbeatReceived, protocol: str, config: GroupConfig) -> bool:
+    """Whether the joiner goes on with the assignor of the classic group, and reads what that says
+    to its members (rule 9.7)."""
+    return config.client_side_assignors and any(
+        each.name == protocol and each.minimum_version == CLASSIC_VERSION
+        for each in event.client_assignors or ()
     )
 
 
@@ -164,7 +181,9 @@ def _write_consumer_group(
     for each in converted:
         step.emit(
             TargetAssignmentMember(
-                member_id=each.member.member_id, partitions=frozenset(each.current.assigned)
+                member_id=each.member.member_id,
+                partitions=frozenset(each.current.assigned),
+                metadata=each.metadata,
             )
         )
     step.emit(TargetAssignmentMetadata(epoch=generation), TopicsChecked(step.topics.version))
@@ -228,7 +247,12 @@ def _refusals(protocol_type: str | None, members: int, config: GroupConfig) -> I
 
 
 def _convert_members(
-    group: ClassicGroup, left: Mapping[str, ClassicGroupMember], protocol: str, topics: Topics
+    group: ClassicGroup,
+    left: Mapping[str, ClassicGroupMember],
+    protocol: str,
+    topics: Topics,
+    *,
+    keeps_user_data: bool,
 ) -> list[_Converted]:
     """Decode the opaque bytes of the classic group (rule 4.2). A member that left holds nothing,
     so it counts with what it was assigned, after all others."""
@@ -240,7 +264,9 @@ def _convert_members(
         for member_id, member in members.items()
     }
     told = {
-        member_id: list_stored_assignment(member.assignment, protocol=protocol)
+        member_id: read_assignment(member.assignment).assigned_partitions
+        if keeps_user_data
+        else list_stored_assignment(member.assignment, protocol=protocol)
         for member_id, member in members.items()
     }
     claims = {member_id: owned_partitions(listed, topics) for member_id, listed in told.items()}
@@ -264,9 +290,15 @@ def _convert_members(
         _Converted(
             _consumer_member(member, subscriptions[id_].topics, subscriptions[id_].rack_id),
             currents[id_],
+            _metadata_for(member) if keeps_user_data else None,
         )
         for id_, member in members.items()
     ]
+
+
+def _metadata_for(member: ClassicGroupMember) -> AssignmentMetadata | None:
+    user_data = read_assignment(member.assignment).user_data
+    return AssignmentMetadata(version=CLASSIC_VERSION, metadata=user_data) if user_data else None
 
 
 def _generation_of_claim(subscription: Subscription, generation: int) -> int:

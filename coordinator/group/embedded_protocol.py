@@ -70,15 +70,7 @@ def list_stored_assignment(
     partition, and the engine knows that. librdkafka's leader copies it into assignments, so none of
     its groups could convert after the second generation.
     """
-    if not assignment:
-        return ()
-    try:
-        _version, decoded = decode_assignment(assignment)
-    except WireError as broken:
-        raise GroupError(
-            ErrorCode.GROUP_ID_NOT_FOUND,
-            f"the embedded consumer protocol is malformed: {broken}",
-        ) from broken
+    decoded = read_assignment(assignment)
     if decoded.user_data and protocol not in STICKY_PROTOCOLS:
         raise GroupError(
             ErrorCode.GROUP_ID_NOT_FOUND,
@@ -87,15 +79,33 @@ def list_stored_assignment(
     return decoded.assigned_partitions
 
 
+def read_assignment(assignment: bytes) -> Assignment:
+    """What a leader assigned to a member; nothing for zero bytes, if it never synced.
+
+    Raises GroupError GROUP_ID_NOT_FOUND if the bytes are malformed.
+    """
+    if not assignment:
+        return Assignment(assigned_partitions=())
+    try:
+        return decode_assignment(assignment)[1]
+    except WireError as broken:
+        raise GroupError(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"the embedded consumer protocol is malformed: {broken}",
+        ) from broken
+
+
 def owned_partitions(listed: Iterable[TopicPartition], topics: Topics) -> frozenset[Partition]:
     """Names to ids; topics that the cluster does not know are dropped."""
     return topics.partitions((each.topic, each.partitions) for each in listed)
 
 
-def write_assignment(partitions: Iterable[Partition], version: int, topics: Topics) -> bytes:
+def write_assignment(
+    partitions: Iterable[Partition], version: int, topics: Topics, user_data: bytes | None = None
+) -> bytes:
     """The bytes of an assignment for a classic member; never zero bytes, even if it is empty."""
     listed = tuple(
         TopicPartition(topic=name, partitions=numbers)
         for name, numbers in topics.names(partitions).items()
     )
-    return encode_assignment(Assignment(assigned_partitions=listed), version)
+    return encode_assignment(Assignment(assigned_partitions=listed, user_data=user_data), version)

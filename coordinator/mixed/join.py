@@ -11,11 +11,12 @@ from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.places import returns_in_person
 from coordinator.consumer.reconcile import reconcile_member
 from coordinator.consumer.removal import replace_member
+from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.embedded_protocol import read_subscription
+from coordinator.group.embedded_protocol import read_subscription, user_data_in
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.config import MigrationPolicy
@@ -23,7 +24,7 @@ from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import ClassicMetadata, EpochCause, Member
 from coordinator.interface.replies import JoinGroupReply
-from coordinator.interface.volatile_records import DeadlineKind
+from coordinator.interface.volatile_records import DeadlineKind, MemberPhase
 from coordinator.mixed.ownership import owned_by_sender
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription
 from kafka_codecs.error_codes import ErrorCode
@@ -124,6 +125,8 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         takes_over_native = before is not None and not before.is_classic and not gives_back
     after = _described(event, member_id, subscription, before)
     why_else = EpochCause.REBALANCE_INTERRUPTED if is_back else None
+    if before is not None and _has_new_metadata(step, before, after):
+        why_else = why_else or EpochCause.ASSIGNOR_CHANGED
     put_member(step, before, after, why_else=why_else)
     held = group.assignments[member_id].held if member_id in group.assignments else {}
     owned = owned_by_sender(subscription, held, step.topics)
@@ -145,6 +148,23 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
             protocol_name=event.protocols[0][0],
         ),
     )
+
+
+def _has_new_metadata(step: StepBuilder, before: Member, after: Member) -> bool:
+    """Whether the member rejoins in order to say something new to a client-side assignor (rule
+    9.7). If it was told to rejoin, it says what has become of the last target, and a new one for
+    that would make it rejoin for ever."""
+    group, member_id = step.consumer, after.member_id
+    assignor = client_side_assignor(group, step.config)
+    if assignor is None or before.classic is None or after.classic is None:
+        return False
+    if group.phases.get(member_id) is not MemberPhase.STABLE or not group.is_settled(member_id):
+        return False
+    was, now = (
+        user_data_in(dict(each.protocols).get(assignor, b""))
+        for each in (before.classic, after.classic)
+    )
+    return was != now
 
 
 def _take_over(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> bool:

@@ -1,6 +1,7 @@
 """SyncGroup on a consumer group: returns the granted partitions (rule 5.6)."""
 
 from coordinator.consumer.phases import PhaseEvent, move_phase
+from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import version_of, write_assignment
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
@@ -36,9 +37,22 @@ def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
         SyncGroupReply(
             protocol_type=event.protocol_type,
             protocol_name=event.protocol_name,
-            assignment=write_assignment(current.assigned, embedded_version(member), step.topics),
+            assignment=write_assignment(
+                current.assigned,
+                embedded_version(member),
+                step.topics,
+                _user_data(group, member.member_id, member.classic),
+            ),
         ),
     )
+
+
+def _user_data(group: ConsumerGroup, member_id: str, classic: ClassicMetadata) -> bytes | None:
+    """What a client-side assignor says to the member, if the member takes it for that assignor's
+    (rule 9.7). Without an assignor, the target is that of the classic group."""
+    said = group.target_metadata.get(member_id)
+    name, _metadata = classic.protocols[0]
+    return said.metadata if said is not None and group.assignor in (None, name) else None
 
 
 def embedded_version(member: Member) -> int:

@@ -132,6 +132,7 @@ def given_classic_group_member(
     *,
     topics: Iterable[str] = ("foo",),
     instance_id: str | None = None,
+    protocol: str = "range",
     metadata: bytes | None = None,
     assignment: bytes | None = None,
 ) -> ClassicGroupMember:
@@ -145,7 +146,7 @@ def given_classic_group_member(
         client_host=CLIENT_HOST,
         session_timeout_ms=10_000,
         rebalance_timeout_ms=10_000,
-        protocols=(("range", subscription(topics) if metadata is None else metadata),),
+        protocols=((protocol, subscription(topics) if metadata is None else metadata),),
         assignment=assignment,
     )
 
@@ -157,7 +158,7 @@ def classic_group(
     value = ClassicGroupValue(
         protocol_type=protocol_type,
         generation=generation,
-        protocol="range",
+        protocol=members[0].protocols[0][0],
         leader=members[0].member_id,
         members=members,
     )

@@ -47,6 +47,7 @@ def subscription(
     owned: Owned | None = None,
     generation: int = -1,
     rack_id: str | None = None,
+    user_data: bytes | None = None,
     version: int = 1,
 ) -> bytes:
     """The embedded subscription of a classic member."""
@@ -55,7 +56,11 @@ def subscription(
         for name, numbers in (owned or {}).items()
     )
     value = Subscription(
-        topics=tuple(topics), owned_partitions=listed, generation_id=generation, rack_id=rack_id
+        topics=tuple(topics),
+        user_data=user_data,
+        owned_partitions=listed,
+        generation_id=generation,
+        rack_id=rack_id,
     )
     return encode_subscription(value, version)
 

@@ -1,4 +1,4 @@
-"""Scenarios 72 to 88: the sentences of KIP-848 about client-side assignors (rule 9.7)."""
+"""Scenarios 72 to 91: the sentences of KIP-848 about client-side assignors (rule 9.7)."""
 
 from collections.abc import Mapping
 
@@ -6,12 +6,24 @@ import pytest
 
 from coordinator.consumer.delegation import RETRY_MS
 from coordinator.interface.records import AssignmentMetadata, ClientAssignor
+from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.volatile_records import ComputationFailed
+from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.client_assignors import CLIENT_SIDE, weighted
-from tests.support.group_script import GroupScript, Owned, make_topics, partitions, topic_id
+from tests.support.group_records import given_classic_group_member
+from tests.support.group_script import (
+    GroupScript,
+    Owned,
+    embedded_assignment,
+    make_topics,
+    partitions,
+    subscription,
+    topic_id,
+)
 
+ALL = {"foo": (0, 1, 2, 3)}
 HALVES: Mapping[str, Owned] = {"n1": {"foo": (0, 1)}, "n2": {"foo": (2, 3)}}
 
 
@@ -290,3 +302,106 @@ def test_88_what_a_member_says_to_its_assignor_calls_for_a_new_target(
     assert settled.consumer.epoch == before
     settled.native("n1", epoch, client_assignors=[changed])
     assert settled.consumer.epoch == before + 1
+
+
+SEVEN = subscription(["foo"], user_data=b"7")
+WEIGHTS = (("weighted", SEVEN),)
+HALF_EACH: Mapping[str, Owned] = {"c1": {"foo": (0, 1)}, "n1": {"foo": (2, 3)}}
+
+
+@pytest.fixture
+def classic(group: GroupScript) -> GroupScript:
+    """A classic group whose assignor reads and writes user data."""
+    group.given_classic_group(
+        given_classic_group_member(
+            "c1",
+            protocol="weighted",
+            metadata=SEVEN,
+            assignment=embedded_assignment(ALL, user_data=b"all"),
+        ),
+        generation=5,
+    )
+    return group
+
+
+def rolls(group: GroupScript) -> None:
+    """n1 joins the classic group, computes a target that gives it half, and gets that."""
+    group.native("n1", client_assignors=[weighted(-1, 3)])
+    said = {id_: AssignmentMetadata(version=-1, metadata=id_.encode()) for id_ in HALF_EACH}
+    epoch = group.prepare("n1", epoch_of(group, "n1")).group_epoch
+    reply = group.install("n1", epoch_of(group, "n1"), epoch, HALF_EACH, metadata=said)
+    assert reply.error == 0, group.transcript()
+    group.beat("c1", 5)
+    group.join("c1", protocols=WEIGHTS, owned=ALL, generation=5)
+
+
+def test_89_user_data_of_classic_members_becomes_metadata_of_version_minus_1(
+    classic: GroupScript,
+) -> None:
+    """What the assignor says to them goes back as user data."""
+    assert classic.native("n1", client_assignors=[weighted(-1, 3)]).should_compute
+    c1, n1 = classic.prepare("n1", epoch_of(classic, "n1")).members
+    assert (c1.version, c1.metadata, n1.version) == (-1, b"7", 3)
+    assert c1.target == partitions(ALL)
+    rolls(classic)
+    generation = epoch_of(classic, "c1")
+    synced = classic.sync("c1", generation, protocol_name="weighted")
+    assert decode_assignment(synced.assignment)[1].user_data == b"c1"
+
+
+@pytest.mark.parametrize(
+    ("assignors", "error"),
+    [
+        ((weighted(-1, 3),), 0),
+        ((weighted(-1, 3), weighted(name="other")), 0),
+        ((weighted(0, 3),), 69),
+        ((weighted(-1, 3, name="other"),), 69),
+        ((), 69),
+    ],
+)
+def test_90_a_classic_group_with_a_custom_assignor_needs_a_joiner_that_goes_on_with_it(
+    classic: GroupScript, assignors: tuple[ClientAssignor, ...], error: int
+) -> None:
+    """Refused as ever otherwise. A SyncGroup after the conversion still has the user data."""
+    assert classic.native("n1", client_assignors=assignors).error == error
+    if error:
+        assert classic.view().group_type == "classic"
+        return
+    assert classic.view().assignor == "weighted"
+    assert classic.named(classic.consumer.target_of("c1")) == ALL
+    assert classic.consumer.target_metadata["c1"] == AssignmentMetadata(version=-1, metadata=b"all")
+
+
+def test_91_the_group_goes_back_with_the_protocol_of_the_classic_members(
+    classic: GroupScript,
+) -> None:
+    """The assignor's words to each member stay, until the classic leader assigns anew."""
+    rolls(classic)
+    classic.sync("c1", epoch_of(classic, "c1"), protocol_name="weighted")
+    classic.native("n1", -1)
+    assert classic.view().group_type == "classic"
+    (c1,) = classic.classic.members.values()
+    assert decode_assignment(c1.assignment)[1].user_data == b"c1"
+    token = classic.send_join("c1", protocols=WEIGHTS, owned=HALF_EACH["c1"])
+    joined = classic.answer(token, JoinGroupReply)
+    assert (joined.error, joined.protocol_name, joined.leader) == (0, "weighted", "c1")
+
+
+def test_91_a_classic_member_that_rejoins_with_other_user_data_gets_a_new_target(
+    classic: GroupScript,
+) -> None:
+    """Not one that was told to rejoin: it would rejoin for ever."""
+    rolls(classic)
+    classic.sync("c1", epoch_of(classic, "c1"), protocol_name="weighted")
+    epoch = classic.consumer.epoch
+    for user_data, epochs in ((b"7", 0), (b"8", 1), (b"8", 1)):
+        metadata = subscription(["foo"], owned={"foo": (0, 1)}, user_data=user_data)
+        generation = classic.join("c1", protocol="weighted", metadata=metadata).generation
+        classic.sync("c1", generation, protocol_name="weighted")
+        assert classic.consumer.epoch == epoch + epochs
+    assert is_told(classic, "n1")
+    computes(classic, "n1", HALF_EACH)
+    assert classic.beat("c1", generation).error is ErrorCode.REBALANCE_IN_PROGRESS
+    metadata = subscription(["foo"], owned={"foo": (0, 1)}, user_data=b"9")
+    classic.join("c1", protocol="weighted", metadata=metadata)
+    assert classic.consumer.epoch == epoch + 1
