@@ -1,7 +1,9 @@
 """Finds the claims of clients that the ownership checks must ignore.
 
 - *Stale*: the group removed the member after it granted the partition, and the client does not know
-  yet. The engine must refuse its commits.
+  yet. Or the client took a partition after it had stated that it did not own it, which frees it
+  (rule 3.7); Java and librdkafka do so if a full heartbeat falls between an assignment and its
+  reconciliation. The engine must refuse such commits and fetches.
 - *Void*: no rule of the protocol could have reserved the partition for the client. A late request
   of the client stated outdated partitions, or a leader made an invalid assignment.
 
@@ -67,9 +69,17 @@ class ExemptClaims:
         self._liars: set[str] = set()
         """The member ids of dishonest clients. Such a member may outlive its client."""
 
-    def is_stale(self, claim: Claim) -> bool:
-        """Whether the group removed the member after it granted the partition."""
-        return claim.granted_ms <= self._removed_ms.get(claim.member_id, 0)
+    def is_stale(self, partition: Partition, claim: Claim) -> bool:
+        """Whether the group removed the member after it granted the partition, or freed a partition
+        that the client had disowned."""
+        if claim.granted_ms <= self._removed_ms.get(claim.member_id, 0):
+            return True
+        group = self._state().group
+        return (
+            claim.is_disowned
+            and isinstance(group, ConsumerGroup)
+            and group.holders.get(partition) != claim.member_id
+        )
 
     def is_void(self, client: Client, partition: Partition, claim: Claim) -> bool:
         """Whether the engine could not have kept the partition from another client."""

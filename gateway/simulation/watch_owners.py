@@ -122,7 +122,7 @@ class OwnerWatch:
         for partition, claim in client.claims.items():
             if self._exempt_claims.is_void(client, partition, claim):
                 self._exempt_claims.partitions.add(partition)
-            elif not self._exempt_claims.is_stale(claim):
+            elif not self._exempt_claims.is_stale(partition, claim):
                 owned.add(partition)
         return owned
 

@@ -11,6 +11,7 @@ from coordinator.interface.events import (
 )
 from gateway.simulation import careless
 from gateway.simulation.careless import CarelessClassic, CarelessNative
+from gateway.simulation.native_client import NativeClient
 from tests.support.simulation import Stage
 
 
@@ -37,6 +38,22 @@ def test_the_first_request_in_a_new_epoch_may_state_the_old_one(
         client.member_epoch = epoch
         stated.append(client.stated_epoch())
     assert stated == [3, 3, 4, 4]
+
+
+def test_a_client_may_disown_what_it_then_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full heartbeat falls between the assignment and its reconciliation. The next answer shows
+    that the group did not believe it, or has granted the partitions again."""
+    stage = Stage()
+    monkeypatch.setattr(CarelessNative, "_late_ms", lambda _self: 1_000)
+    client = stage.misbehaving(CarelessNative, "n1")
+    while not client.heard:
+        stage.wait(10)
+    client._must_state_all = True
+    client.beat()
+    NativeClient.reconcile(client)
+    assert [claim.is_disowned for claim in client.claims.values()] == [True] * 4
+    stage.wait(500)
+    assert [claim.is_disowned for claim in client.claims.values()] == [False] * 4
 
 
 def test_requests_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
