@@ -17,6 +17,7 @@ from gateway.data_path.client_frames import (
     framed_answer,
 )
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
@@ -38,7 +39,10 @@ VERSION_IN_REQUEST = 2  # without its size
 _INT16 = struct.Struct(">h")
 
 _ANSWERED_AT_ONCE = frozenset(
-    {ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT}
+    {
+        *(ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP),
+        *(ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT),
+    }
 )
 Begun = Callable[[], Awaitable[None]]
 """Finishes an answer that takes time."""
@@ -135,6 +139,9 @@ class GroupRequests:
         response = self._context.run(self._shared.group_apis.answer, request)
         if not isinstance(response, Struct):
             self._begun = partial(self._finish, request, response)
+            return False
+        if api_key == ApiKey.JOIN_GROUP and bytes_of(response, ASIDE_FROM_BYTES) > ASIDE_FROM_BYTES:
+            self._begun = partial(self._reply, request, response)  # it lists all members
             return False
         last_word = self._shared.group_apis.last_word(request, response)
         answer = framed_answer(header, version, last_word)
