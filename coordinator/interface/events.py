@@ -6,7 +6,7 @@ refused request.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from uuid import UUID
 
@@ -33,6 +33,7 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Partition
+from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
 
 JOIN_EPOCH = 0
@@ -48,7 +49,7 @@ FIRST_TXN_COMMIT_WITH_MEMBER_EPOCHS = 6
 """The first versions whose clients understand GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class JoinGroupReceived:
     """A JoinGroup. `fresh_id` is random; the engine uses it if it has to name a new member."""
 
@@ -80,7 +81,7 @@ class JoinGroupReceived:
         return JoinGroupReply(error=error.code, why=error.why, member_id=error.member_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class SyncGroupReceived:
     """A SyncGroup. The engine uses `assignments` only if the leader of a classic group sends it."""
 
@@ -97,7 +98,7 @@ class SyncGroupReceived:
         return SyncGroupReply.refusal(error.code, error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class HeartbeatReceived:
     """A classic Heartbeat."""
 
@@ -110,7 +111,7 @@ class HeartbeatReceived:
         return HeartbeatReply.refusal(error.code, error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Leaver:
     """One entry of a LeaveGroup. An admin's removal has an instance id and no member id."""
 
@@ -118,7 +119,7 @@ class Leaver:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class LeaveGroupReceived:
     """A LeaveGroup; versions before 3 name one member."""
 
@@ -129,7 +130,7 @@ class LeaveGroupReceived:
         return LeaveGroupReply(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ConsumerHeartbeatReceived:
     """A ConsumerGroupHeartbeat. None (or -1 for the timeout) means unchanged."""
 
@@ -170,7 +171,7 @@ class ConsumerHeartbeatReceived:
         return ConsumerHeartbeatReply(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class PrepareAssignmentReceived:
     """A member that was told to compute the target asks what to compute it from."""
 
@@ -182,7 +183,7 @@ class PrepareAssignmentReceived:
         return PrepareAssignmentReply(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class InstallAssignmentReceived:
     """The target that a member computed. `group_epoch` is that of the answer from which it was
     computed; `error` is the assignor's own, and 0 means success."""
@@ -201,7 +202,7 @@ class InstallAssignmentReceived:
         return InstallAssignmentReply(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class OffsetCommitReceived:
     """A commit to check. If it is accepted, `OffsetCommitEnded` with its token must follow."""
 
@@ -227,7 +228,7 @@ class OffsetCommitReceived:
         return OffsetVerdict(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class OffsetCommitEnded:
     """The cluster answered an accepted commit, or the answer was lost."""
 
@@ -235,7 +236,7 @@ class OffsetCommitEnded:
     answer_lost: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class OffsetFetchReceived:
     """A fetch to check; clients before OffsetFetch v9 name no member. `partitions` None: all."""
 
@@ -248,7 +249,7 @@ class OffsetFetchReceived:
         return OffsetVerdict(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class OffsetDeleteReceived:
     """An admin's request to delete offsets of some topics."""
 
@@ -259,7 +260,7 @@ class OffsetDeleteReceived:
         return OffsetDeleteVerdict(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class DeleteGroupReceived:
     """An admin's request to delete the group."""
 
@@ -278,7 +279,7 @@ class ConfigOperation(Enum):
     SUBTRACT = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ConfigChange:
     """One key of an IncrementalAlterConfigs."""
 
@@ -287,7 +288,7 @@ class ConfigChange:
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ConfigsReceived:
     """An admin's request to change the group's configs, or to validate such a change. `policy` is
     an operator's part."""
@@ -303,7 +304,7 @@ class ConfigsReceived:
         return ConfigsReply(error=error.code, why=error.why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class RegexesResolved:
     """The result of `Step.resolution`; None if the resolution failed.
 
@@ -314,7 +315,7 @@ class RegexesResolved:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class AssignmentReceived:
     """The result of `Step.computation`: the members whose target changes, or why there is none.
 
@@ -326,13 +327,13 @@ class AssignmentReceived:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class GroupLost:
     """Another coordinator serves the group now, so its members here must give up their
     partitions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class AdoptionMoved:
     """A step of an adoption has to be durable before the next begins. None: the group stays with
     the other coordinator."""
@@ -340,17 +341,17 @@ class AdoptionMoved:
     adoption: Adoption | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class GroupAdopted:
     """The other coordinator's group is held for this one, and its members go on here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ReleaseBegan:
     """The group is to go back to the other coordinator. This one serves it no longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ReleaseMoved:
     """A step of a release has to be durable before the next begins. None: the group may be served
     here again."""
@@ -358,7 +359,7 @@ class ReleaseMoved:
     release: Release | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class TimePassed:
     """One or more deadlines may be due."""
 

@@ -6,11 +6,12 @@ forgets, are in `volatile_records.py`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from coordinator.interface.topics import Partition
+from coordinator.interface.value import value
 
 Protocols = tuple[tuple[str, bytes], ...]
 """A classic member's protocols, preferred first: (name, embedded subscription)."""
@@ -65,7 +66,7 @@ class MemberState(IntEnum):
     UNRELEASED_PARTITIONS = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ClassicGroupMember:
     """A member of a classic group. `assignment` has the leader's opaque bytes.
 
@@ -92,7 +93,7 @@ class ClassicGroupMember:
         return dict(self.protocols).get(protocol or "", b"")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ClassicGroupValue:
     """A classic group at the time when its leader last distributed an assignment."""
 
@@ -105,7 +106,7 @@ class ClassicGroupValue:
     """The metadata hash of the members' topics while no leader watches them; None if one does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ClassicGroupMetadata:
     """The classic group; a tombstone when it is removed or converted."""
 
@@ -116,7 +117,7 @@ class ClassicGroupMetadata:
         return "classic_group_metadata"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ClassicMemberRemoval:
     """A member of the newest `ClassicGroupMetadata` that has left the group since. Its client may
     know, so a restart must not bring it back. The next `ClassicGroupMetadata` or its tombstone
@@ -130,7 +131,7 @@ class ClassicMemberRemoval:
         return ("classic_member_removal", self.member_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Adoption:
     """A classic group of another coordinator that this one is about to take over."""
 
@@ -141,7 +142,7 @@ class Adoption:
     nobody else. None until then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class GroupAdoption:
     """The adoption under way. A tombstone when the group is adopted, or left where it is."""
 
@@ -152,7 +153,7 @@ class GroupAdoption:
         return "group_adoption"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Release:
     """A group that goes back to the other coordinator, or has gone back: then it has neither
     members nor a guard, and stays there until an operator wants it here again."""
@@ -173,7 +174,7 @@ class Release:
         return self.group is not None or self.guard_id is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class GroupRelease:
     """The release of the group. A tombstone when the group may be served here again."""
 
@@ -184,7 +185,7 @@ class GroupRelease:
         return "group_release"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class GroupEpoch:
     """The consumer group's epoch and the hash of the topics it was bumped for."""
 
@@ -197,7 +198,7 @@ class GroupEpoch:
         return "group_epoch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ClassicMetadata:
     """The classic part of a member of a consumer group that joined by JoinGroup."""
 
@@ -211,7 +212,7 @@ class ClassicMetadata:
         return any(name != COOPERATIVE_STICKY for name, _metadata in self.protocols)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ClientAssignor:
     """An assignor that a native member runs itself, with its metadata for that assignor and the
     versions of metadata that it can handle. `reason` is the assignor's own."""
@@ -224,7 +225,7 @@ class ClientAssignor:
     metadata: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class AssignmentMetadata:
     """What a client-side assignor says to one member along with its partitions."""
 
@@ -239,7 +240,7 @@ class Subscription(NamedTuple):
     topic_regex: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Member:
     """A member of a consumer group as it described itself. `topic_names` is sorted."""
 
@@ -270,7 +271,7 @@ class Member:
         return Subscription(self.topic_names, self.topic_regex)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class MemberMetadata:
     """One member of a consumer group; `cause` says why a tombstone was written."""
 
@@ -283,7 +284,7 @@ class MemberMetadata:
         return ("member_metadata", self.member_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class TargetAssignmentMetadata:
     """The epoch of the target assignment. `timestamp_ms` 0: the next one is not delayed."""
 
@@ -296,7 +297,7 @@ class TargetAssignmentMetadata:
         return "target_assignment_metadata"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class TargetAssignmentMember:
     """The partitions that the assignor wants one member to have."""
 
@@ -309,7 +310,7 @@ class TargetAssignmentMember:
         return ("target_assignment_member", self.member_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Assignment:
     """The partitions that a member holds, with the assignment epoch of each.
 
@@ -342,7 +343,7 @@ class Assignment:
         return all(p in held_since and epoch >= held_since[p] for p in partitions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class CurrentAssignment:
     """The current assignment of one member of a consumer group."""
 
@@ -354,7 +355,7 @@ class CurrentAssignment:
         return ("current_assignment", self.member_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class GroupConfigs:
     """The group's config overrides, by Kafka's names. They are independent of the group: only
     another such record changes them. Names that are no longer known are kept and have no effect."""
@@ -366,7 +367,7 @@ class GroupConfigs:
         return "group_configs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ResolvedRegex:
     """The topics that a regular expression matched. `version` is that of the cluster's topic names
     (`Topics.names_version`), `timestamp_ms` the time when the resolution started."""
@@ -376,7 +377,7 @@ class ResolvedRegex:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class RegularExpression:
     """A subscribed regular expression and its resolution."""
 

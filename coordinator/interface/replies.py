@@ -1,16 +1,17 @@
 """The engine's replies, independent of versions. The gateway turns them into messages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 from uuid import UUID
 
 from coordinator.interface.records import AssignmentMetadata
 from coordinator.interface.topics import Partition
+from coordinator.interface.value import value
 from kafka_codecs.error_codes import ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class JoinedMember:
     """A member, as the JoinGroup response of a classic leader lists it."""
 
@@ -19,7 +20,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class JoinGroupReply:
     """Answers a JoinGroup. `why` is for the log, because classic responses carry no message."""
 
@@ -34,7 +35,7 @@ class JoinGroupReply:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class SyncGroupReply:
     """Answers a SyncGroup with the embedded assignment."""
 
@@ -53,7 +54,7 @@ class SyncGroupReply:
         return cls(error=code, why=why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class HeartbeatReply:
     """Answers a classic Heartbeat."""
 
@@ -69,7 +70,7 @@ class HeartbeatReply:
         return cls(error=code, why=why)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class LeftMember:
     """One entry of a LeaveGroup answer; repeats the ids as they were requested."""
 
@@ -78,7 +79,7 @@ class LeftMember:
     error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class LeaveGroupReply:
     """Answers a LeaveGroup, one code per entry."""
 
@@ -87,7 +88,7 @@ class LeaveGroupReply:
     members: tuple[LeftMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ConsumerHeartbeatReply:
     """Answers a ConsumerGroupHeartbeat. `assignment` None means unchanged. The last two fields tell
     of the assignment, and mean nothing without it: what a client-side assignor says to the member,
@@ -105,7 +106,7 @@ class ConsumerHeartbeatReply:
     assignment_error: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class PreparedMember:
     """A member as a client-side assignor sees it. `topic_ids` has only topics that exist; `version`
     is -1 if `metadata` is the user data of a classic member's subscription."""
@@ -121,7 +122,7 @@ class PreparedMember:
     target: frozenset[Partition]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class PrepareAssignmentReply:
     """Answers a ConsumerGroupPrepareAssignment: what the member computes the target from."""
 
@@ -134,7 +135,7 @@ class PrepareAssignmentReply:
     """(id, name, partition count) of each subscribed topic."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class InstallAssignmentReply:
     """Answers a ConsumerGroupInstallAssignment."""
 
@@ -142,7 +143,7 @@ class InstallAssignmentReply:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class OffsetVerdict:
     """Whether the gateway may store or fetch these offsets in the cluster. Offsets of topics that
     are `gone` get UNKNOWN_TOPIC_OR_PARTITION."""
@@ -152,7 +153,7 @@ class OffsetVerdict:
     gone: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class OffsetDeleteVerdict:
     """Offsets of `subscribed` topics stay (GROUP_SUBSCRIBED_TO_TOPIC); the others may go."""
 
@@ -162,7 +163,7 @@ class OffsetDeleteVerdict:
     group_exists: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class DeleteGroupReply:
     """Whether the group's state is gone, so that its offsets may be deleted."""
 
@@ -170,7 +171,7 @@ class DeleteGroupReply:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ConfigsReply:
     """Whether the requested configs are now in force, or valid."""
 
@@ -178,7 +179,7 @@ class ConfigsReply:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ConfigView:
     """One config of a group: its override, or else the broker's setting or Kafka's default."""
 
@@ -190,7 +191,7 @@ class ConfigView:
     documentation: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class MemberView:
     """One member as an admin tool sees it."""
 
@@ -211,7 +212,7 @@ class MemberView:
     assignment_bytes: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class GroupView:
     """A group as an admin tool sees it; a missing one has no type."""
 

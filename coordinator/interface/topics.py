@@ -2,9 +2,11 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 from uuid import UUID
+
+from coordinator.interface.value import value
 
 
 class Partition(NamedTuple):
@@ -14,7 +16,7 @@ class Partition(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Topic:
     """One topic; `racks` holds the racks of each partition's replicas and may be empty."""
 
@@ -24,7 +26,7 @@ class Topic:
     racks: tuple[frozenset[str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Topics:
     """The topics of the cluster that are relevant to a group.
 

@@ -6,13 +6,14 @@ state log never contains them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from coordinator.interface.records import Assignment, ClassicGroupMember, Member, RemovalCause
 from coordinator.interface.topics import Partition
+from coordinator.interface.value import value
 
 Token = int
 """Identifies a request until its reply. The driver creates it."""
@@ -46,7 +47,7 @@ class DeadlineKey(NamedTuple):
     owner: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class DeadlineSet:
     """The deadline was set to `at_ms`, in wall-clock milliseconds."""
 
@@ -54,7 +55,7 @@ class DeadlineSet:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class DeadlineCleared:
     """The deadline was stopped."""
 
@@ -74,7 +75,7 @@ class ClassicPhase(StrEnum):
     """The assignment is distributed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class InitialDelay:
     """The first rebalance waits for more members (rule 2.5)."""
 
@@ -82,7 +83,7 @@ class InitialDelay:
     member_joined: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ClassicCore:
     """The scalars of a classic group."""
 
@@ -107,21 +108,21 @@ class ClassicCore:
     """Members that borrow (deviation D85), until they have got what they borrow."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ClassicCoreMoved:
     """The scalars of the classic group changed."""
 
     core: ClassicCore
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ClassicGroupMemberPut:
     """A member joined a classic group, or changed."""
 
     member: ClassicGroupMember
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ClassicGroupMemberDropped:
     """A member was removed from the classic group."""
 
@@ -129,21 +130,21 @@ class ClassicGroupMemberDropped:
     cause: RemovalCause
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class PendingIdAdded:
     """An id was handed out with MEMBER_ID_REQUIRED. It blocks the join phase."""
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class PendingIdDropped:
     """A pending id was used, given back, or timed out."""
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ParkedJoin:
     """A JoinGroup that waits for the end of the join phase. A new member's JoinGroup waits until
     `NEW_MEMBER_JOIN` at the latest."""
@@ -152,7 +153,7 @@ class ParkedJoin:
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class JoinParked:
     """A JoinGroup was parked."""
 
@@ -160,14 +161,14 @@ class JoinParked:
     join: ParkedJoin
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class JoinReleased:
     """A parked JoinGroup was answered."""
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class SyncParked:
     """A SyncGroup was parked until the leader sends its own."""
 
@@ -175,14 +176,14 @@ class SyncParked:
     token: Token
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class SyncReleased:
     """A parked SyncGroup was answered."""
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class SyncsExpected:
     """The set of members that have yet to send a SyncGroup, set when a generation begins or
     ends."""
@@ -190,7 +191,7 @@ class SyncsExpected:
     member_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class SyncReceived:
     """A member has sent its SyncGroup in this generation."""
 
@@ -208,7 +209,7 @@ class MemberPhase(StrEnum):
     """Neither timer runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class MemberPhaseMoved:
     """A classic member of a consumer group entered a phase."""
 
@@ -216,7 +217,7 @@ class MemberPhaseMoved:
     phase: MemberPhase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Repetition:
     """Every answer repeats a native member's assignment until the member acknowledges it.
 
@@ -232,7 +233,7 @@ class Repetition:
     must_state_owned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class RepetitionMoved:
     """The repetition of a member's assignment starts, or ends (None)."""
 
@@ -240,7 +241,7 @@ class RepetitionMoved:
     repetition: Repetition | None
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Place:
     """The place of a member that left: what it had, for a replacement (deviation D77). After a load
     nobody knows the member any more, and nobody may take its place."""
@@ -252,7 +253,7 @@ class Place:
     """Its target, if another member has it meanwhile (deviation D85)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class PlaceMoved:
     """The place of the member that had this id is kept, or ends (None)."""
 
@@ -260,7 +261,7 @@ class PlaceMoved:
     place: Place | None
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class MemberReturned:
     """A place was taken at `at_ms`, in wall-clock milliseconds, `away_ms` after its member left."""
 
@@ -268,14 +269,14 @@ class MemberReturned:
     away_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class MemberDeparted:
     """A member left its place, or its instance to another, in the present assignment epoch."""
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class TopicsChecked:
     """The metadata hash was compared with this version of the topic image, or has to be compared
     with any (NEVER_CHECKED)."""
@@ -283,7 +284,7 @@ class TopicsChecked:
     version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class CommitInFlight:
     """A commit that the cluster has not answered yet.
 
@@ -300,7 +301,7 @@ class CommitInFlight:
     has_rejoined: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class CommitStarted:
     """The engine accepted a commit, which is now in flight."""
 
@@ -308,14 +309,14 @@ class CommitStarted:
     in_flight: CommitInFlight
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class CommitEnded:
     """The cluster answered the commit, or can no longer store it."""
 
     commit: Token
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class RegexResolution:
     """Regular expressions that the driver is matching against all topic names."""
 
@@ -323,7 +324,7 @@ class RegexResolution:
     started_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class RegexResolutionMoved:
     """The driver has to match these expressions (one resolution per group at a time); None: it has
     finished or failed."""
@@ -331,7 +332,7 @@ class RegexResolutionMoved:
     resolution: RegexResolution | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Subscriber:
     """A member as an assignor sees it. `topic_ids` holds only topics that exist."""
 
@@ -340,7 +341,7 @@ class Subscriber:
     topic_ids: frozenset[UUID]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Computation:
     """A target that an assignor outside the engine computes, and all that it is computed from: the
     group as it was at `epoch`. The fields are those of `GroupSpec`."""
@@ -357,14 +358,14 @@ class Computation:
     """Whether a member of the group computes it, and not a plug-in."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ComputationStarted:
     """A plug-in or a member has to compute this target (one per group at a time)."""
 
     computation: Computation
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ChosenMember:
     """The member that computes the target, and when that must be done, in wall-clock
     milliseconds."""
@@ -373,14 +374,14 @@ class ChosenMember:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class MemberChosen:
     """The member is told to compute the target; None: the chosen one has gone or cannot do it."""
 
     chosen: ChosenMember | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class ComputationFailed:
     """The group keeps its target. The next computation starts at `retry_at_ms` at the earliest, in
     wall-clock milliseconds."""
@@ -393,7 +394,7 @@ class ComputationFailed:
     """The code that a client-side assignor gave."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Conversions:
     """How often the group was converted lately."""
 
@@ -405,7 +406,7 @@ class Conversions:
     """Until when it stays classic."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ConversionsMoved:
     """The group was converted."""
 

@@ -34,6 +34,7 @@ from gateway.hosting.standing import (
 )
 from gateway.hosting.states import AnchorPhase, Mode, Stage
 from gateway.simulation.explorer.adoption_world import AdoptionWorld
+from gateway.simulation.explorer.copies import is_value
 from gateway.simulation.explorer.hosted_adoption_world import HostedAdoptionWorld
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_cluster import FIRST_GENERATION
@@ -359,9 +360,8 @@ def _plan_for(kind: type[Any], value: Any) -> Plan:
     else:
         names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
     names = [name for name in names if name not in _DROPPED and not name.startswith("__")]
-    is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     # Several parts of a group refer to its only instance of these: to walk it once is enough.
-    is_frozen = is_frozen and kind is not HostingRules
+    is_frozen = is_value(kind) and kind is not HostingRules
     parts: Callable[[Any], Sequence[Any]]
     match names:
         case []:

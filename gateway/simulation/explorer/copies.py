@@ -1,8 +1,8 @@
 """Copies a world by pickling what changes, and sharing what does not.
 
 A copy needs nothing of the copied classes, so no shipped class has to know how to copy itself.
-Functions, enumerations, and the frozen dataclasses of the engine and the codecs are shared; a class
-that this module does not know is copied, which is slower but right.
+Functions, enumerations, and the immutable dataclasses of the engine and the codecs are shared; a
+class that this module does not know is copied, which is slower but right.
 """
 
 import io
@@ -41,7 +41,7 @@ _SHARED = (
 )
 """Nobody changes instances of these, or what they refer to."""
 _PACKAGES = ("coordinator.", "kafka_codecs.")
-"""Their frozen dataclasses hold nothing that changes."""
+"""Their immutable dataclasses hold nothing that changes."""
 _WORLD = "gateway.simulation.explorer."
 
 _is_shared: dict[type[Any], bool] = {}
@@ -100,6 +100,12 @@ class _Pickler(pickle.Pickler):
 def _can_share(kind: type[Any]) -> bool:
     if issubclass(kind, _SHARED):
         return True
-    is_frozen = is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    module = kind.__module__
-    return is_frozen and module.startswith((*_PACKAGES, _WORLD))
+    return is_value(kind) and kind.__module__.startswith((*_PACKAGES, _WORLD))
+
+
+def is_value(kind: type[Any]) -> bool:
+    """Whether it is a dataclass whose instances nobody changes."""
+    if not is_dataclass(kind):
+        return False
+    params = kind.__dataclass_params__  # type: ignore[attr-defined]
+    return bool(params.frozen or params.unsafe_hash)
