@@ -89,14 +89,15 @@ class AnswerWatch:
 
     def fetched(self, who: str, fetch: OffsetFetchReceived) -> None:
         """The offsets of a fetch are final: no commit of another client may still change them. A
-        classic group does not ask who fetches (rule 2.9): a former member learns only from its next
-        heartbeat or commit that it is none."""
+        classic group does not ask who fetches (rule 2.9), and up to v8 no fetch tells (rule 3.15):
+        a former member learns only from its next heartbeat or commit that it is none."""
+        client = next((each for each in self._clients if each.name == who), None)
+        if fetch.partitions is None or client is None or not client.is_honest:
+            return
         group = self._state().group
-        is_former = isinstance(group, ClassicGroup) and fetch.member_id not in (
-            None,
-            *group.members,
-        )
-        if fetch.partitions is None or is_former or not self._is_honest(who):
+        is_unchecked = isinstance(group, ClassicGroup) or fetch.member_id is None
+        asker = fetch.member_id or client.member_id
+        if is_unchecked and group is not None and asker not in group.members:
             return
         wanted = fetch.partitions - self._exempt()
         for commit in self._cluster.may_store(lambda commit: commit.positions.keys() & wanted):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.interface.events import OffsetCommitReceived
+from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived
 from gateway.hosting import answers
 from gateway.hosting.call_stages import CallStages
 from gateway.simulation.cluster import Commit
@@ -47,6 +47,33 @@ def test_a_grant_during_a_commit_of_another_is_found() -> None:
     with pytest.raises(BrokenInvariantError) as broken:
         stage.wait()
     assert broken.value.invariant is Invariant.IN_FLIGHT
+
+
+@pytest.mark.parametrize("is_former", [False, True])
+def test_a_fetch_during_a_commit_of_another_is_found(*, is_former: bool) -> None:
+    """Unless no rule can prevent it: up to v8 it does not say that its client is a former member
+    (seeds 66544 and 67092)."""
+    stage = Stage()
+    client = stage.classic("c1")
+    stage.native("n1")
+    stage.wait(10_000)
+    partitions = frozenset(stage.foo(0, 1, 2, 3))
+    stray = Commit(
+        who="n1",
+        request=_commit_of(partitions),
+        positions=dict.fromkeys(partitions, 1),
+        ids=stage.driver.process.group.anchor.ids(stage.driver.now_ms),
+        sender=0,
+    )
+    stage.cluster._on_the_way[stray] = None
+    fetch = OffsetFetchReceived(token=1, member_id=None, epoch=-1, partitions=partitions)
+    if is_former:
+        client.member_id = "former"
+        stage.network.fetch("c1", fetch)
+    else:
+        with pytest.raises(BrokenInvariantError) as broken:
+            stage.network.fetch("c1", fetch)
+        assert broken.value.invariant is Invariant.IN_FLIGHT
 
 
 def test_an_answer_of_a_gateway_that_has_lost_its_log_is_found(
