@@ -56,6 +56,7 @@ class GroupStage:
     def __init__(self, nursery: trio.Nursery, upstream: Upstream, gateway: ServeProcess) -> None:
         self.gateway = gateway
         self.group = upstream.group
+        self.topic = upstream.topic
         self.ledger = Ledger(PARTITIONS)
         self.troubles: list[str] = []
         """The clients' complaints, for the message of a failing test."""
