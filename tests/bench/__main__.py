@@ -23,7 +23,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--short", action="store_true", help="only those that have a short form")
     parser.add_argument("--keep", action="store_true", help="replace the committed results")
-    parser.add_argument("--only", metavar="TEXT", help="only rows with TEXT in their name")
+    parser.add_argument(
+        "--only", metavar="TEXT", action="append", default=[], help="rows with TEXT in their name"
+    )
     options, of_roll = parser.parse_known_args()
     if of_roll and options.names != [ROLL]:
         parser.error(f"unrecognized arguments: {' '.join(of_roll)}")
@@ -39,8 +41,8 @@ def main() -> None:
             command += of_roll
         if name in SIDE_BY_SIDE:
             command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
-        if name in (*SIDE_BY_SIDE, ROLL) and options.only:
-            command += ["--only", options.only]
+        if name in (*SIDE_BY_SIDE, ROLL):
+            command += [f"--only={text}" for text in options.only]
         sys.stdout.write(f"== {name}\n")
         sys.stdout.flush()
         if subprocess.run(command, check=False).returncode:

@@ -1,13 +1,14 @@
 """What a roll costs a group, through groupferry and through Apache Kafka itself.
 
-    .venv/bin/python tests/bench/bench_roll.py [--quick] [--repeats N] [--only TEXT] [--keep]
-        [--plots FOLDER]
+    .venv/bin/python tests/bench/bench_roll.py [--quick] [--repeats N] [--only TEXT]... [--keep]
+        [--members N] [--partitions N] [--upset] [--plots FOLDER]
 
 Members are restarted one by one, to the new protocol and back, with the clients' default
 heartbeats. The arms take turns: a plain restart of classic members before Kafka, Kafka's own
 migration, groupferry before the same Kafka and before one that lacks the new protocol. The figures
 come from the clients' callbacks (`roll_costs.py`), so they do not depend on any coordinator's word.
-`--quick` has fewer members, partitions and rows; `--only TEXT` runs what has TEXT in its name;
+`--quick` has fewer members, partitions and rows; `--only TEXT` runs what has TEXT in its name, and
+may be repeated; `--upset` lets a member leave for good and another crash in the middle of the roll;
 `--keep` writes the table into `gateway/docs/rolls.md`, where rows that it did not measure stay.
 Each row has the load of the machine at its end, because it may have been busy.
 """
@@ -48,6 +49,7 @@ QUIET_S, UNEVEN_QUIET_S = 3.5, 12.0
 if its members own equally much, else longer than two native ones."""
 SETTLE_LIMIT_S = 120
 CLOSE_LIMIT_S = 60
+MEMBER = "member-"
 LOOK_INTERVAL_S = 0.1
 WORDS_MAX = 160
 """Characters of a reason in the table."""
@@ -77,14 +79,15 @@ ARMS = (
 class Roll:
     """One row: the clients, and how long a process is away."""
 
-    library: Library
+    libraries: tuple[Library, ...]
+    """Members take turns."""
     kind: str
     assignor: str
     is_static: bool = False
     gap_s: int
 
     def __str__(self) -> str:
-        return f"{self.library} {self.kind}, gap {self.gap_s} s"
+        return f"{' beside '.join(self.libraries)} {self.kind}, gap {self.gap_s} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,27 +97,31 @@ class Size:
     members: int
     partitions: int
     gaps_s: Sequence[int]
-    libraries: Sequence[Library]
+    libraries: Sequence[tuple[Library, ...]]
     repeats: int
+    is_upset: bool = False
+    """Whether a member leaves for good and another crashes in the middle of the roll."""
 
 
 FULL = Size(
-    members=8, partitions=48, gaps_s=(1, 5, 30), libraries=("librdkafka", "java"), repeats=3
+    members=8,
+    partitions=48,
+    gaps_s=(1, 5, 30),
+    libraries=(("librdkafka",), ("java",), ("librdkafka", "java")),
+    repeats=3,
 )
-QUICK = Size(members=4, partitions=12, gaps_s=(1,), libraries=("librdkafka",), repeats=1)
+QUICK = Size(members=4, partitions=12, gaps_s=(1,), libraries=(("librdkafka",),), repeats=1)
 
 
 def rolls_of(size: Size) -> Iterator[Roll]:
     """Every row, the short gaps first."""
     for gap_s in size.gaps_s:
-        for library in size.libraries:
-            yield Roll(library=library, kind="eager", assignor="range", gap_s=gap_s)
-            yield Roll(
-                library=library, kind="cooperative", assignor="cooperative-sticky", gap_s=gap_s
-            )
-            yield Roll(
-                library=library, kind="static", assignor="range", is_static=True, gap_s=gap_s
-            )
+        for libraries in size.libraries:
+            eager = Roll(libraries=libraries, kind="eager", assignor="range", gap_s=gap_s)
+            yield eager
+            if len(libraries) == 1:  # cooperative-sticky has another format in each
+                yield replace(eager, kind="cooperative", assignor="cooperative-sticky")
+                yield replace(eager, kind="static", is_static=True)
 
 
 class NotSettledError(Exception):
@@ -163,7 +170,8 @@ class RolledGroup:
         """Start a member's process."""
         self._incarnations += 1
         process = Process(member=name, incarnation=self._incarnations)
-        client = Client(library=self._roll.library, protocol=protocol, assignor=self._roll.assignor)
+        library = self._roll.libraries[_number(name) % len(self._roll.libraries)]
+        client = Client(library=library, protocol=protocol, assignor=self._roll.assignor)
         arguments = [
             f"--bootstrap={self._bootstrap}",
             f"--topic={self.topic}",
@@ -179,7 +187,16 @@ class RolledGroup:
     async def leave(self, name: str) -> None:
         """End a member's process in good order."""
         process, child = self._members.pop(name)
-        await child.close()
+        try:
+            await child.close()
+        except AssertionError as why:  # it takes longer on a busy machine
+            raise NotSettledError(f"{why}") from why
+        self.ledger.process_ended(process, time.monotonic())
+
+    async def crash(self, name: str) -> None:
+        """Kill a member's process."""
+        process, child = self._members.pop(name)
+        await child.kill()
         self.ledger.process_ended(process, time.monotonic())
 
     def owned_by(self, name: str) -> int:
@@ -240,11 +257,16 @@ class RolledGroup:
             self.produced = report
 
 
+def _number(name: str) -> int:
+    return int(name.removeprefix(MEMBER))
+
+
 async def run_roll(
     arm: Arm, roll: Roll, size: Size, bootstrap: str, cluster: KafkaCluster, plots: Path | None
 ) -> dict[str, float]:
-    """Restart every member twice, and return the figures. NotSettledError."""
-    names = [f"member-{number}" for number in range(size.members)]
+    """Restart every member twice, and return the figures. In a roll that is upset, the last member
+    leaves for good in the middle, and the one before it crashes. NotSettledError."""
+    names = [f"{MEMBER}{number}" for number in range(size.members)]
     steps: list[RollStep] = []
     with tempfile.TemporaryDirectory(prefix="groupferry-roll-") as folder:
         async with trio.open_nursery() as nursery:
@@ -257,12 +279,20 @@ async def run_roll(
             there: Protocol = "consumer" if arm.goes_native else "classic"
             protocols: tuple[Protocol, ...] = (there, "classic")
             for protocol in protocols:
-                for name in names:
+                for name in [*names]:
+                    if name not in names:
+                        continue
+                    is_upset = size.is_upset and len(steps) == size.members // 2
                     floor_s = group.owned_by(name) * roll.gap_s
                     began_s = time.monotonic()
                     await group.leave(name)
+                    if is_upset:
+                        await group.leave(names.pop())
+                        await group.crash(names[-1])
                     await trio.sleep(roll.gap_s)
                     await group.join(name, protocol)
+                    if is_upset:
+                        await group.join(names[-1], "classic")
                     settled_s = await group.settled()
                     steps.append(
                         RollStep(
@@ -315,12 +345,12 @@ def _first(group: BaseExceptionGroup[NotSettledError]) -> NotSettledError:
 
 
 def measure(
-    size: Size, only: str, plots: Path | None
+    size: Size, only: Sequence[str], plots: Path | None
 ) -> dict[str, dict[str, dict[str, float] | str]]:
     """The figures of every row and arm, medians over the repeats, or why there are none."""
     found: dict[str, dict[str, list[dict[str, float]]]] = {}
     refused: dict[tuple[str, str], str] = {}
-    arms = [arm for arm in ARMS if any(only in f"{roll}, {arm.name}" for roll in rolls_of(size))]
+    arms = [arm for arm in ARMS if any(is_wanted(roll, arm, only) for roll in rolls_of(size))]
     settings = {
         "num.partitions": size.partitions,
         "group.consumer.migration.policy": "bidirectional",
@@ -334,7 +364,7 @@ def measure(
             for roll in rolls_of(size):
                 for arm in arms:
                     name = f"{roll}, {arm.name}"
-                    if only not in name:
+                    if not is_wanted(roll, arm, only):
                         continue
                     try:
                         costs = attempt(arm, roll, size, clusters[arm.release], plots)
@@ -356,22 +386,44 @@ def measure(
     }
 
 
+def is_wanted(roll: Roll, arm: Arm, only: Sequence[str]) -> bool:
+    """Whether the row is to be measured: all are if nothing is named."""
+    name = f"{roll}, {arm.name}".lower()
+    return not only or any(text.lower() in name for text in only)
+
+
 def main() -> None:
     """Run the rows, print the table, and write it into the docs if asked."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="one library, one gap, a small group")
     parser.add_argument("--keep", action="store_true", help="write the table into the docs")
-    parser.add_argument("--only", metavar="TEXT", default="", help="rows with TEXT in their name")
+    parser.add_argument(
+        "--only", metavar="TEXT", action="append", default=[], help="rows with TEXT in their name"
+    )
+    parser.add_argument("--members", type=int, metavar="N")
+    parser.add_argument("--partitions", type=int, metavar="N")
+    parser.add_argument("--upset", action="store_true", help="a scale-down and a crash in mid-roll")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write a plot of each roll")
     parser.add_argument("--repeats", type=int, metavar="N", help="measure each row N times")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
-    size = replace(size, repeats=options.repeats or size.repeats)
+    size = replace(
+        size,
+        repeats=options.repeats or size.repeats,
+        members=options.members or size.members,
+        partitions=options.partitions or size.partitions,
+        is_upset=options.upset,
+    )
+    wanted = [
+        roll for roll in rolls_of(size) if any(is_wanted(roll, a, options.only) for a in ARMS)
+    ]
+    if not wanted:
+        parser.error("no row has that in its name: " + "; ".join(map(str, rolls_of(size))))
     if options.plots is not None:
         options.plots.mkdir(parents=True, exist_ok=True)
     try:
         with required("the clients"):
-            for library in size.libraries:
+            for library in {each for roll in wanted for each in roll.libraries}:
                 program(library)
         with required("Apache Kafka"):
             for arm in ARMS:
