@@ -188,8 +188,8 @@ class ConsumerGroup(Forkable):
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        settled = ((MemberState.STABLE, self.assignment_epoch), _UNAFFECTED)
-        if sum(self.standings.get(standing, 0) for standing in settled) == len(self.members):
+        settled = self.standings.get((MemberState.STABLE, self.assignment_epoch), 0)
+        if settled + self.standings.get(_UNAFFECTED, 0) == len(self.members):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 

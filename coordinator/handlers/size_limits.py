@@ -5,6 +5,8 @@ In Kafka the limits are the largest record of the log (rule 1.6) and the longest
 response.
 """
 
+from itertools import chain
+
 from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
@@ -38,7 +40,7 @@ def check_size(event: Event, topics: Topics) -> None:
         case JoinGroupReceived(protocols=protocols):
             _check_name(event.client_id)
             _check_name(event.instance_id or "")
-            _check(event, topics, sum(len(part) for protocol in protocols for part in protocol))
+            _check(event, topics, sum(map(len, chain.from_iterable(protocols))))
         case SyncGroupReceived(assignments=assignments):
             for _member_id, assignment in assignments:
                 _check_bytes(len(assignment))

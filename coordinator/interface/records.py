@@ -23,7 +23,7 @@ COOPERATIVE_STICKY = "cooperative-sticky"
 
 def protocol_names(protocols: Protocols) -> tuple[str, ...]:
     """Each name once, preferred first."""
-    return tuple(dict.fromkeys(name for name, _ in protocols))
+    return tuple(dict.fromkeys([name for name, _ in protocols]))
 
 
 class RemovalCause(StrEnum):

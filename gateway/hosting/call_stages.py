@@ -148,14 +148,6 @@ class CallStages:
 
     # -- the short way of calls of a group at rest -----------------------------------------------
 
-    def answer_at_rest(self, call: Call, now_ms: int) -> bool:
-        """Answer a heartbeat that only prolongs a session. False for any other call."""
-        decided = None if call.event is None else self._engine.decide_at_rest(call.event, now_ms)
-        if decided is None or decided[1] is None:
-            return False
-        call.finish(decided[1])
-        return True
-
     def send_at_rest(self, call: Commits, now_ms: int) -> bool:
         """Accept a commit, and send it. False if it is not alone, or has to wait, or may be
         refused."""

@@ -12,6 +12,7 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
+from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.identity import AnchorIds
@@ -29,7 +30,7 @@ _GOES_ON = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
 _tokens = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Refused:
     """The gateway refuses the call; `gateway.hosting.answers` has the code."""
 
@@ -37,29 +38,29 @@ class Refused:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Forwarded:
     """The cluster answers the call."""
 
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Failed:
     """A bug: the call could not even be refused."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Abandoned:
     """The client has committed on a newer connection, so its older one is closed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Released:
     """The anchor is not in the group: the cluster may change it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Outcome:
     """What became of one commit: the engine's refusal, the gateway's, or the cluster's answer."""
 
@@ -69,25 +70,27 @@ class Outcome:
     """Whether the cluster may never have seen the commit."""
 
 
+_UNDECIDED = Outcome()
+
 Answer = Reply | Refused | Forwarded | Failed | Abandoned | Released | Mapping[Token, Outcome]
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Locate:
     """Find out whether the client's listener stands for the group's coordinator."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Learn:
     """Make the topics of the request known."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Probe:
     """Find out whether the client's broker can be reached, before a commit waits for the anchor."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Store:
     """Send these commits to the cluster, under the anchor's ids if there are any."""
 
@@ -198,7 +201,7 @@ class Commit:
     ids: AnchorIds | None = None
     """The anchor's ids under which it was sent."""
     sent_ms: int = 0
-    outcome: Outcome = Outcome()
+    outcome: Outcome = _UNDECIDED
     call: "Commits | None" = field(default=None, init=False, repr=False)
     """While it is in flight: each keeps the other in memory."""
 

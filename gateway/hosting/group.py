@@ -127,7 +127,11 @@ class HostedGroup:
             return False
         if isinstance(call, Commits):
             return self.calls.send_at_rest(call, now_ms)
-        return self.calls.answer_at_rest(call, now_ms)
+        decided = None if call.event is None else self.engine.decide_at_rest(call.event, now_ms)
+        if decided is None or decided[1] is None:
+            return False
+        call.finish(decided[1])
+        return True
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912, PLR0915
         """Take an input. Returns the effects, to be carried out in this order."""

@@ -1,12 +1,12 @@
 """What happens to a hosted group. Each input but the first few answers an effect or an errand."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from coordinator.engine import GroupEngine
 from coordinator.interface.events import Happening
 from coordinator.interface.topics import Topics
+from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Token
 from gateway.hosting import adoption_steps
 from gateway.hosting.adoption_steps import Wish
@@ -17,47 +17,47 @@ from gateway.hosting.standing import Found
 from kafka_codecs.declaration import Struct
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Asked:
     """A client's request has arrived."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Gone:
     """The client has gone and will not see the answer."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class TimePassed:
     """`next_ms` is over."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class TopicsMoved:
     """The cluster's topics have changed, or more of them are known."""
 
     topics: Topics
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Happened:
     """An event of the engine that is not a request."""
 
     event: Happening
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class SeenForeign:
     """The cluster has admitted a member with another embedded protocol."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Relayed:
     """The cluster has answered a client's request of a forwarded group."""
 
@@ -66,38 +66,38 @@ class Relayed:
     answer: Struct
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Resumed:
     """The gateway has started, and the group has members in the log, or is being adopted."""
 
     is_adopting: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Adopt:
     """Somebody wants the group to be adopted."""
 
     wish: Wish
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Release:
     """Somebody wants the group to be released."""
 
     wish: ReleaseWish
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Reclaim:
     """An operator wants a released group back that has no members now."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Leave:
     """The anchor leaves even if the group has members: their state ends with the process."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Ending:
     """The gateway is shutting down: no call waits from now on."""
 
@@ -105,14 +105,14 @@ class Ending:
 # -- answers to effects ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Looked:
     """The cluster was asked who is in the group."""
 
     found: Found
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Loaded:
     """The log was read, and all topics of the group are known."""
 
@@ -120,19 +120,19 @@ class Loaded:
     topics: Topics
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class LoadFailed:
     """The log could not be read, or the topics of the group are unknown."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Written:
     """The log has the batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Forgotten:
     """The events of the deleted group are forgotten, as far as the log allows it now."""
 
@@ -148,35 +148,35 @@ class Damage(Enum):
     """It is unknown whether the log has the batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class WriteFailed:
     """The log did not confirm the batch."""
 
     damage: Damage
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Computed:
     """The long computation has ended."""
 
     error: Exception | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class CoordinatorAnswered:
     """The coordinator answered the anchor."""
 
     answer: Struct
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class CoordinatorFailed:
     """The coordinator did not answer the anchor, or is unknown."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class StepTaken:
     """A step of the adoption was carried out, or failed."""
 
@@ -186,7 +186,7 @@ class StepTaken:
 # -- answers to errands of calls -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Located:
     """Whether the client's listener stands for the group's coordinator; None if that is unknown."""
 
@@ -194,7 +194,7 @@ class Located:
     is_here: bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Learned:
     """The topics that a request names are known, or why they are not."""
 
@@ -203,7 +203,7 @@ class Learned:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Probed:
     """Whether the client's broker can be reached."""
 
@@ -215,7 +215,7 @@ AWAY = "away"
 LOST = "lost"
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Stored:
     """The cluster's codes for each commit of the errand; LOST without an answer, AWAY if it was not
     sent."""

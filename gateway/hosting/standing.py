@@ -182,15 +182,16 @@ class Standing:
     """When the group may be considered for adoption again."""
     adoptions_undone: int = 0
     """How often its adoption was undone since the gateway has started."""
+    is_configured: bool = field(init=False)
+    """Whether the operator leaves the group to the cluster."""
     _others_gone_ms: int = 0
     _reported: str = ""
     _told: Mode | None = None
     """The mode that operators have learned last."""
 
-    @property
-    def is_configured(self) -> bool:
-        """Whether the operator leaves the group to the cluster."""
-        return not matches(self.group_id, self.rules.host_patterns) or matches(
+    def __post_init__(self) -> None:
+        """The patterns cannot change while the gateway runs."""
+        self.is_configured = not matches(self.group_id, self.rules.host_patterns) or matches(
             self.group_id, self.rules.forward_patterns
         )
 

@@ -17,8 +17,8 @@ from gateway.data_path.grants import Grant, Operation, Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.requests.commit_parts import CommitRequest
+from gateway.requests.messages import GroupMessage, api_of
 from gateway.requests.permissions import NEEDED, OLDER_OPERATIONS, REFUSED
-from gateway.requests.refusals import GroupMessage, api_of
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct

@@ -46,7 +46,8 @@ from gateway.requests.authorization import topic_codes
 from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, highest_version, version_for
-from gateway.requests.refusals import api_of, refusal, refused
+from gateway.requests.messages import api_of
+from gateway.requests.refusals import refusal, refused
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.assembly import is_alike

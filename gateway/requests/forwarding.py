@@ -6,7 +6,8 @@ from typing import Any, cast
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.hosting.answers import GroupApi
-from gateway.requests.refusals import GroupMessage, api_of, refusal
+from gateway.requests.messages import GroupMessage, api_of
+from gateway.requests.refusals import refusal
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -9,6 +9,7 @@ from typing import cast
 
 import trio
 
+from coordinator.interface.events import JOIN_EPOCH
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
@@ -33,11 +34,11 @@ from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.defective_joins import DefectiveJoins
 from gateway.requests.member_apis import MemberApis, is_foreign
-from gateway.requests.messages import MemberMessage
+from gateway.requests.messages import GroupMessage, MemberMessage, api_of
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
 from gateway.requests.offset_fetch_shapes import failed, groups_of, response_of
-from gateway.requests.refusals import GroupMessage, api_of, refusal, refused
+from gateway.requests.refusals import refusal, refused
 from gateway.requests.regex_questions import RegexQuestions
 from kafka_codecs.alter_configs import AlterConfigsRequest
 from kafka_codecs.apis import ApiKey
@@ -290,11 +291,16 @@ class GroupService:
     def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
         self.answers.note(answer)
         match request.message:
-            case JoinGroupRequest() | ConsumerGroupHeartbeatRequest():
+            case JoinGroupRequest():
                 self._clients.note(request, answer)
-                self._defective.note(request, answer)
                 note_member(request, answer)
-                self._note_presence(request)
+            case ConsumerGroupHeartbeatRequest(member_epoch=epoch):
+                if epoch == JOIN_EPOCH:
+                    self._clients.note(request, answer)
+                    self._defective.note(request, answer)
+                note_member(request, answer)
+                if self._presence is not None and request.upstream.member is not None:
+                    self._presence.spoke(request.upstream.member, request.upstream.number)
             case SyncGroupRequest() | HeartbeatRequest():
                 note_member(request, answer)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
@@ -304,13 +310,6 @@ class GroupService:
             case _:
                 pass
         return answer
-
-    def _note_presence(self, request: GroupRequest) -> None:
-        presence, upstream = self._presence, request.upstream
-        if presence is None or upstream.member is None:
-            return
-        if isinstance(request.message, ConsumerGroupHeartbeatRequest):
-            presence.spoke(upstream.member, upstream.number)
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """Answer while the broker is away: the client retries here or at the new coordinator.

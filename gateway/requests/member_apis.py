@@ -19,8 +19,8 @@ from gateway.hosting.standing import STREAMS_PROTOCOL
 from gateway.requests import messages
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster
-from gateway.requests.messages import MemberMessage
-from gateway.requests.refusals import api_of, refused
+from gateway.requests.messages import MemberMessage, api_of
+from gateway.requests.refusals import refused
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct

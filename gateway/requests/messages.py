@@ -26,6 +26,7 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Token
+from gateway.hosting.answers import GroupApi
 from gateway.requests import assignments
 from kafka_codecs import consumer_group_heartbeat
 from kafka_codecs.consumer_group_heartbeat import (
@@ -44,7 +45,10 @@ from kafka_codecs.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
+from kafka_codecs.offset_commit import OffsetCommitRequest
+from kafka_codecs.offset_delete import OffsetDeleteRequest
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 MemberMessage = (
     JoinGroupRequest
@@ -56,6 +60,8 @@ MemberMessage = (
     | ConsumerGroupInstallAssignmentRequest
 )
 """Requests whose answers the engine decides. The outcome of a commit is the cluster's."""
+GroupMessage = MemberMessage | OffsetCommitRequest | TxnOffsetCommitRequest | OffsetDeleteRequest
+"""Requests about one group."""
 
 _NO_ID = UUID(int=0)
 """In place of a fresh id for a member that has one: random numbers cost a system call."""
@@ -197,6 +203,31 @@ def consumer_heartbeat_event(
         lists_owned_topics=bool(owned),
         fresh_id=fresh_id,
     )
+
+
+def api_of(message: GroupMessage) -> GroupApi:
+    """The api of this message in the table of answers."""
+    match message:
+        case JoinGroupRequest():
+            return GroupApi.JOIN
+        case SyncGroupRequest():
+            return GroupApi.SYNC
+        case HeartbeatRequest():
+            return GroupApi.HEARTBEAT
+        case LeaveGroupRequest():
+            return GroupApi.LEAVE
+        case ConsumerGroupHeartbeatRequest(member_epoch=epoch):
+            if epoch == 0:
+                return GroupApi.CONSUMER_JOIN
+            return GroupApi.CONSUMER_HEARTBEAT if epoch > 0 else GroupApi.CONSUMER_LEAVE
+        case ConsumerGroupPrepareAssignmentRequest() | ConsumerGroupInstallAssignmentRequest():
+            return GroupApi.ASSIGNMENT
+        case OffsetCommitRequest():
+            return GroupApi.COMMIT
+        case TxnOffsetCommitRequest():
+            return GroupApi.TXN_COMMIT
+        case OffsetDeleteRequest():
+            return GroupApi.OFFSET_DELETE
 
 
 def event(token: Token, header: RequestHeader, message: MemberMessage, client_host: str) -> Request:

@@ -1,8 +1,9 @@
 """Answers that consist of one error, for the apis about a single group."""
 
 from coordinator.interface.replies import JoinGroupReply, LeaveGroupReply, SyncGroupReply
-from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.answers import Situation, code_for
 from gateway.requests import messages
+from gateway.requests.messages import GroupMessage, api_of
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -34,44 +35,6 @@ from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-GroupMessage = (
-    JoinGroupRequest
-    | SyncGroupRequest
-    | HeartbeatRequest
-    | LeaveGroupRequest
-    | ConsumerGroupHeartbeatRequest
-    | ConsumerGroupPrepareAssignmentRequest
-    | ConsumerGroupInstallAssignmentRequest
-    | OffsetCommitRequest
-    | TxnOffsetCommitRequest
-    | OffsetDeleteRequest
-)
-
-
-def api_of(message: GroupMessage) -> GroupApi:
-    """The api of this message in the table of answers."""
-    match message:
-        case JoinGroupRequest():
-            return GroupApi.JOIN
-        case SyncGroupRequest():
-            return GroupApi.SYNC
-        case HeartbeatRequest():
-            return GroupApi.HEARTBEAT
-        case LeaveGroupRequest():
-            return GroupApi.LEAVE
-        case ConsumerGroupHeartbeatRequest(member_epoch=epoch):
-            if epoch == 0:
-                return GroupApi.CONSUMER_JOIN
-            return GroupApi.CONSUMER_HEARTBEAT if epoch > 0 else GroupApi.CONSUMER_LEAVE
-        case ConsumerGroupPrepareAssignmentRequest() | ConsumerGroupInstallAssignmentRequest():
-            return GroupApi.ASSIGNMENT
-        case OffsetCommitRequest():
-            return GroupApi.COMMIT
-        case TxnOffsetCommitRequest():
-            return GroupApi.TXN_COMMIT
-        case OffsetDeleteRequest():
-            return GroupApi.OFFSET_DELETE
 
 
 def refused(message: GroupMessage, version: int, situation: Situation, why: str) -> Struct:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gateway.hosting.answers import Situation
-from gateway.requests.refusals import GroupMessage, refusal, refused
+from gateway.requests.messages import GroupMessage
+from gateway.requests.refusals import refusal, refused
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
