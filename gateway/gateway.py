@@ -197,6 +197,7 @@ async def run_gateway(
                 behind.coordinators,
                 topic_names=cluster.names_now,
                 regexes=behind.regexes,
+                aside=services.aside,
                 offsets=services.offsets,
                 shows_members=config.shows_members,
                 refuses_defective=config.refuses_defective,

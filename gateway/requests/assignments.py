@@ -1,7 +1,8 @@
 """Translates the messages with which a member computes the assignment of its group (KIP-848,
 "Client Side Mode")."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator.interface.events import InstallAssignmentReceived, PrepareAssignmentReceived
 from coordinator.interface.records import AssignmentMetadata, ClientAssignor
@@ -80,42 +81,43 @@ def _prepared(member: PreparedMember) -> Member:
 def install_event(
     token: Token, message: ConsumerGroupInstallAssignmentRequest
 ) -> InstallAssignmentReceived:
+    target = {each.member_id: _partitions(each) for each in message.members}
     return InstallAssignmentReceived(
         token=token,
         member_id=message.member_id,
         member_epoch=message.member_epoch,
         group_epoch=message.group_epoch,
         error=message.error,
-        target={
-            each.member_id: frozenset(
-                Partition(topic.topic_id, number)
-                for topic in each.partitions
-                for number in topic.partitions
-            )
-            for each in message.members
-        },
+        target=target,
         metadata={
             each.member_id: AssignmentMetadata(
                 version=each.metadata_version, metadata=each.metadata_bytes
             )
             for each in message.members
         },
-        flaw=_repeated(message.members),
+        flaw=_repeated(message.members, target),
     )
 
 
-def _repeated(members: Iterable[consumer_group_install_assignment.Member]) -> str:
+def _partitions(member: consumer_group_install_assignment.Member) -> frozenset[Partition]:
+    return frozenset(
+        Partition(topic.topic_id, number)
+        for topic in member.partitions
+        for number in topic.partitions
+    )
+
+
+def _repeated(
+    members: Sequence[consumer_group_install_assignment.Member],
+    target: Mapping[str, frozenset[Partition]],
+) -> str:
     """What is named twice, for people; empty if nothing is."""
-    seen: set[str] = set()
-    for member in members:
-        if member.member_id in seen:
-            return f"{member.member_id!r} is named twice"
-        seen.add(member.member_id)
-        mine = [
-            (topic.topic_id, number) for topic in member.partitions for number in topic.partitions
-        ]
-        if len(set(mine)) < len(mine):
-            return f"{member.member_id!r} got a partition twice"
+    if len(target) < len(members):
+        ((member_id, _),) = Counter(each.member_id for each in members).most_common(1)
+        return f"{member_id!r} is named twice"
+    for each in members:
+        if sum(len(topic.partitions) for topic in each.partitions) > len(target[each.member_id]):
+            return f"{each.member_id!r} got a partition twice"
     return ""
 
 

@@ -18,6 +18,7 @@ from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
 from gateway.data_path.presence import Presence
 from gateway.events.event import Tell
 from gateway.events.log_lines import write_to_log
+from gateway.groups.aside import Aside
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.remembered import NameQuota
@@ -72,6 +73,7 @@ class GroupService:
         *,
         topic_names: TopicNames,
         regexes: RegexQuestions,
+        aside: Aside,
         offsets: OffsetReporter,
         shows_members: bool,
         refuses_defective: bool = False,
@@ -90,7 +92,7 @@ class GroupService:
         self._regexes = regexes
         self._complaints = complaints
         self._presence = presence
-        self._members = MemberApis(groups, coordinators, presence)
+        self._members = MemberApis(groups, coordinators, aside, presence)
         self._admin = AdminApis(groups, coordinators, shows_members=shows_members)
         self._configs = ConfigApis(groups, names)
         self.answers = AnswerCounts()

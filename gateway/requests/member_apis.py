@@ -3,15 +3,17 @@ answers, or the cluster if the group is not hosted."""
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 
 from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived, Request
-from coordinator.interface.replies import Reply
+from coordinator.interface.replies import PrepareAssignmentReply, Reply
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.presence import Presence
+from gateway.groups.aside import Aside
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import Groups, checked
-from gateway.hosting.answers import Situation
+from gateway.hosting.answers import GroupApi, Situation
 from gateway.hosting.calls import Call, Forwarded, Refused
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import Relayed, SeenForeign
@@ -32,9 +34,15 @@ class MemberApis:
     """Answers members, and clients that want to be one."""
 
     def __init__(
-        self, groups: Groups, coordinators: Coordinators, presence: Presence | None
+        self,
+        groups: Groups,
+        coordinators: Coordinators,
+        aside: Aside,
+        presence: Presence | None,
     ) -> None:
+        """`aside` translates messages that describe a whole group, which may take 0.1 s."""
         self._groups = groups
+        self._aside = aside
         self._coordinators = coordinators
         self._presence = presence
 
@@ -52,6 +60,8 @@ class MemberApis:
             is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
             is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
         )
+        if call.api is GroupApi.ASSIGNMENT:
+            return self._translated_aside(request, message, call)
         event = messages.event(call.token, request.header, message, request.client_host)
         if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
             event = _with_presence(self._presence, event, request, group_id)
@@ -62,6 +72,16 @@ class MemberApis:
         if isinstance(answer, Reply):
             return messages.response(answer, version)
         return self._later(request, message, call, driver)
+
+    async def _translated_aside(
+        self, request: GroupRequest, message: MemberMessage, call: Call
+    ) -> Struct:
+        header, host = request.header, request.client_host
+        translate = partial(messages.event, call.token, header, message, host)
+        call.event = await self._aside.run(translate)
+        driver = self._groups.driver(message.group_id, request.owner)
+        driver.begin(call)
+        return await self._later(request, message, call, driver)
 
     async def _later(
         self, request: GroupRequest, message: MemberMessage, call: Call, driver: GroupDriver
@@ -83,6 +103,8 @@ class MemberApis:
                     why = "the group was taken while the join was on its way"
                     return refused(message, version, Situation.HOLDER_CHANGED, why)
                 return told
+            case PrepareAssignmentReply():
+                return await self._aside.run(partial(messages.response, answer, version))
             case _:
                 return messages.response(checked(answer), version)
 

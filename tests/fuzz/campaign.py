@@ -58,6 +58,7 @@ FLAGS = (
     "--max-names-per-address=250",
     "--max-names-per-principal=250",
     "--permission-lifetime-ms=60000",
+    "--client-side-assignors=true",
     f"--group-consumer-session-timeout-ms={neighbours.SESSION_TIMEOUT_MS}",
     f"--broker-timeout-ms={BROKER_TIMEOUT_MS}",
 )

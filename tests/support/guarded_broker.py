@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
+from coordinator.interface.config import GroupConfig
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import (
@@ -17,6 +18,7 @@ from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from tests.support.fake_broker import Handler, answer
+from tests.support.gateway import QUICK
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import OffsetStage, offset_stage
 from tests.support.wire import Wire
@@ -88,9 +90,11 @@ class GuardedBroker(OffsetBroker):
 
 
 @asynccontextmanager
-async def stage_of(broker: GuardedBroker, lifetime_s: float = 60) -> AsyncIterator[OffsetStage]:
+async def stage_of(
+    broker: GuardedBroker, lifetime_s: float = 60, groups: GroupConfig = QUICK
+) -> AsyncIterator[OffsetStage]:
     """A client of the group g."""
-    async with offset_stage(broker, permission_lifetime_s=lifetime_s) as stage:
+    async with offset_stage(broker, permission_lifetime_s=lifetime_s, groups=groups) as stage:
         yield stage
 
 

@@ -4,6 +4,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
+from coordinator.interface.config import GroupConfig
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.commits import codes_of, transactional_commit_of
 from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
@@ -25,6 +26,16 @@ async def test_a_refused_request_leaves_no_trace() -> None:
         assert broker.commits == []
         broker.read_code = ErrorCode.UNKNOWN_MEMBER_ID
         await stage.client.enter()
+
+
+async def test_a_target_needs_the_permission_of_a_member() -> None:
+    """To compute one, and to install one."""
+    broker = GuardedBroker(read_code=READ_REFUSED)
+    async with stage_of(broker, groups=GroupConfig(client_side_assignors=True)) as stage:
+        assert (await stage.client.prepare("m", 1)).error_code == READ_REFUSED
+        assert (await stage.client.install("m", 1, 1, [])).error_code == READ_REFUSED
+        broker.read_code = ErrorCode.UNKNOWN_MEMBER_ID
+        assert (await stage.client.prepare("m", 1)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_a_refusal_is_logged_once() -> None:

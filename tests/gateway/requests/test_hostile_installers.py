@@ -4,7 +4,8 @@ Each gets the code of KIP-848, or loses its connection; the group keeps its targ
 member hears nothing of it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from structlog.testing import capture_logs
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.config import Limits
+from gateway.requests import assignments
 from kafka_codecs.consumer_group_heartbeat import ClientAssignor
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.gateway import QUICK, Gateway, whole_gateway
@@ -234,3 +236,25 @@ async def test_a_huge_target_costs_the_connection(what: str) -> None:
         async with group_client(on.gateway.address, "orders") as on.mallory:
             assert await on.install(*on.good()) == ErrorCode.NONE
         assert await on.alice_owns() == {2, 3}
+
+
+async def test_others_do_not_wait_while_a_target_is_translated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That takes 0.1 s for the largest group, so a thread does it; also for the answer to
+    Prepare."""
+    threads: dict[str, int] = {}
+
+    def noting(name: str, translate: Callable[..., Any]) -> Callable[..., Any]:
+        def note(*arguments: Any) -> Any:
+            threads[name] = threading.get_ident()
+            return translate(*arguments)
+
+        return note
+
+    for name in ("install_event", "prepare_response"):
+        monkeypatch.setattr(assignments, name, noting(name, getattr(assignments, name)))
+    async with scene() as on:
+        assert await on.install(*on.good()) == ErrorCode.NONE
+    assert threads.keys() == {"install_event", "prepare_response"}
+    assert threading.get_ident() not in threads.values()
