@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+import gateway
 from coordinator.interface.records import TargetAssignmentMember
 from gateway.state_log.sqlite import open_sqlite_log
 
@@ -24,6 +25,20 @@ def groupferry(*arguments: str) -> "subprocess.CompletedProcess[str]":
         timeout=60,
         check=False,
     )
+
+
+def test_the_package_runs_as_a_file(tmp_path: Path) -> None:
+    """spark-submit takes nothing else. In the folder of the file a module has the package's
+    name."""
+    done = subprocess.run(
+        [sys.executable, Path(gateway.__file__).with_name("__main__.py"), "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_version_is_that_of_the_package() -> None:

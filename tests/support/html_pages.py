@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-VOID = {"br", "col", "meta"}
+VOID = {"br", "col", "input", "meta"}
 
 
 @dataclass(slots=True)

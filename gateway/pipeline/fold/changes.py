@@ -277,6 +277,8 @@ class ChangeRow(Row):
     """The member that the event is about."""
     instance_id: str | None
     """The instance id of a static member then, if any event mentions it."""
+    client_id: str | None
+    """From the event."""
     protocol: Protocol | None
     """The member's protocol from here on; null if unknown."""
     protocol_before: Protocol | None
@@ -370,6 +372,7 @@ class _Row:
             classic_members=self.classic_members,
             member_id=seen.member_id,
             instance_id=self.instance_id,
+            client_id=fields.get("client_id"),
             protocol=self.protocol,
             protocol_before=self.protocol_before,
             is_present=self.is_present if of_member else None,

@@ -1,7 +1,7 @@
 """Migrations between the protocols, and their costs."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
 from typing import Literal, NamedTuple, TypeAlias
@@ -75,26 +75,41 @@ class Arrival(NamedTuple):
 
     at_ms: int
     protocol: Protocol | None
+    name: str
+    """As operators know it: the instance id or the client id, else the member id."""
 
 
-def arrivals(changes: Iterable[ChangeRow]) -> list[Arrival]:
+def arrivals(changes: Sequence[ChangeRow]) -> list[Arrival]:
     """All arrivals in their order."""
+    names = _names(changes)
     return [
-        Arrival(change.at_ms, change.protocol)
+        Arrival(change.at_ms, change.protocol, names.get(change.member_id or "", ""))
         for change in changes
         if change.is_present
         and (not change.was_present or change.protocol not in (change.protocol_before, None))
     ]
 
 
-def departures(changes: Iterable[ChangeRow]) -> list[Arrival]:
+def departures(changes: Sequence[ChangeRow]) -> list[Arrival]:
     """All departures in their order, with the protocol that the member spoke."""
+    names = _names(changes)
     return [
-        Arrival(change.at_ms, change.protocol_before)
+        Arrival(change.at_ms, change.protocol_before, names.get(change.member_id or "", ""))
         for change in changes
         if change.was_present
         and (not change.is_present or change.protocol not in (change.protocol_before, None))
     ]
+
+
+def _names(changes: Iterable[ChangeRow]) -> Mapping[str, str]:
+    """The name of each member."""
+    found: dict[str, str] = {}
+    for change in changes:
+        if change.member_id is not None:
+            name = change.instance_id or change.client_id
+            if name or change.member_id not in found:
+                found[change.member_id] = name or change.member_id
+    return found
 
 
 def migrations(

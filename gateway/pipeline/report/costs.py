@@ -7,18 +7,19 @@ Unowned time is the length of each ended gap, less the time that its group had n
 that has not ended may be a topic that no member wants any more, so it is counted but not timed.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 
 from pydantic import BaseModel
 
 from gateway.pipeline.fold.changes import ChangeRow
-from gateway.pipeline.fold.migrations import MigrationRow, arrivals, departures, target_of
+from gateway.pipeline.fold.migrations import Arrival, MigrationRow, arrivals, departures, target_of
 from gateway.pipeline.fold.ownership import OwnershipRow
+from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.tables import Tables
 from gateway.pipeline.fold.timeline import TimelineRow
 
@@ -61,6 +62,10 @@ def member_counts(timeline: Iterable[TimelineRow]) -> list[MemberCounts]:
     return found
 
 
+NAMES_MAX = 4
+REBALANCES_MAX = 8
+
+
 class Step(BaseModel):
     """One step."""
 
@@ -78,6 +83,13 @@ class Step(BaseModel):
     consumer_members: int = 0
     unowned_ms: float = 0.0
     """Unowned time during the step."""
+    names: tuple[str, ...] = ()
+    """The members that arrived, up to NAMES_MAX, and those that left; see `Arrival.name`."""
+    left: tuple[str, ...] = ()
+    rebalances_ms: tuple[int, ...] = ()
+    """When the rebalances of the step began, up to REBALANCES_MAX."""
+    rebalances: int = 0
+    """All of them."""
 
 
 def is_gap(row: OwnershipRow) -> bool:
@@ -96,6 +108,7 @@ def steps(
     changes: Sequence[ChangeRow],
     migrations: Iterable[MigrationRow],
     ownership: Iterable[OwnershipRow],
+    rebalances: Iterable[RebalanceRow],
     shares: Sequence[MemberCounts],
 ) -> list[Step]:
     """The steps of a group's migrations, in their order."""
@@ -113,6 +126,8 @@ def steps(
     for row in ownership:
         if is_gap(row):
             _add_gap(row, found)
+    for rebalance in rebalances:
+        _add_rebalance(rebalance.from_ms, found)
     return found
 
 
@@ -132,7 +147,9 @@ def _steps(changes: Sequence[ChangeRow], migrations: Sequence[MigrationRow]) -> 
                 and (migration.cost_to_ms is None or arrival.at_ms <= migration.cost_to_ms)
             }
         )
-        left_ms = [each.at_ms for each in left if each.protocol != target_of(migration.direction)]
+        target = target_of(migration.direction)
+        others = {each.protocol for each in left} - {target}
+        left_ms = [each.at_ms for each in left if each.protocol != target]
         begins = [migration.cost_from_ms]
         for before_ms, at_ms in pairwise(times):
             first = bisect_right(left_ms, before_ms)
@@ -144,7 +161,31 @@ def _steps(changes: Sequence[ChangeRow], migrations: Sequence[MigrationRow]) -> 
                 from_ms=at_ms,
                 to_ms=begins[place + 1] if place + 1 < len(times) else migration.cost_to_ms,
                 cost_from_ms=begins[place],
+                names=_names_of(arrived, at_ms, at_ms, target),
+                left=_names_of(left, begins[place], at_ms, *others),
             )
+
+
+def _names_of(
+    some: Sequence[Arrival], from_ms: int, to_ms: int, *protocols: str | None
+) -> tuple[str, ...]:
+    """The first names of those that arrived or left at these times, each once."""
+    first = bisect_left(some, from_ms, key=attrgetter("at_ms"))
+    last = bisect_right(some, to_ms, key=attrgetter("at_ms"))
+    names = (each.name for each in some[first:last] if each.protocol in protocols and each.name)
+    return tuple(islice(dict.fromkeys(names), NAMES_MAX))
+
+
+def _add_rebalance(at_ms: int, found: Sequence[Step]) -> None:
+    """Count a rebalance for the step in which it began."""
+    place = bisect_right(found, at_ms, key=attrgetter("cost_from_ms")) - 1
+    if place < 0:
+        return
+    step = found[place]
+    if step.to_ms is None or at_ms <= step.to_ms:
+        step.rebalances += 1
+        if len(step.rebalances_ms) < REBALANCES_MAX:
+            step.rebalances_ms += (at_ms,)
 
 
 def _add_gap(gap: OwnershipRow, found: Sequence[Step]) -> None:

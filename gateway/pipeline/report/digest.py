@@ -29,6 +29,7 @@ from gateway.pipeline.report.model import (
     Evidence,
     MemberName,
     OwnershipMap,
+    Provenance,
     Report,
     StepCost,
     Totals,
@@ -286,7 +287,9 @@ class Digest(BaseModel):
             return
         closed, self.closed = self.closed, Closed()
         counted = member_counts(tables.timeline)
-        taken = steps(tables.changes, tables.migrations, tables.ownership, counted)
+        taken = steps(
+            tables.changes, tables.migrations, tables.ownership, tables.rebalances, counted
+        )
         its_figures = figures(tables, counted, taken)
         its_figures.merge(closed.figures)
         self.figures.merge(its_figures)
@@ -402,7 +405,7 @@ Drawn = Mapping[Key, tuple[OwnershipMap, tuple[MemberName, ...]]]
 """The ownership maps, with the names of their members."""
 
 
-def report(digest: Digest, drawn: Drawn) -> Report:
+def report(digest: Digest, drawn: Drawn, provenance: Provenance | None = None) -> Report:
     """The report on everything that the digest sums up. `drawn` has the maps of its worst groups
     whose partitions had owners."""
     end_ms = digest.figures.to_ms or 0
@@ -411,6 +414,7 @@ def report(digest: Digest, drawn: Drawn) -> Report:
     nothing: tuple[None, tuple[MemberName, ...]] = (None, ())
     return Report(
         totals=_totals(digest),
+        provenance=provenance,
         groups=tuple(
             story(each, *drawn.get(each.key, nothing), end_ms=end_ms, groups=len(digest.worst))
             for each in digest.worst

@@ -211,6 +211,10 @@ def _step(step: Step, end_ms: int) -> MigrationStep:
         classic_members=step.classic_members,
         consumer_members=step.consumer_members,
         unowned_partition_s=step.unowned_ms / 1000,
+        arrived=tuple(map(short, step.names)),
+        left=tuple(map(short, step.left)),
+        rebalances=step.rebalances,
+        rebalances_ms=step.rebalances_ms,
     )
 
 

@@ -13,7 +13,7 @@ from gateway.readable import UNSEEN
 
 Value: TypeAlias = str | int | float | None
 
-_VOID = frozenset({"br", "col", "meta"})
+_VOID = frozenset({"br", "col", "input", "meta"})
 
 
 class Markup(str):

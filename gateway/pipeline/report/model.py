@@ -109,6 +109,14 @@ class MigrationStep(_Part):
     consumer_members: int
     unowned_partition_s: float
     """Time without an owner during the step."""
+    arrived: tuple[str, ...] = ()
+    """The first few members that arrived: instance id or client id, else the member id."""
+    left: tuple[str, ...] = ()
+    """The first few members that left."""
+    rebalances: int = 0
+    """Rebalances that began during the step."""
+    rebalances_ms: tuple[int, ...] = ()
+    """When the first few of them began."""
 
 
 class Interval(_Part):
@@ -240,10 +248,22 @@ class Evidence(_Part):
         return len(self.rows) + self.left_out
 
 
+class Provenance(_Part):
+    """Where a report comes from."""
+
+    inputs: tuple[str, ...]
+    """Files, folders, patterns, URLs, and the topic."""
+    versions: Mapping[str, str]
+    """Of groupferry, Spark and Python."""
+    took_s: float
+    """How long it took to make."""
+
+
 class Report(_Part):
     """The whole report."""
 
     totals: Totals
+    provenance: Provenance | None = None
     groups: tuple[GroupStory, ...] = ()
     """Worst first: by findings, then by partition-seconds without an owner."""
     step_costs: tuple[StepCost, ...] = ()

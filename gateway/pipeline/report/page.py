@@ -10,8 +10,8 @@ from importlib.resources import files
 
 from gateway.pipeline.report import verdict
 from gateway.pipeline.report.group_story import around, what_matters
-from gateway.pipeline.report.markup import Markup, join, tag, trusted
-from gateway.pipeline.report.model import ClientVersion, Report, Totals
+from gateway.pipeline.report.markup import Markup, join, shortened, tag, trusted
+from gateway.pipeline.report.model import ClientVersion, Provenance, Report, Totals
 from gateway.pipeline.report.plots import (
     READINESS,
     axis_of,
@@ -20,7 +20,13 @@ from gateway.pipeline.report.plots import (
     readiness_bars,
     step_bars,
 )
-from gateway.pipeline.report.sections import TITLES, evidence_section, group_section, left_out
+from gateway.pipeline.report.sections import (
+    TITLES,
+    evidence_section,
+    group_section,
+    left_out,
+    rebalance_rows,
+)
 from gateway.pipeline.report.svg import patterns
 from gateway.pipeline.report.verdict import Check
 from gateway.pipeline.report.wording import counted, duration, number
@@ -29,9 +35,13 @@ from gateway.readable import moment
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Tells the browser to run and fetch nothing."""
 _MARKS = {"good": "✓", "warning": "!", "bad": "✗", "none": "?"}
+_INPUTS_MAX = 8
+_INPUT_LENGTH_MAX = 120
 _OPEN_GROUPS_MAX = 3
 """Sections of groups that are not folded up."""
 _BLOCKS_MAX = 12
+_FILTERS = {"all": "all", "findings": "with findings", "migrations": "with migrations"}
+"""Which groups may be shown, by the ids that style.css knows."""
 
 
 def page(report: Report) -> str:
@@ -53,6 +63,8 @@ def _sections(report: Report) -> Iterator[Markup]:
     totals = report.totals
     yield tag("h1", "What the migration did")
     yield tag("p", _period(totals), class_="note")
+    if report.provenance is not None:
+        yield tag("p", _provenance(report.provenance), class_="note")
     yield _verdict(report)
     if totals.groups:
         yield _figures(totals)
@@ -79,6 +91,14 @@ def _period(totals: Totals) -> str:
         f"{counted(totals.groups, 'group')}, {counted(totals.partitions, 'partition')};"
         f" {moment(totals.from_ms)} to {moment(totals.to_ms)} ({lasted})"
     )
+
+
+def _provenance(told: Provenance) -> str:
+    inputs = ", ".join(shortened(each, _INPUT_LENGTH_MAX) for each in told.inputs[:_INPUTS_MAX])
+    more = len(told.inputs) - _INPUTS_MAX
+    rest = f" and {number(more)} more" if more > 0 else ""
+    versions = ", ".join(f"{name} {version}" for name, version in told.versions.items())
+    return f"From {inputs}{rest}, in {duration(told.took_s * 1_000)}, with {versions}."
 
 
 def _verdict(report: Report) -> Markup:
@@ -199,9 +219,25 @@ def _groups(report: Report) -> Iterator[Markup]:
         "By the number of findings, then by the time that partitions had no owner.",
         class_="note",
     )
-    for place, group in enumerate(report.groups, start=1):
-        yield group_section(group, place, is_open=place <= _OPEN_GROUPS_MAX)
+    rebalances = rebalance_rows(report.evidence)
+    yield tag(
+        "section",
+        *_filter(),
+        *(
+            group_section(group, place, rebalances, is_open=place <= _OPEN_GROUPS_MAX)
+            for place, group in enumerate(report.groups, start=1)
+        ),
+        class_="groups",
+    )
     yield _groups_left_out(report)
+
+
+def _filter() -> Iterator[Markup]:
+    """Chooses which groups are shown, by style alone."""
+    for place, (name, meaning) in enumerate(_FILTERS.items()):
+        checked = "" if not place else None
+        yield tag("input", type="radio", name="groups", id=f"show-{name}", checked=checked)
+        yield tag("label", meaning, for_=f"show-{name}")
 
 
 def _groups_left_out(report: Report) -> Markup:

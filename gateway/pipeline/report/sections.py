@@ -4,6 +4,7 @@ verdict, which is rows of the tables, unchanged.
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import (
@@ -17,6 +18,9 @@ from gateway.pipeline.report.model import (
 from gateway.pipeline.report.plots import drawn_map, swatch
 from gateway.pipeline.report.wording import beginning, counted, duration, number
 from gateway.readable import moment
+
+RebalanceRows: TypeAlias = Mapping[tuple[Cell, Cell, Cell], str]
+"""Ids of rows on the page, by cluster, group and beginning."""
 
 TITLES: Mapping[str, str] = MappingProxyType(
     {
@@ -56,7 +60,7 @@ def evidence_section(key: str, evidence: Evidence) -> Markup:
         tag(
             "summary", TITLES[key], " ", tag("span", f"({number(evidence.count)})", class_="count")
         ),
-        _table(evidence) if evidence.rows else tag("p", "None.", class_="note"),
+        _table(key, evidence) if evidence.rows else tag("p", "None.", class_="note"),
         left_out(evidence.left_out, "row", evidence.table),
         id=f"evidence-{key}",
         open="" if evidence.rows and key in _ABOUT_SAFETY else None,
@@ -76,8 +80,17 @@ def left_out(count: int, what: str, folder: str) -> Markup:
     )
 
 
-def _table(evidence: Evidence) -> Markup:
-    """A scrollable table, without columns that are empty in every row."""
+def rebalance_rows(evidence: Mapping[str, Evidence]) -> RebalanceRows:
+    """The ids of the rows about rebalances on the page."""
+    shown = evidence["rebalances"].rows if "rebalances" in evidence else ()
+    return {
+        (row.get("cluster_id"), row.get("group_id"), row.get("from_ms")): f"rebalances-{place}"
+        for place, row in enumerate(shown, start=1)
+    }
+
+
+def _table(key: str, evidence: Evidence) -> Markup:
+    """A scrollable table, without columns that are empty in every row. Its rows have ids."""
     columns = [
         column
         for column in evidence.columns
@@ -86,8 +99,8 @@ def _table(evidence: Evidence) -> Markup:
     ]
     head = tag("tr", *(tag("th", _heading(each.name), title=each.meaning) for each in columns))
     body = (
-        tag("tr", *(_cell(each.name, row.get(each.name)) for each in columns))
-        for row in evidence.rows
+        tag("tr", *(_cell(each.name, row.get(each.name)) for each in columns), id=f"{key}-{place}")
+        for place, row in enumerate(evidence.rows, start=1)
     )
     return tag(
         "div",
@@ -125,13 +138,21 @@ def _cell(column: str, value: Cell) -> Markup:
 
 
 _NAME_LENGTH_MAX = 80
+_CLIENT_LENGTH_MAX = 40
 _MEMBERS_MAX = 64
 """Members in the legend."""
 _BAR_WIDTH = 160
 
 
-def group_section(group: GroupStory, place: int, *, is_open: bool) -> Markup:
+def group_section(
+    group: GroupStory, place: int, rebalances: RebalanceRows, *, is_open: bool
+) -> Markup:
     """The section, folded up unless `is_open`. Links to it go to `group-<place>`."""
+    classes = {
+        "group": True,
+        "has-findings": group.findings > 0,
+        "has-migrations": bool(group.migrations),
+    }
     return tag(
         "details",
         tag(
@@ -139,8 +160,8 @@ def group_section(group: GroupStory, place: int, *, is_open: bool) -> Markup:
             tag("bdi", shortened(group.group_id, _NAME_LENGTH_MAX)),
             tag("span", _figures(group), class_="count"),
         ),
-        tag("div", *_inside(group), id=f"group-{place}"),
-        class_="group" + (" has-findings" if group.findings else ""),
+        tag("div", *_inside(group, rebalances), id=f"group-{place}"),
+        class_=" ".join(name for name, is_so in classes.items() if is_so),
         open="" if is_open else None,
     )
 
@@ -154,7 +175,7 @@ def _figures(group: GroupStory) -> str:
     return " · ".join(parts)
 
 
-def _inside(group: GroupStory) -> Iterator[Markup]:
+def _inside(group: GroupStory, rebalances: RebalanceRows) -> Iterator[Markup]:
     yield tag("p", _sentence(group), class_="note")
     if group.ownership is None:
         yield tag("p", "Nobody ever owned a partition.", class_="note")
@@ -165,7 +186,7 @@ def _inside(group: GroupStory) -> Iterator[Markup]:
         yield left_out(group.ownership.partitions_left_out, "partition", "ownership")
         yield left_out(group.ownership.intervals_left_out, "interval", "ownership")
     if group.steps:
-        yield _steps(group.steps)
+        yield _steps(group, rebalances)
     yield left_out(group.steps_left_out, "step", "timeline")
     yield left_out(group.shares_left_out, "change of members", "timeline")
 
@@ -214,10 +235,12 @@ def _members(members: Sequence[MemberName]) -> Markup:
     )
 
 
-def _steps(steps: Sequence[MigrationStep]) -> Markup:
+def _steps(group: GroupStory, rebalance_rows: RebalanceRows) -> Markup:
+    steps = group.steps
     most = max(step.unowned_partition_s for step in steps) or 1.0
     migrations = {step.migration for step in steps}
-    head = ["step", "from", "lasted", "classic members", "consumer members", "without owner"]
+    head = ["step", "who", "from", "lasted", "classic members", "consumer members"]
+    head += ["rebalances", "without owner"]
     rows = [
         tag(
             "tr",
@@ -226,10 +249,12 @@ def _steps(steps: Sequence[MigrationStep]) -> Markup:
                 f"{step.migration}.{step.number}" if len(migrations) > 1 else str(step.number),
                 class_="number",
             ),
+            tag("td", tag("bdi", _who(step))),
             tag("td", moment(step.from_ms), class_="moment"),
             tag("td", duration(step.to_ms - step.from_ms), class_="number"),
             tag("td", number(step.classic_members), class_="number"),
             tag("td", number(step.consumer_members), class_="number"),
+            tag("td", *_rebalances(group, step, rebalance_rows)),
             tag("td", _bar(step.unowned_partition_s / most), " ", _unowned(step)),
         )
         for step in steps
@@ -246,6 +271,23 @@ def _steps(steps: Sequence[MigrationStep]) -> Markup:
         role="region",
         aria_label="Steps",
     )
+
+
+def _who(step: MigrationStep) -> str:
+    """The clients that left and arrived; one name if they are the same."""
+    left, arrived = (
+        ", ".join(shortened(name, _CLIENT_LENGTH_MAX) for name in names)
+        for names in (step.left, step.arrived)
+    )
+    return arrived if left in ("", arrived) else f"{left} → {arrived}"
+
+
+def _rebalances(group: GroupStory, step: MigrationStep, rows: RebalanceRows) -> Iterator[str]:
+    """Their number, with links to those that are among the evidence."""
+    yield number(step.rebalances)
+    for at_ms in step.rebalances_ms:
+        if (row := rows.get((group.cluster_id, group.group_id, at_ms))) is not None:
+            yield join((" ", tag("a", "↓", href=f"#{row}", title=moment(at_ms))))
 
 
 def _unowned(step: MigrationStep) -> Markup:

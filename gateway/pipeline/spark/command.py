@@ -6,16 +6,20 @@ again. Needs Spark, so import it only to run the command.
 """
 
 import logging
+import platform
 import queue
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from importlib.metadata import version
 
 from pyspark.sql import DataFrame, SparkSession
 
 from gateway.pipeline.report.digest import Digest, report
-from gateway.pipeline.report.model import Report
+from gateway.pipeline.report.model import Provenance, Report
 from gateway.pipeline.report.page import page
 from gateway.pipeline.report.verdict import Verdict, judge
 from gateway.pipeline.spark.analysis import Analysis
@@ -115,18 +119,21 @@ def run(
         send_to_machines(spark.sparkContext)
         folder = Folder(spark, output)
         with locked(spark, folder, follows=False):
-            verdict = renew(spark, sources.lines(spark), folder, top)
+            verdict = renew(spark, sources.lines(spark), folder, top, sources.names)
     _print(verdict, folder)
     return verdict.is_safe
 
 
-def renew(spark: SparkSession, lines: DataFrame, folder: Folder, top: int) -> Verdict:
+def renew(
+    spark: SparkSession, lines: DataFrame, folder: Folder, top: int, inputs: tuple[str, ...]
+) -> Verdict:
     """Make tables and report from these lines only. They replace the old ones once all are
     complete, so that a failed run leaves the old ones, which belong together."""
+    began_s = time.monotonic()
     new = folder / "new"
     new.delete()  # left by a failed run
     analysis = Analysis(spark, new, top)
-    verdict = _report(analysis, analysis.make(lines), new)
+    verdict = _report(analysis, analysis.make(lines), new, partial(_told, spark, inputs, began_s))
     for name in ("tables", NUMBERS, PAGE):
         (folder / name).become(new / name)
     new.delete()
@@ -156,7 +163,8 @@ def run_follow(
         said: list[Verdict] = []
 
         def take_in(batch: DataFrame, number: int) -> None:
-            verdict = _report(analysis, analysis.take_in(batch, number), folder)
+            told = partial(_told, spark, sources.names, time.monotonic())
+            verdict = _report(analysis, analysis.take_in(batch, number), folder, told)
             if verdict not in said[-1:]:
                 said.append(verdict)
                 _print(verdict, folder)
@@ -165,9 +173,25 @@ def run_follow(
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
 
 
-def _report(analysis: Analysis, digest: Digest, folder: Folder) -> Verdict:
-    write_report(report(digest, analysis.drawn(digest)), folder)
+def _report(
+    analysis: Analysis, digest: Digest, folder: Folder, told: Callable[[], Provenance]
+) -> Verdict:
+    drawn = analysis.drawn(digest)
+    write_report(report(digest, drawn, told()), folder)
     return judge(digest)
+
+
+def _told(spark: SparkSession, inputs: tuple[str, ...], began_s: float) -> Provenance:
+    """What is known of a report that is complete now."""
+    return Provenance(
+        inputs=inputs,
+        versions={
+            "groupferry": version("groupferry"),
+            "Spark": spark.version,
+            "Python": platform.python_version(),
+        },
+        took_s=time.monotonic() - began_s,
+    )
 
 
 def write_report(report: Report, output: Folder) -> None:

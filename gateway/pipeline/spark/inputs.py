@@ -219,6 +219,11 @@ class Sources:
     inputs: Sequence[str] = ()
     topic: EventsTopic | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sources as the page names them."""
+        return (*self.inputs, *([str(self.topic)] if self.topic else []))
+
     def require(self) -> None:
         """Check without Spark that the sources exist. Raises PipelineError."""
         if self.topic:

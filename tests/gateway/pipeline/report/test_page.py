@@ -6,10 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from gateway.pipeline.report.markup import seen
-from gateway.pipeline.report.model import Report, Totals
+from gateway.pipeline.report.model import Cell, Provenance, Report, Totals
 from gateway.pipeline.report.page import page
 from tests.support.html_pages import Page
-from tests.support.reports import HOSTILE, calm_report, evidence, hostile_report, large_report
+from tests.support.reports import (
+    END_MS,
+    HOSTILE,
+    START_MS,
+    calm_report,
+    evidence,
+    hostile_report,
+    large_report,
+)
 
 REPORTS: list[Callable[[], Report]] = [
     calm_report,
@@ -78,6 +86,46 @@ def test_the_verdict_comes_first_with_links_to_its_evidence() -> None:
     assert verdict.attributes["class"] == "verdict bad"
     links = [each for each in found.named("a") if each.attributes["href"] == "#evidence-overlaps"]
     assert [each.text for each in links] == ["A partition was owned by two members at once (once)."]
+
+
+def test_a_step_names_its_clients_and_links_to_its_rebalances() -> None:
+    """Those beyond the limit of the evidence are counted only. Names of clients are external."""
+    report = calm_report()
+    (group,) = report.groups
+    who = {"left": ("payments-3",), "arrived": (HOSTILE,)}
+    step = group.steps[0].model_copy(
+        update={**who, "rebalances": 2, "rebalances_ms": (START_MS, END_MS)}
+    )
+    shown = group.model_copy(update={"steps": (step,)})
+    rows: dict[str, Cell] = {"cluster_id": "", "group_id": group.group_id, "from_ms": END_MS}
+    with_rows = {"rebalances": evidence("rebalances", {**rows, "from_ms": 1}, rows)}
+    source = page(report.model_copy(update={"groups": (shown,), "evidence": with_rows}))
+    found = Page(source)
+    assert found.wrong == []
+    assert "<script" not in source
+    assert "payments-3 → " in found.text
+    links = [each.attributes["href"] for each in found.named("a") if each.text == "↓"]
+    assert links == ["#rebalances-2"]
+    assert any(each.attributes.get("id") == "rebalances-2" for each in found.named("tr"))
+
+
+def test_the_page_says_where_it_comes_from() -> None:
+    """An input may have any name."""
+    told = Provenance(inputs=(HOSTILE, "b"), versions={"groupferry": "1.2"}, took_s=61)
+    found = Page(page(calm_report().model_copy(update={"provenance": told})))
+    assert f"{seen(HOSTILE)}, b, in 1 min 1 s, with groupferry 1.2." in found.text
+
+
+def test_groups_are_filtered_by_style_alone() -> None:
+    """Every choice but the first has a rule that hides the other groups."""
+    source = page(calm_report())
+    choices = Page(source).named("input")
+    assert [each.attributes["id"] for each in choices if "checked" in each.attributes] == [
+        "show-all"
+    ]
+    for each in choices[1:]:
+        kind = (each.attributes["id"] or "").removeprefix("show-")
+        assert f"#show-{kind}:checked ~ .group:not(.has-{kind})" in source
 
 
 def test_groups_without_a_section_are_counted() -> None:

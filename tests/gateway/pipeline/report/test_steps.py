@@ -13,7 +13,8 @@ UP, DOWN = "classic->consumer", "consumer->classic"
 def steps_of(**rows: Sequence[Row]) -> list[Step]:
     """The steps of these tables."""
     made = tables(**rows)
-    return steps(made.changes, made.migrations, made.ownership, member_counts(made.timeline))
+    counted = member_counts(made.timeline)
+    return steps(made.changes, made.migrations, made.ownership, made.rebalances, counted)
 
 
 def shown(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
@@ -166,3 +167,27 @@ def test_costs_are_summed_by_the_number_of_the_step() -> None:
     assert (first.number, first.steps) == (1, 2)
     assert (first.unowned_partition_s, first.unowned_partition_s_most) == (0.11, 0.1)
     assert Digest(top=1).step_costs() == ((), 0)
+
+
+def test_a_step_names_its_clients_and_has_its_rebalances() -> None:
+    """The names are those that operators know; the same client may leave with one protocol and
+    arrive with the other."""
+    leaves = {"is_present": False, "was_present": True, "protocol_before": "classic"}
+    changes = [
+        {**arrival("classic", 0), "member_id": "x-1", "client_id": "x"},
+        {**arrival("classic", 0), "member_id": "y-1", "instance_id": "seat"},
+        {**leaves, "at_ms": 90, "member_id": "x-1"},
+        {**arrival("consumer", 100), "member_id": "x-2", "client_id": "x"},
+        {**leaves, "at_ms": 190, "member_id": "y-1", "instance_id": "seat"},
+        {**arrival("consumer", 200), "member_id": "z-1"},
+    ]
+    found = steps_of(
+        changes=changes,
+        timeline=ROLL,
+        migrations=[{"direction": UP, "from_ms": 100, "to_ms": 230, "cost_from_ms": 90}],
+        rebalances=[{"from_ms": at_ms} for at_ms in (0, 90, 100, 200, 300)],
+    )
+    assert [(step.left, step.names, step.rebalances_ms) for step in found] == [
+        (("x",), ("x",), (90, 100)),
+        (("seat",), ("z-1",), (200,)),
+    ]

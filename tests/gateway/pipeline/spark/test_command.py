@@ -88,7 +88,7 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
 
     monkeypatch.setattr(command, "write_report", fail)
     with pytest.raises(Failed):
-        command.renew(spark, read_lines(spark, [str(events)]), Folder(spark, str(output)), 10)
+        command.renew(spark, read_lines(spark, [str(events)]), Folder(spark, str(output)), 10, ())
     assert [each.read_text() for each in old] == ["old", "old", "old"]
     assert {each.name for each in (output / "tables").iterdir()} == {"ownership"}
 
