@@ -46,6 +46,7 @@ from gateway.pipeline.fold.sequences import (
 )
 from gateway.pipeline.fold.stated import ClaimFold
 from gateway.pipeline.fold.timeline import TimelineRow, timeline
+from gateway.pipeline.fold.worse_steps import WorseStepRow, worse_steps
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +61,7 @@ class Tables:
     timeline: list[TimelineRow] = field(default_factory=list)
     rebalances: list[RebalanceRow] = field(default_factory=list)
     migrations: list[MigrationRow] = field(default_factory=list)
+    worse_steps: list[WorseStepRow] = field(default_factory=list)
     readiness: list[ReadinessRow] = field(default_factory=list)
     sequences: list[SequenceRow] = field(default_factory=list)
     contradictions: list[ContradictionRow] = field(default_factory=list)
@@ -272,6 +274,7 @@ class GroupFold:
             timeline=timeline(told, its_changes),
             rebalances=rounds,
             migrations=migrations(told, its_changes, owned, rounds),
+            worse_steps=list(worse_steps(told)),
             readiness=readiness(told),
         )
         for key, numbers in self.numbers.items():

@@ -20,6 +20,7 @@ from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.row import BaseRow, columns, json_schema
 from gateway.pipeline.fold.sequences import ContradictionRow, SequenceRow
 from gateway.pipeline.fold.tables import ALL_ROWS, Key, Tables
+from gateway.pipeline.fold.worse_steps import WorseStepRow
 from gateway.pipeline.report.costs import Figures, Step, figures, member_counts, steps
 from gateway.pipeline.report.group_story import Section, finding_times, section, story
 from gateway.pipeline.report.model import (
@@ -140,6 +141,7 @@ KINDS: Mapping[str, Kind] = {
     "differences": Kind("differences", ("at_ms",)),
     "moves_back": Kind("offsets", ("from_ms",), lambda row: row.finding in ("seek", "reset")),
     "migrations": Kind("migrations", ("-unowned_partition_s", "from_ms")),
+    "worse_steps": Kind("worse_steps", ("at_ms",)),
     "rebalances": Kind("rebalances", ("-members_disturbed", "-partitions_moved", "from_ms")),
     "readiness": Kind("readiness", ("can_convert", "-members")),
     "rejected_lines": Kind("rejected", ("-is_unread", "file", "place")),
@@ -238,6 +240,7 @@ class Findings(BaseModel):
     differences: Gravest[DifferenceRow] = Gravest()
     moves_back: Gravest[OffsetRow] = Gravest()
     migrations: Gravest[MigrationRow] = Gravest()
+    worse_steps: Gravest[WorseStepRow] = Gravest()
     rebalances: Gravest[RebalanceRow] = Gravest()
     readiness: Gravest[ReadinessRow] = Gravest()
     rejected_lines: Gravest[RejectedRow] = Gravest()

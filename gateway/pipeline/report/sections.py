@@ -34,6 +34,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "contradictions": "Events with two versions",
         "moves_back": "Seeks and resets",
         "migrations": "Migrations",
+        "worse_steps": "Steps after which a group fell behind",
         "rebalances": "Rebalances",
         "readiness": "Readiness",
         "rejected_lines": "Lines that could not be read",
