@@ -97,11 +97,12 @@ def _can_go_on(step: StepBuilder, member_id: str) -> bool:
     """What is computed already is installed even if the group has changed since. But if the group
     now uses a server-side assignor, it does not wait."""
     group = step.consumer
-    member = group.members.get(member_id)
+    member, current = group.members.get(member_id), group.assignments.get(member_id)
     assignor = client_side_assignor(group, step.config)
-    if member is None or assignor is None:
+    # One that left and joins again in this step has no assignment yet, and has not been told.
+    if member is None or current is None or assignor is None:
         return False
-    if group.assignments[member_id].member_epoch == STATIC_LEAVE_EPOCH:
+    if current.member_epoch == STATIC_LEAVE_EPOCH:
         return False
     offers = offers_of(member)
     if group.computation is None:

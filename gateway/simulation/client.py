@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
+from coordinator.interface.records import ClientAssignor
 from coordinator.interface.topics import Partition, Topics
 from gateway.simulation.cluster import CONSUMED_MAX
 from gateway.simulation.driver import Answer
@@ -48,6 +49,7 @@ class Spec:
     callback_ms: int = 300
     version: int = 1
     assignor: str | None = None
+    client_assignors: tuple[ClientAssignor, ...] = ()
     session_timeout_ms: int = 6_000
     heartbeat_interval_ms: int = 1_500
     protocols: tuple[str, ...] = ("range",)

@@ -65,6 +65,7 @@ class Invariant(StrEnum):
     BALANCED = "engine: targets are balanced within bounds, and spare whom they can"
     DISTURBED = "engine: no classic member rejoins for nothing"
     INTERVALS = "engine: targets and regular expressions follow their intervals"
+    COMPUTED = "engine: only the chosen member installs a target, once, and it handles all versions"
     HELD = "engine: a group that is held or rests gets no more native members"
     PAUSED = "engine: a paused group keeps its target"
     ANSWERS = "engine: every request is answered once or parked"

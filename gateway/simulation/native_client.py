@@ -18,6 +18,7 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.topics import Partition
 from gateway.simulation.client import RETRIABLE, RETRY_MS, Client, ClientContext, Spec
+from gateway.simulation.computing import Computing
 from gateway.simulation.driver import Answer
 from kafka_codecs.error_codes import ErrorCode
 
@@ -43,6 +44,7 @@ class NativeClient(Client):
         self._must_state_owned = self._awaits_beat = self._was_fine = self._is_fenced_off = False
         self.topic_regex = spec.topic_regex if spec.version > 0 else None
         self._stated: tuple[tuple[str, ...], str | None] | None = None
+        self._computing = Computing(self)
 
     def start(self) -> None:
         self._beat()
@@ -186,6 +188,7 @@ class NativeClient(Client):
             topic_names=self.topics if states_topics else None,
             topic_regex=(self.topic_regex or "") if states_topics and self.spec.version else None,
             server_assignor=self.spec.assignor if states_all else None,
+            client_assignors=(self.spec.client_assignors or None) if states_all else None,
             owned=self.stated_owned() if states_owned else None,
             fresh_id=self.fresh_id(),
         )
@@ -205,6 +208,10 @@ class NativeClient(Client):
                 self.member_epoch = reply.member_epoch
                 self._heartbeat_interval_ms = reply.heartbeat_interval_ms
                 self._hear_what_is_held(reply.assignment)
+                if reply.should_compute:
+                    self._computing.told()
+                elif self.spec.client_assignors:
+                    self._computing.forge()
                 if reply.assignment is not None:
                     self._target, self._granted_ms = reply.assignment, at_ms
                     self._has_stated_owned = False

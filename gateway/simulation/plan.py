@@ -14,6 +14,8 @@ from coordinator.interface.config import (
 )
 from gateway.simulation.client import Spec
 from gateway.simulation.cluster import RACKS
+from gateway.simulation.computing import VERSIONS
+from gateway.simulation.computing import assignors as client_assignors
 from gateway.simulation.leader import STICKY
 from gateway.simulation.world import World
 
@@ -158,7 +160,13 @@ def draw_plan(world: World) -> Plan:
     assignors = config.consumer_assignors
     if plan.lost_answer_rate and plan.pause_ms_max == SHORTEST_PAUSE_MS:  # no draw of its own
         assignors = (PLUG_IN, *assignors)
-    config = replace(config, conversion_rest_max_ms=rest_max_ms, consumer_assignors=assignors)
+    config = replace(
+        config,
+        conversion_rest_max_ms=rest_max_ms,
+        consumer_assignors=assignors,
+        client_side_assignors=plan.lost_answer_rate == 0.0
+        and plan.pause_ms_max == SHORTEST_PAUSE_MS,
+    )
     return replace(plan, config=config)
 
 
@@ -174,7 +182,9 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
         protocols = (STICKY,)
     else:
         protocols = (STICKY, "range")
+    has_own_assignor = plan.config.client_side_assignors
     return Spec(
+        client_assignors=client_assignors(dice.choice(VERSIONS)) if has_own_assignor else (),
         topics=draw_topics(world),
         topic_regex=dice.choice(REGEXES) if world.chance(plan.regex_share) else None,
         instance_id=instance_id,
@@ -182,7 +192,9 @@ def draw_spec(world: World, plan: Plan, instance_id: str | None) -> Spec:
         rebalance_timeout_ms=dice.choice([3_000, 6_000]),
         callback_ms=dice.choice([0, 100, 800, 2_500]),
         version=dice.choice([0, 1, 1]),
-        assignor=dice.choice([None, "uniform", PLUG_IN if plan.has_plug_in else "range"]),
+        assignor=None
+        if has_own_assignor
+        else dice.choice([None, "uniform", PLUG_IN if plan.has_plug_in else "range"]),
         session_timeout_ms=dice.choice([4_000, 8_000, 15_000]),
         heartbeat_interval_ms=dice.choice([1_000, 1_500]),
         protocols=protocols,

@@ -139,13 +139,14 @@ def check_rejoin_changes_something(
     state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
 ) -> None:
     """DEV D79, for a member whose heartbeat was just answered with REBALANCE_IN_PROGRESS. One that
-    must revoke partitions has to rejoin anyway."""
+    must revoke partitions has to rejoin anyway, and so has one to which a client-side assignor has
+    something to say (rule 9.7)."""
     group = state.group
     assert isinstance(group, ConsumerGroup)
     current = group.assignments[member_id]
     if config.unaffected_members_rejoin or not _has_final_target(group, topics):
         return
-    if current.state is MemberState.UNREVOKED_PARTITIONS:
+    if current.state is MemberState.UNREVOKED_PARTITIONS or member_id in group.target_metadata:
         return
     rejoined = _rejoined(state, member_id, config, topics, now_ms)
     if rejoined is not None and not rejoined[0].error:

@@ -72,6 +72,7 @@ from gateway.simulation.replay import (
     parked_tokens,
     supersede,
 )
+from gateway.simulation.watch_computing import ComputingWatch
 from gateway.simulation.watch_intervals import IntervalWatch
 from gateway.simulation.watch_members import EpochWatch, SilenceWatch, removed_members
 from gateway.simulation.watch_owners import OwnerWatch
@@ -96,6 +97,7 @@ class Watch:
     def __init__(self, world: World, driver: Driver, network: Network, owners: OwnerWatch) -> None:
         self.epochs, self.silence, self.owners = EpochWatch(), SilenceWatch(), owners
         self.intervals, self.targets, self.roll = IntervalWatch(), TargetWatch(), RollWatch()
+        self.computing = ComputingWatch()
         self._world, self._driver, self._network = world, driver, network
         self._state = driver.engine.state
         self._replayed = GroupState(GROUP)
@@ -150,6 +152,7 @@ class Watch:
         self._check_intruder(process)
         self._check_answers(event, step)
         self.intervals.after_step(state, event, step, config, decided_ms)
+        self.computing.after_step(state, event, step)
         if has_moved:
             self.intervals.note(state)
             self.epochs.after_step(state, step, config)
@@ -190,6 +193,7 @@ class Watch:
         self._held = holders(state)
         self.epochs.after_load(state)
         self.intervals.after_load(state)
+        self.computing.after_load(state)
         self.targets.after_load(state)
         self.roll.look_at(state)
         self.silence.after_load(state, config, self._world.now_ms)

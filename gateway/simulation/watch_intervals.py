@@ -4,6 +4,7 @@ It inspects only the engine. Times are those of the gateway's clock.
 """
 
 from coordinator.assignors import ASSIGNORS
+from coordinator.consumer.selection import client_side_assignor
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState, Record
@@ -15,7 +16,7 @@ from coordinator.interface.events import (
     JoinGroupReceived,
 )
 from coordinator.interface.records import TargetAssignmentMetadata
-from coordinator.interface.volatile_records import ComputationStarted
+from coordinator.interface.volatile_records import ComputationStarted, MemberChosen
 from gateway.simulation.invariants import Invariant, require
 
 
@@ -53,6 +54,7 @@ class IntervalWatch:
                 group.assignment_epoch == group.epoch
                 or now_ms < max(due_ms, group.retry_at_ms)
                 or group.computation is not None
+                or client_side_assignor(group, config) is not None
                 or config.is_paused,
                 Invariant.INTERVALS,
                 "no target was computed for epoch",
@@ -93,10 +95,13 @@ class IntervalWatch:
 
 
 def _begins_a_target(record: Record) -> bool:
-    """Whether an assignor computes a target now. A plug-in does so before its result arrives."""
+    """Whether an assignor computes a target now. A plug-in or a member does so before its result
+    arrives."""
     match record:
-        case ComputationStarted():
-            return True
+        case ComputationStarted(computation):
+            return not computation.is_members
+        case MemberChosen(chosen):
+            return chosen is not None
         case TargetAssignmentMetadata(assignor=str(assignor)):
             return assignor in ASSIGNORS
         case _:

@@ -70,6 +70,16 @@ def test_a_target_belongs_to_the_group_that_the_member_asked_for_last(group: Gro
     assert group.install("n1", 1, first + 1, {"n1": {"foo": (0, 1, 2, 3)}}).error == 0
 
 
+def test_a_chosen_member_that_left_and_joins_again_is_told_again(group: GroupScript) -> None:
+    """Found by the simulator: nothing had happened in between."""
+    epoch = group.prepare("n1", 1).group_epoch
+    group.native("n1", -1)
+    reply = group.native("n1", client_assignors=[weighted()])
+    assert reply.should_compute
+    refused = group.install("n1", reply.member_epoch, epoch, ALL)
+    assert refused.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_repeated_target_is_refused(group: GroupScript) -> None:
     """The second may come from a client that did not hear the first answer."""
     epoch = group.prepare("n1", 1).group_epoch

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.simulation.run import Outcome, simulate
 from tests.gateway.simulation.planted_bugs import (
+    client_side,
     graces,
     hosting,
     invariants_1_to_5,
@@ -36,6 +37,7 @@ BUGS = [
         rolls,
         sparing,
         plug_ins,
+        client_side,
         surroundings,
         hosting,
     )
