@@ -12,8 +12,9 @@ A place grants nothing: its partitions are free, but nobody else's target has th
 from dataclasses import replace
 
 from coordinator.consumer.removal import DEPARTED_MAX, delete_member, may_have_departed
-from coordinator.group.places import forget_place, grace_ms
+from coordinator.group.places import find_place, forget_place, grace_ms
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import Member, RemovalCause, TargetAssignmentMember
 from coordinator.interface.volatile_records import DeadlineKind, MemberDeparted, Place, PlaceMoved
 
@@ -60,17 +61,20 @@ def move_place(step: StepBuilder, left: Member, place: Place) -> None:
     step.emit(MemberDeparted(left.member_id))
 
 
-def returns_in_person(step: StepBuilder, member_id: str) -> bool:
-    """Whether a joiner is no replacement, because it was a member in this epoch itself. Its place
-    ends, if another member has not taken it, and a new target is due.
+def returns_in_person(
+    step: StepBuilder, member_id: str, event: JoinGroupReceived | ConsumerHeartbeatReceived
+) -> bool:
+    """Whether a joiner is no replacement, because it was a member in this epoch itself. A new
+    target is due then. Its place ends, and in any epoch if this is another client with its id.
 
     In this epoch a late commit of its past could not be told from one of its present (DEV D68).
     """
-    if not may_have_departed(step, member_id):
-        return False
+    was_member = may_have_departed(step, member_id)
     if member_id in step.state.places:
-        end_place(step, member_id)
-    return True
+        found = find_place(step, event)
+        if was_member or found is None or found[0] != member_id:
+            end_place(step, member_id)
+    return was_member
 
 
 def end_place(step: StepBuilder, member_id: str) -> None:

@@ -118,7 +118,7 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         # generation -2.
         replace_member(step, member_id, member_id)
     before = group.members.get(member_id)
-    is_back = returns_in_person(step, member_id)
+    is_back = returns_in_person(step, member_id, event)
     if before is None and event.instance_id is None and not is_back:
         before = take_place(step, member_id, event)
         gives_back = group.epoch > epoch_before

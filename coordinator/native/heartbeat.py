@@ -39,7 +39,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     member_id = event.member_id or member_id_from(event.fresh_id)
     if event.member_epoch == JOIN_EPOCH:
         doubt_commits(step, member_id)
-    needs_target |= returns_in_person(step, member_id)
+    needs_target |= returns_in_person(step, member_id, event)
     before = admit(step, event, member_id)
     after = _described(event, member_id, before, step.config)
     check_versions(step, before, after)
