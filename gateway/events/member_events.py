@@ -32,7 +32,7 @@ class ClientSeen(GatewayEvent):
     """The lowest version of the client's embedded subscriptions; null if it has none."""
     assignors: tuple[str, ...]
     """The assignors that the client supports, preferred first; of a native member the requested
-    one."""
+    one, or those that it runs itself."""
     tls_subject: str | None = None
     """The subject of the certificate that the client showed to the gateway; null without one."""
 
@@ -85,6 +85,12 @@ class MemberStateMoved(GatewayEvent):
     member_id: str
     from_state: MemberPhase
     to_state: MemberPhase
+
+
+class MemberChosenToCompute(GatewayEvent):
+    """A member is told to compute the target assignment (`client_side_assignors`)."""
+
+    member_id: str
 
 
 class _PartitionsMoved(GatewayEvent):

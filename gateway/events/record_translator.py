@@ -30,6 +30,7 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
+    ChosenMember,
     ClassicCore,
     ClassicCoreMoved,
     ClassicGroupMemberDropped,
@@ -39,6 +40,7 @@ from coordinator.interface.volatile_records import (
     ComputationFailed,
     DeadlineCleared,
     DeadlineSet,
+    MemberChosen,
     MemberPhase,
     MemberPhaseMoved,
 )
@@ -55,6 +57,7 @@ from gateway.events.group_events import (
     TargetComputed,
 )
 from gateway.events.member_events import (
+    MemberChosenToCompute,
     MemberFenced,
     MemberJoined,
     MemberLeft,
@@ -152,6 +155,8 @@ class _Teller:
                 yield from self._target(record)
             case ComputationFailed(epoch=epoch, assignor=assignor, reason=reason):
                 yield AssignmentRejected(group_epoch=epoch, assignor=assignor, reason=reason)
+            case MemberChosen(chosen=ChosenMember(member_id=member_id)):
+                yield MemberChosenToCompute(member_id=member_id)
             case CurrentAssignment(member_id=member_id, value=assignment):
                 yield from self._assignment(member_id, assignment)
             case RegularExpression(regex=regex, value=ResolvedRegex(topics=topics)):

@@ -161,6 +161,8 @@ async def test_a_late_target_changes_nothing() -> None:
         answer = await on.alice.install("alice", epoch, group.group_epoch, [everything])
         assert answer.error_code == 0, answer
         assert await on.alice_owns() == set(range(PARTITIONS))
+        told = [each for each in on.gateway.events if each.name == "member_chosen_to_compute"]
+        assert [each.fields["member_id"] for each in told] == ["mallory", "alice"]
 
 
 @pytest.mark.parametrize(
