@@ -161,8 +161,7 @@ def _commit(
             return None
         if group.core.phase is not ClassicPhase.STABLE:
             return None
-        if member_id not in group.joins and member_id not in group.syncs:
-            records = (_session(member_id, now_ms + member.session_timeout_ms),)
+        records = (_session(member_id, now_ms + member.session_timeout_ms),)
     elif not (isinstance(group, ConsumerGroup) and _is_steady_commit(group, event, topics)):
         return None
     if not _holds(group, event.instance_id, member_id):

@@ -62,6 +62,21 @@ def test_an_id_that_was_replaced_in_this_epoch_inherits_nothing(group: GroupScri
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
+def test_a_restart_forgets_which_ids_were_replaced(group: GroupScript) -> None:
+    """DEV D68: the log does not say. The old id then inherits like any other."""
+    held = {"foo": (0,)}
+    group.given_consumer_group(
+        given_native("n1", instance_id="i1", assigned=held),
+        given_native("n2", assigned={"foo": (1, 2)}),
+    )
+    epoch = group.current("n1").member_epoch
+    group.join(instance_id="i1")
+    group.restart()
+    group.native("n1", instance_id="i1")
+    assert group.named(group.current("n1").assigned) == held
+    assert group.current("n1").member_epoch == group.consumer.epoch == epoch
+
+
 def test_the_revocation_deadline_survives_a_replacement(group: GroupScript) -> None:
     """DEV D4: a static classic member that repeatedly returns without its member id, and still owns
     partitions that it must revoke, gains no time."""

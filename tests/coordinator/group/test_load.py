@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.group.load import has_group, has_members, newest, overrides_in
+from coordinator.group.load import has_adoption, has_group, has_members, newest, overrides_in
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import GroupConfigs, MemberState
+from coordinator.interface.records import GroupAdoption, GroupConfigs, MemberState
 from coordinator.interface.volatile_records import (
     ClassicPhase,
     DeadlineKey,
@@ -14,6 +14,7 @@ from coordinator.interface.volatile_records import (
 from gateway.simulation.invariants import check_group
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
+from tests.support.durable_records import RECORDS
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 
@@ -178,6 +179,17 @@ def test_a_log_shows_a_group_without_loading(group: GroupScript) -> None:
     records = [*group.log, configs]
     assert (has_group(records), overrides_in(records)) == (True, configs.overrides)
     assert overrides_in(group.log) == {}
+
+
+def test_a_log_shows_an_adoption_under_way_without_loading() -> None:
+    """Whatever else it has, and until the record of its end."""
+    configs = GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})
+    begun = RECORDS["group_adoption"]
+    ended = GroupAdoption(value=None)
+    assert not has_adoption([])
+    assert not has_adoption([configs])
+    assert has_adoption([configs, begun])
+    assert not has_adoption(newest([begun, configs, ended]))
 
 
 HOUR_MS = 3_600_000
