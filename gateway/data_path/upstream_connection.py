@@ -134,8 +134,9 @@ class UpstreamConnection:
         self._expected: list[_Expected | Asked | Inspected] = []
         self._unsent = 0  # answers dispatched, but not yet flushed to the client
         self._asked = 0  # the number of `Asked` and `Inspected` in `_expected`
-        self._changed = trio.lowlevel.ParkingLot()
-        self._asking = trio.Lock()
+        # Only while somebody waits: each lot has 300 bytes.
+        self._changed: trio.lowlevel.ParkingLot | None = None
+        self._asking: trio.Lock | None = None
         self._next_id = 0
         self._last_unanswered_id = 0  # none yet
 
@@ -147,7 +148,7 @@ class UpstreamConnection:
         return (
             self.state is UpstreamState.OPEN
             and len(self._expected) < self._limits.max_pipelined
-            and not self._asking.locked()
+            and self._asking is None
         )
 
     @property
@@ -201,7 +202,7 @@ class UpstreamConnection:
     async def room(self) -> None:
         """Wait until the number of expected answers is below its limit."""
         while len(self._expected) >= self._limits.max_pipelined:
-            await self._changed.park()
+            await self._change()
 
     @property
     def is_idle(self) -> bool:
@@ -211,7 +212,7 @@ class UpstreamConnection:
     async def idle(self) -> None:
         """Wait until `is_idle`."""
         while not self.is_idle:
-            await self._changed.park()
+            await self._change()
 
     async def finish(self) -> None:
         """Wait until the client has all answers, and the broker has all requests without one.
@@ -225,7 +226,7 @@ class UpstreamConnection:
             with contextlib.suppress(OSError):
                 self.sock.shutdown(socket.SHUT_WR)
             while self.state is UpstreamState.OPEN:
-                await self._changed.park()
+                await self._change()
 
     # For the gateway's own requests.
 
@@ -245,10 +246,11 @@ class UpstreamConnection:
         if not low <= version <= high:
             raise ValueError(f"the upstream does not speak {key.name} version {version}")
         bodies = [encode(message, version) for message in messages]
+        asking = self._asking = self._asking or trio.Lock()
         try:
-            self._asking.acquire_nowait()  # `acquire` switches tasks even if the lock is free
+            asking.acquire_nowait()  # `acquire` switches tasks even if the lock is free
         except trio.WouldBlock:
-            await self._asking.acquire()
+            await asking.acquire()
         try:
             await self.room()
             if self.state is not UpstreamState.OPEN:
@@ -265,7 +267,9 @@ class UpstreamConnection:
                 )
             )
         finally:
-            self._asking.release()
+            asking.release()
+            if not asking.locked():
+                self._asking = None
         return sent
 
     # For the owner of the connection.
@@ -407,8 +411,17 @@ class UpstreamConnection:
     def _note_sent(self) -> None:
         """The client has all answers that were taken, except for the rest of the last."""
         self._unsent = 1 if self._source.rest else 0
-        if self._changed:
-            self._changed.unpark_all()
+        if self._changed is not None:
+            self._tell_change(self._changed)
+
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = trio.lowlevel.ParkingLot()
+        await self._changed.park()
+
+    def _tell_change(self, waiting: trio.lowlevel.ParkingLot) -> None:
+        self._changed = None
+        waiting.unpark_all()
 
     async def _send_whole(self, frame: bytes | bytearray | memoryview) -> None:
         try:
@@ -434,7 +447,8 @@ class UpstreamConnection:
         for expected in lost:
             if not isinstance(expected, _Expected):
                 expected.arrive(None)
-        self._changed.unpark_all()
+        if self._changed is not None:
+            self._tell_change(self._changed)
 
     def _move(self, state: UpstreamState) -> None:
         self.state = moved(UPSTREAM_MOVES, self.state, state)
