@@ -83,7 +83,9 @@ _DEAD = {
     "_effects",
 }
 _DROPPED = _DERIVED | _FOR_PEOPLE | _DEAD
-_EPOCHS = {"epoch", "member_epoch", "previous_epoch", "assignment_epoch", "generation"}
+_EPOCHS = {
+    *("epoch", "member_epoch", "previous_epoch", "assignment_epoch", "group_epoch", "generation"),
+}
 _HELD = {"assigned", "pending_revocation"}
 """Partitions and their assignment epochs."""
 _COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
@@ -403,6 +405,7 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
     ("HostedAdoptionWorld", "relayed"): _Walk.relayed,
     ("ReleaseWorld", "relayed"): _Walk.relayed,
     ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
+    ("ComputingConsumer", "asked_ms"): _Walk.asked_by_consumer,
     ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
 }
 _OF_NAMES: dict[str, Add] = {

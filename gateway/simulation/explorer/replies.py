@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     HeartbeatReply,
+    InstallAssignmentReply,
     JoinGroupReply,
     LeaveGroupReply,
     Reply,
@@ -23,6 +24,7 @@ _REPLIES: Mapping[GroupApi, type[Reply]] = {
     GroupApi.CONSUMER_JOIN: ConsumerHeartbeatReply,
     GroupApi.CONSUMER_HEARTBEAT: ConsumerHeartbeatReply,
     GroupApi.CONSUMER_LEAVE: ConsumerHeartbeatReply,
+    GroupApi.ASSIGNMENT: InstallAssignmentReply,
 }
 
 

@@ -68,6 +68,7 @@ from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import NoAnswer, Standing, StandingRules
 from gateway.hosting.states import Stage
+from gateway.simulation.explorer.computing_consumer import ComputingConsumer
 from gateway.simulation.explorer.promises import BrokenPromiseError, promise
 from gateway.simulation.explorer.replies import grants, reply_to
 from gateway.simulation.explorer.shape import Shape
@@ -253,11 +254,16 @@ class World:
                 self._feed(Probed(self.sendings[name].call, is_there=True))
             case "start" | "return":
                 kind = self.kinds[name] = self.restarts_as.pop(name, self.kinds[name])
-                self.consumers[name] = start(name, kind, self.topics, self.now_ms)
+                self.consumers[name] = self._process(name, kind)
             case "crash":
                 self._end(name)
             case _:
                 self._close(name, comes_back=verb == "switch")
+
+    def _process(self, name: str, kind: Kind) -> Consumer:
+        if kind is Kind.NATIVE and self.shape.config.client_side_assignors:
+            return ComputingConsumer(name=name, beat_due_ms=self.now_ms)
+        return start(name, kind, self.topics, self.now_ms)
 
     def _close(self, name: str, *, comes_back: bool) -> None:
         if comes_back:

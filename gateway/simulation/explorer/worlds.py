@@ -29,6 +29,14 @@ WORLDS = {
             begins_at_rest=True,
         ),
         Shape(
+            name="compute",
+            what="a consumer switches, and native ones compute the target",
+            consumers=_CLASSIC_AND_NATIVE,
+            budgets={"switch": 1},
+            begins_at_rest=True,
+            config=replace(CONFIG, client_side_assignors=True),
+        ),
+        Shape(
             name="place",
             what="a consumer leaves, and starts again within the grace of its place or later",
             consumers=_CLASSIC_AND_NATIVE,

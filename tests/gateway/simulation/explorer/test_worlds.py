@@ -11,7 +11,13 @@ from gateway.simulation.explorer.worlds import WORLDS
 
 EXHAUSTED = {
     **{"restart": 44_000, "eager": 80_000, "upgrade": 12_000, "place": 3_000, "loan-eager": 3_500},
-    **{"adopt": 4_500, "adopt-outsider": 9_000, "adopt-restart": 9_500, "adopt-whole": 12_000},
+    **{
+        "compute": 3_000,
+        "adopt": 4_500,
+        "adopt-outsider": 9_000,
+        "adopt-restart": 9_500,
+        "adopt-whole": 12_000,
+    },
 }
 """The worlds that are played here, and roughly how many transitions each has: together more than
 100,000. If a world has become smaller, find out why before you lower its number."""
@@ -44,6 +50,9 @@ class TestStart:
 
     def test_another_may_borrow_until_a_replacement_comes(self) -> None:
         exhaust("loan-eager")
+
+    def test_a_member_may_leave_while_it_computes_the_target(self) -> None:
+        exhaust("compute")
 
     def test_a_consumer_may_switch_while_answers_are_lost(self) -> None:
         exhaust("upgrade")
