@@ -144,9 +144,15 @@ def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
 
 def _displaced(told: Sequence[Told]) -> Iterator[Sighting]:
     """A row for each member without a record whose instance another member has, without having
-    replaced it: a restart has forgotten the first one."""
+    replaced it: a restart has forgotten the first one. The next record of all members does not have
+    it either; the join of the other one may be told together with that record."""
     holders: dict[str, str] = {}
+    written: Mapping[str, str] = {}
+    written_ms: int | None = None
     for each, is_kept in zip(told, _are_kept(told), strict=True):
+        if written_ms is not None and each.at_ms > written_ms:
+            holders = {k: holder for k, holder in holders.items() if written.get(k) != holder}
+            written_ms = None
         match each.event:
             case MemberJoined(member_id=member_id, instance_id=str(instance_id)):
                 holder = holders.pop(instance_id, member_id)
@@ -159,14 +165,15 @@ def _displaced(told: Sequence[Told]) -> Iterator[Sighting]:
                 gone = each.event.member_id
                 holders = {name: holder for name, holder in holders.items() if holder != gone}
             case event if is_kept and _has_all_members(event):
-                holders.clear()
+                written, written_ms = dict(holders), each.at_ms
             case _:
                 pass
 
 
 def perhaps_forgotten(history: History) -> frozenset[str]:
     """Members without a record whose join was told after the last line of a process and before the
-    first of the next. If it was the old one that let them join, the restart forgot them."""
+    first of the next. If it was the old one that let them join, the restart forgot them. A record
+    of all members in between may be of the new one, which then does not know them."""
     found: set[str] = set()
     waiting: set[str] = set()
     process_id: str | None = None
@@ -179,8 +186,6 @@ def perhaps_forgotten(history: History) -> frozenset[str]:
             waiting.clear()
         elif isinstance(each.event, MemberJoined) and not is_kept:
             waiting.add(each.event.member_id)
-        elif is_kept and _has_all_members(each.event):
-            waiting.clear()
     return frozenset(found)
 
 

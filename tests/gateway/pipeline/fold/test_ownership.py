@@ -9,7 +9,13 @@ import pytest
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupCreated, GroupDeleted, GroupStateMoved, TopicsGone
+from gateway.events.group_events import (
+    GroupConverted,
+    GroupCreated,
+    GroupDeleted,
+    GroupStateMoved,
+    TopicsGone,
+)
 from gateway.events.member_events import (
     MemberJoined,
     MemberLeft,
@@ -64,6 +70,12 @@ def rejoins() -> GatewayEvent:
 
 def goes(was: ClassicPhase, to: ClassicPhase) -> GatewayEvent:
     return GroupStateMoved(from_state=was, to_state=to, generation=1)
+
+
+def upgrades() -> GatewayEvent:
+    return GroupConverted(
+        direction="classic->consumer", is_live=True, group_epoch=2, members=1, cause="b joined"
+    )
 
 
 def leaves(member_id: str) -> GatewayEvent:
@@ -144,6 +156,24 @@ def an_instance_with_another_member(writer: EventWriter) -> None:
     writer.tell(1, joins("a", "i"), gets("a", 0))
     writer.tell(2, joins("b", "i"))
     writer.tell(3, gets("b", 0))
+
+
+def a_forgotten_instance_that_comes_with_a_conversion(writer: EventWriter) -> None:
+    """The new process converts the group, which writes a record of each member that it knows, and
+    lets another member have the instance in the same moment."""
+    writer.tell(0, goes(EMPTY, PREPARING))
+    writer.tell(1, joins("a", "i"), gets("a", 0))
+    writer.tell(2, upgrades(), joins("b", "i"), gets("b", 0))
+
+
+def perhaps_forgotten_before_a_conversion(writer: EventWriter) -> None:
+    """The old process may have converted the group, which would have written a record of the
+    member, or the new one, which would not know it."""
+    writer.beside(0, joins("c"), goes(EMPTY, PREPARING))
+    writer.tell(1, joins("a"), gets("a", 0))
+    writer.tell(2, upgrades(), gets("b", 0))
+    writer.process_id = "another"
+    writer.beside(2, joins("b"))
 
 
 def an_emptied_group(writer: EventWriter) -> None:
@@ -383,6 +413,15 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 1, 2),
         (0, "granted", "gap", None, None, 2, 3),
         (0, "granted", "owner", "b", None, 3, None),
+    ],
+    a_forgotten_instance_that_comes_with_a_conversion: [
+        (0, "granted", "owner", "a", None, 1, 2),
+        (0, "granted", "owner", "b", None, 2, None),
+    ],
+    perhaps_forgotten_before_a_conversion: [
+        (0, "granted", "owner", "a", None, 1, None),
+        (0, "granted", "unsure", "b", "a", 2, 2),
+        (0, "granted", "owner", "b", None, 2, None),
     ],
     an_emptied_group: [
         (0, "granted", "owner", "a", None, 1, 2),
