@@ -15,19 +15,22 @@ from coordinator.group.state import GroupState
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     HeartbeatReceived,
+    InstallAssignmentReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
     Leaver,
     OffsetCommitReceived,
     OffsetDeleteReceived,
     OffsetFetchReceived,
+    PrepareAssignmentReceived,
     Request,
     SyncGroupReceived,
 )
-from coordinator.interface.records import MemberState
+from coordinator.interface.records import AssignmentMetadata, ClientAssignor, MemberState
 from coordinator.interface.replies import LeaveGroupReply
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.client_assignors import CLIENT_SIDE, weighted
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription, topic_id
 from tests.support.hypothesis_profile import examples
@@ -113,6 +116,13 @@ def mixed(group: GroupScript) -> None:
     group.beat("c1", 5)
 
 
+def computing(group: GroupScript) -> None:
+    """n1 has asked for the group, in order to compute the target."""
+    for member_id in ("n1", "n2"):
+        group.native(member_id, client_assignors=[weighted()])
+    group.prepare("n1", 1)
+
+
 SITUATIONS: Mapping[str, Callable[[GroupScript], None]] = {
     each.__name__: each
     for each in (
@@ -127,6 +137,7 @@ SITUATIONS: Mapping[str, Callable[[GroupScript], None]] = {
         native,
         away,
         mixed,
+        computing,
     )
 }
 
@@ -151,6 +162,15 @@ metadata = st.one_of(
 protocols = st.lists(st.tuples(st.sampled_from(["range", "", "sticky"]), metadata), max_size=3)
 partitions = st.frozensets(
     st.builds(Partition, st.one_of(st.uuids(), st.just(topic_id("foo"))), int32s), max_size=4
+)
+
+assignors = st.builds(
+    ClientAssignor,
+    name=st.sampled_from(["weighted", "", "range"]),
+    minimum_version=st.integers(-2, 4),
+    maximum_version=st.integers(-2, 4),
+    version=st.integers(-2, 4),
+    metadata=st.binary(max_size=4),
 )
 
 requests: st.SearchStrategy[Request] = st.one_of(
@@ -205,8 +225,23 @@ requests: st.SearchStrategy[Request] = st.one_of(
         topic_names=st.one_of(st.none(), st.lists(names, max_size=3).map(tuple)),
         topic_regex=st.one_of(st.none(), st.sampled_from(["", "f.*", "(", "\0"])),
         server_assignor=st.one_of(st.none(), st.sampled_from(["range", "", "made-up"])),
+        client_assignors=st.one_of(st.none(), st.lists(assignors, max_size=2).map(tuple)),
         owned=st.one_of(st.none(), st.just(frozenset()), partitions),
         fresh_id=st.uuids(),
+    ),
+    st.builds(PrepareAssignmentReceived, token=st.just(TOKEN), member_id=ids, member_epoch=int32s),
+    st.builds(
+        InstallAssignmentReceived,
+        token=st.just(TOKEN),
+        member_id=st.one_of(st.just("n1"), ids),
+        member_epoch=st.one_of(st.just(1), int32s),
+        group_epoch=st.one_of(st.just(3), int32s),
+        error=st.integers(-1, 1),
+        target=st.dictionaries(ids, partitions, max_size=3),
+        metadata=st.dictionaries(
+            ids, st.just(AssignmentMetadata(version=1, metadata=b"")), max_size=2
+        ),
+        flaw=st.sampled_from(["", "twice"]),
     ),
     st.builds(
         OffsetCommitReceived,
@@ -238,7 +273,11 @@ def is_refused(group: GroupScript) -> bool:
     reply = group.answers.get(TOKEN)
     if isinstance(reply, LeaveGroupReply) and not reply.error:
         return all(member.error for member in reply.members)
-    no_refusals = (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS)
+    no_refusals = (
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.INVALID_ASSIGNMENT,  # which ends the computation
+    )
     return reply is not None and bool(reply.error) and reply.error not in no_refusals
 
 
@@ -276,7 +315,7 @@ def test_bad_input_harms_no_other_member(situation: str, event: Request) -> None
     """Every request is answered or parked. A refusal writes no record, unless it leaves a group
     without members. Members that the request does not name stay, and keep their partitions and
     descriptions."""
-    group = GroupScript()
+    group = GroupScript(config=CLIENT_SIDE if situation == "computing" else None)
     SITUATIONS[situation](group)
     named = named_by(event, group.engine.state)
     had_members = bool(group.view().members)
