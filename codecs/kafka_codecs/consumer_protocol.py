@@ -16,6 +16,7 @@ never convert.
 
 import struct
 from dataclasses import replace
+from operator import attrgetter
 from typing import TypeVar
 
 from kafka_codecs.codec import decode, encode
@@ -117,5 +118,8 @@ def _spoken(version: int) -> int:
 
 
 def _sorted(partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-    in_order = [replace(each, partitions=tuple(sorted(each.partitions))) for each in partitions]
-    return tuple(sorted(in_order, key=lambda each: each.topic))
+    in_order = []
+    for each in partitions:
+        numbers = tuple(sorted(each.partitions))
+        in_order.append(each if numbers == each.partitions else replace(each, partitions=numbers))
+    return tuple(sorted(in_order, key=attrgetter("topic")))

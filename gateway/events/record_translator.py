@@ -88,7 +88,9 @@ def tell(state: GroupState, records: Sequence[Record], topics: Topics) -> list[G
     telling = [record for record in records if type(record) not in _WITHOUT_EVENT]
     if not telling:
         return []  # a heartbeat that changed nothing, or a commit
-    return list(_Teller(state.fork(), telling, topics).tell())
+    # Nothing is applied after the last record, so a single one needs no fork.
+    before = state.fork() if len(telling) > 1 else state
+    return list(_Teller(before, telling, topics).tell())
 
 
 class _Teller:

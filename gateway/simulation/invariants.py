@@ -112,7 +112,7 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
             check_targets(group)
             check_epochs(group)
             _check_member_tables(group)
-            _require_all(_standings(group) | _target_tables(group))
+            _require_all(_standings(group) | _loads(group) | _target_owners(group))
         case None:
             pass
     check_deadlines(state, time_ends_commits=time_ends_commits)
@@ -125,14 +125,15 @@ def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
         case ClassicGroup() as group:
             _check_classic_group(group)
         case ConsumerGroup() as group:
-            kinds = {type(record) for record in records}
+            kinds = set(map(type, records))
             _require_rows_of_members(group, state.places.keys())
             check_epochs(group)
             if CurrentAssignment in kinds:
                 check_holders(group)
             if not kinds.isdisjoint((CurrentAssignment, TargetAssignmentMember, MemberMetadata)):
-                _require_all(_standings(group) | _target_tables(group))
+                _require_all(_standings(group) | _loads(group))
             if not kinds.isdisjoint((TargetAssignmentMember, MemberMetadata)):
+                _require_all(_target_owners(group))
                 check_targets(group)
             if not kinds.isdisjoint((MemberMetadata, RegularExpression)):
                 _check_member_tables(group)
@@ -283,14 +284,17 @@ def _counts(table: CountTable[K]) -> dict[K, int]:
     return table.copy()
 
 
-def _target_tables(group: ConsumerGroup) -> dict[str, bool]:
-    """`target_owners` and `loads` index the target."""
+def _target_owners(group: ConsumerGroup) -> dict[str, bool]:
     owners = Owners()
     for member_id, target in group.targets.items():
         owners.give(target, member_id)
+    return {"target owners are indexed": owners == group.target_owners}
+
+
+def _loads(group: ConsumerGroup) -> dict[str, bool]:
+    """How many partitions each member has in its target, and who is spared."""
     spared = {id_ for id_, m in group.members.items() if m.is_eager and group.is_unaffected(id_)}
     return {
-        "target owners are indexed": owners == group.target_owners,
         "loads are indexed": _are_indexed(group, group.loads, group.members.keys() - spared),
         "spared members are indexed": _are_indexed(group, group.spared, spared),
     }

@@ -130,15 +130,9 @@ class EpochWatch:
             return
         for member_id, epoch in now.member_epochs.items():
             epoch_before = before.member_epochs.get(member_id, epoch)
-            require(
-                epoch >= epoch_before or epoch == STATIC_LEAVE_EPOCH,
-                Invariant.EPOCHS,
-                member_id,
-                "went from",
-                epoch_before,
-                "to",
-                epoch,
-            )
+            if epoch < epoch_before and epoch != STATIC_LEAVE_EPOCH:
+                why = f"{member_id} went from {epoch_before} to {epoch}"
+                raise BrokenInvariantError(Invariant.EPOCHS, why)
 
 
 def _check_conversion(before: Facts, now: Facts, records: tuple[Record, ...]) -> None:

@@ -6,11 +6,12 @@ from coordinator.group.embedded_protocol import (
     owned_partitions,
     read_stored_assignment,
     read_subscription,
+    user_data_in,
     version_of,
     write_assignment,
 )
 from coordinator.interface.errors import GroupError
-from kafka_codecs.consumer_protocol import TopicPartition
+from kafka_codecs.consumer_protocol import Subscription, TopicPartition, encode_subscription
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import (
     embedded_assignment,
@@ -21,6 +22,18 @@ from tests.support.group_script import (
 )
 
 TOPICS = make_topics(foo=3)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        (encode_subscription(Subscription(topics=("foo",), user_data=b"to it"), 1), b"to it"),
+        (encode_subscription(Subscription(topics=("foo",), user_data=None), 1), b""),
+        (b"unreadable", b""),
+    ],
+)
+def test_what_a_subscription_says_to_the_assignor(metadata: bytes, said: bytes) -> None:
+    assert user_data_in(metadata) == said
 
 
 @pytest.mark.parametrize("user_data", [None, b""])
