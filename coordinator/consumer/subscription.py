@@ -62,7 +62,9 @@ def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochC
 
     DEV D66: a change of the rack bumps the epoch, as in Kafka 4.4 (KAFKA-20909).
     """
-    if before is not None and before.client_assignors != after.client_assignors:
+    # Without native members nobody can run them: the group turns classic with the shares it has.
+    says_more = before is not None and before.client_assignors != after.client_assignors
+    if says_more and group.native_count:
         return EpochCause.ASSIGNOR_CHANGED
     if not has_changed(before, after):
         has_moved = before is not None and before.rack_id != after.rack_id

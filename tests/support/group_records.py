@@ -9,6 +9,7 @@ from coordinator.interface.records import (
     ClassicGroupMetadata,
     ClassicGroupValue,
     ClassicMetadata,
+    ClientAssignor,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
@@ -46,6 +47,7 @@ class GivenMember:
     instance_id: str | None = None
     client_host: str = CLIENT_HOST
     rebalance_timeout_ms: int = 10_000
+    client_assignors: tuple[ClientAssignor, ...] = ()
     classic: ClassicMetadata | None = None
 
     def records(self) -> Iterable[DurableRecord]:
@@ -57,6 +59,7 @@ class GivenMember:
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             topic_names=tuple(sorted(self.topics)),
             topic_regex=self.regex,
+            client_assignors=self.client_assignors,
             classic=self.classic,
         )
         yield MemberMetadata(member_id=self.member_id, value=member)

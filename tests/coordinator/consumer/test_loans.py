@@ -12,6 +12,7 @@ from coordinator.interface.records import GroupEpoch
 from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
+from tests.support.client_assignors import weighted
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics, partitions
 
@@ -166,11 +167,11 @@ def test_only_a_native_member_with_the_same_subscription_borrows(make_group: Mak
     assert group.consumer.epoch == 11
 
 
-def downgrading(make_group: MakeGroup) -> GroupScript:
+def downgrading(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: object) -> GroupScript:
     """The last native member has left, and c2, an eager member, has what it had."""
-    group = make_group(config=CONFIG, topics=make_topics(foo=6))
+    group = make_group(config=config, topics=make_topics(foo=6))
     group.given_consumer_group(
-        given_native("n1", assigned={"foo": (0, 4)}),
+        given_native("n1", assigned={"foo": (0, 4)}, **how),
         given_classic("c1", assigned={"foo": (1, 3)}),
         given_classic("c2", assigned={"foo": (2, 5)}),
         timestamp_ms=group.now_ms - 10_000,
@@ -205,6 +206,17 @@ def test_where_no_member_is_native_a_classic_one_borrows(make_group: MakeGroup) 
     assert group.classic.phase is ClassicPhase.STABLE
     for member_id, epoch in ((borrower, 12), (joined.member_id, 12), (other, 10)):
         assert group.beat(member_id, epoch).error == ErrorCode.NONE
+
+
+def test_a_classic_replacement_does_not_count_as_other_assignors(make_group: MakeGroup) -> None:
+    """A target for that would come from a server-side assignor, and ignore what the members' own
+    one needs. The classic group would keep it."""
+    client_side = replace(CONFIG, client_side_assignors=True)
+    mine = (weighted(-1, name="range"),)
+    group = downgrading(make_group, client_side, client_assignors=mine)
+    joined = group.join(group.take_id())
+    assert group.consumer.epoch == group.consumer.assignment_epoch == 12
+    assert group.consumer.target_of(joined.member_id) == partitions({"foo": (0, 4)})
 
 
 def test_a_classic_loan_that_ends_makes_the_group_classic(make_group: MakeGroup) -> None:
