@@ -145,7 +145,8 @@ def _restarts(told: Sequence[Told]) -> Iterator[Sighting]:
 def _displaced(told: Sequence[Told]) -> Iterator[Sighting]:
     """A row for each member without a record whose instance another member has, without having
     replaced it: a restart has forgotten the first one. The next record of all members does not have
-    it either; the join of the other one may be told together with that record."""
+    it either; the join of the other one may be told together with that record, or after it."""
+    forgotten = _between_processes(told)
     holders: dict[str, str] = {}
     written: Mapping[str, str] = {}
     written_ms: int | None = None
@@ -157,36 +158,52 @@ def _displaced(told: Sequence[Told]) -> Iterator[Sighting]:
             case MemberJoined(member_id=member_id, instance_id=str(instance_id)):
                 holder = holders.pop(instance_id, member_id)
                 if holder != member_id:
-                    place = each.position * PLACES
-                    yield Sighting(place, each.at_ms, RESTARTED, holder, is_back=False)
+                    last = forgotten.get(holder)
+                    place = each.position * PLACES if last is None else last.position * PLACES + 1
+                    at_ms = (last or each).at_ms
+                    yield Sighting(place, at_ms, RESTARTED, holder, is_back=False)
                 if not is_kept:
                     holders[instance_id] = member_id
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 gone = each.event.member_id
                 holders = {name: holder for name, holder in holders.items() if holder != gone}
             case event if is_kept and _has_all_members(event):
-                written, written_ms = dict(holders), each.at_ms
+                written = {k: holder for k, holder in holders.items() if holder not in forgotten}
+                written_ms = each.at_ms
             case _:
                 pass
 
 
 def perhaps_forgotten(history: History) -> frozenset[str]:
-    """Members without a record whose join was told after the last line of a process and before the
-    first of the next. If it was the old one that let them join, the restart forgot them. A record
-    of all members in between may be of the new one, which then does not know them."""
-    found: set[str] = set()
-    waiting: set[str] = set()
+    """Members that a restart may have forgotten, which no event tells."""
+    return frozenset(_between_processes(history.of(*CHANGES)))
+
+
+def _between_processes(told: Sequence[Told]) -> Mapping[str, Told]:
+    """The members that only the old one of two processes may have known, with the last event
+    between the two: their join was told after its last line, or else the group was converted then.
+    It may have been the new process that wrote these records, and a conversion is the one record of
+    all members that needs no earlier line of its process."""
+    found: dict[str, Told] = {}
+    joined: list[str] = []
+    """Without a record."""
+    unsure: list[str] = []
     process_id: str | None = None
-    told = history.of(*CHANGES)
+    before: Told | None = None
     for each, is_kept in zip(told, _are_kept(told), strict=True):
         if each.process_id is not None:
-            if process_id not in (None, each.process_id):
-                found |= waiting
+            if before is not None and process_id not in (None, each.process_id):
+                found.update(dict.fromkeys(unsure, before))
+                joined.clear()
             process_id = each.process_id
-            waiting.clear()
-        elif isinstance(each.event, MemberJoined) and not is_kept:
-            waiting.add(each.event.member_id)
-    return frozenset(found)
+            unsure.clear()
+        if isinstance(each.event, MemberJoined) and not is_kept:
+            (unsure if each.process_id is None else joined).append(each.event.member_id)
+        elif is_kept and _has_all_members(each.event):
+            unsure += joined if isinstance(each.event, GroupConverted) else []
+            joined.clear()
+        before = each
+    return found
 
 
 def _are_kept(told: Iterable[Told]) -> Iterator[bool]:
@@ -201,17 +218,16 @@ def _are_kept(told: Iterable[Told]) -> Iterator[bool]:
                 turned_ms, is_rebalancing = each.at_ms, False
             case GroupConverted():
                 is_rebalancing = False
+            case GroupCreated(kind=kind):
+                is_rebalancing = kind == CLASSIC
             case GroupStateMoved(to_state=state):
-                is_rebalancing = state in _REBALANCING
+                is_rebalancing = state is not ClassicPhase.STABLE
             case _:
                 pass
         is_unwritten = isinstance(each.event, MemberJoined | GroupStateMoved)
         is_unwritten &= each.at_ms == turned_ms
         is_unwritten |= is_rebalancing and isinstance(each.event, MemberJoined)
         yield each.process_id is None and not is_unwritten
-
-
-_REBALANCING = (ClassicPhase.PREPARING_REBALANCE, ClassicPhase.COMPLETING_REBALANCE)
 
 
 def _ahead(told: Sequence[Told], are_kept: Sequence[bool]) -> list[Ahead]:
@@ -237,7 +253,7 @@ def _has_all_members(event: GatewayEvent) -> bool:
     """Whether it was written with a record of each member."""
     match event:
         case GroupStateMoved(to_state=state):
-            return state is ClassicPhase.STABLE
+            return state in (ClassicPhase.STABLE, ClassicPhase.EMPTY)
         case _:
             return isinstance(event, GroupConverted)
 

@@ -176,6 +176,26 @@ def perhaps_forgotten_before_a_conversion(writer: EventWriter) -> None:
     writer.beside(2, joins("b"))
 
 
+def perhaps_forgotten_after_it_joined_the_old_process(writer: EventWriter) -> None:
+    writer.beside(0, joins("c"), goes(EMPTY, PREPARING))
+    writer.beside(1, joins("a"), gets("a", 0))
+    writer.tell(2, upgrades(), gets("b", 0))
+    writer.process_id = "another"
+    writer.beside(2, joins("b"))
+
+
+def a_forgotten_instance_that_joins_after_a_generation(writer: EventWriter) -> None:
+    """The record of that generation is the new process's, which does not know the first member. So
+    this one was gone when the old process ended."""
+    writer.beside(0, joins("c"), goes(EMPTY, PREPARING))
+    writer.tell(1, joins("a", "i"), gets("a", 0))
+    writer.tell(2, joins("d"))
+    writer.process_id = "another"
+    writer.beside(4, goes(PREPARING, COMPLETING))
+    writer.tell(5, goes(COMPLETING, STABLE), gets("c", 0))
+    writer.beside(7, joins("b", "i"), goes(STABLE, PREPARING))
+
+
 def an_emptied_group(writer: EventWriter) -> None:
     """Its members own nothing, even if no event tells how they went."""
     writer.tell(1, gets("a", 0))
@@ -422,6 +442,16 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 1, None),
         (0, "granted", "unsure", "b", "a", 2, 2),
         (0, "granted", "owner", "b", None, 2, None),
+    ],
+    perhaps_forgotten_after_it_joined_the_old_process: [
+        (0, "granted", "owner", "a", None, 1, None),
+        (0, "granted", "unsure", "b", "a", 2, 2),
+        (0, "granted", "owner", "b", None, 2, None),
+    ],
+    a_forgotten_instance_that_joins_after_a_generation: [
+        (0, "granted", "owner", "a", None, 1, 2),
+        (0, "granted", "gap", None, None, 2, 5),
+        (0, "granted", "owner", "c", None, 5, None),
     ],
     an_emptied_group: [
         (0, "granted", "owner", "a", None, 1, 2),

@@ -123,6 +123,17 @@ def a_restart_after_an_empty_group_turned_classic(writer: EventWriter) -> None:
     writer.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
 
 
+def a_restart_of_an_emptied_group(writer: EventWriter) -> None:
+    """An empty group is written as such, so a restart brings nobody back."""
+    writer.tell(0, GroupCreated(kind="classic"), joins("a"), group_goes(EMPTY, PREPARING))
+    writer.beside(2, joins("b"))
+    writer.beside(3, leaves("a"))
+    writer.tell(4, leaves("b"), group_goes(PREPARING, EMPTY))
+    writer.beside(5, TopicsGone(topics=("u",)))
+    writer.process_id = "the next one"
+    writer.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
+
+
 CASES: Mapping[WriteHistory, Sequence[Interval]] = {
     a_classic_group: [
         (None, "classic", None, "Empty", 0, 1, "group_state_moved"),
@@ -194,6 +205,14 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         ("n", "consumer", "consumer", "Stable", 0, 1, "member_left"),
         ("a", "classic", "classic", "PreparingRebalance", 2, 5, "gateway_restarted"),
         ("b", "classic", "classic", "PreparingRebalance", 3, 5, "member_left"),
+        ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
+    ],
+    a_restart_of_an_emptied_group: [
+        (None, "classic", None, "PreparingRebalance", 0, 4, "group_state_moved"),
+        (None, "classic", None, "Empty", 4, 8, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 8, None, None),
+        ("a", "classic", "classic", "PreparingRebalance", 0, 3, "member_left"),
+        ("b", "classic", "classic", "PreparingRebalance", 2, 4, "member_left"),
         ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
     ],
 }
