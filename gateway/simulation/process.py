@@ -173,6 +173,8 @@ class Process:
         self.is_alive, self.is_paused = True, False
         self.awake_since_ms = around.world.now_ms
         """When the process began or was last resumed."""
+        self.read_ms = 0
+        """When the group was read from its log, by the world's clock. Its sessions begin then."""
         self.watcher: Watcher | None = None
         self.applied_at: dict[Token, Applied] = {}
         """For each answer of the engine, when it took effect."""
@@ -369,6 +371,7 @@ class Process:
             return
         engine = WatchedEngine(GROUP, self.config)
         engine.process = self
+        self.read_ms = around.world.now_ms
         engine.load(around.log.records(), now_ms=self.now_ms)
         self.feed(inputs.Loaded(engine, around.cluster.topics))
 

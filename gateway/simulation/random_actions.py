@@ -114,7 +114,7 @@ class RandomActions:
             self._pause: 0.7 * plan.has_pauses,
             self._take_the_log: 0.7 * plan.has_two_gateways * plan.holds_anchors,
             self._move_replica: 1 * plan.has_racks,
-            self._take_place: 1.5 * bool(plan.static_share),
+            self._take_place: 4 * bool(plan.static_share),
             self._grow: 1 * plan.has_topic_changes,
             self._vanish: 0.4 * plan.has_topic_changes,
             self._appear: 0.8 * plan.has_topic_changes,
@@ -229,18 +229,26 @@ class RandomActions:
     def _take_place(self) -> None:
         """Let a static native client rejoin as a new instance, or as one whose client is dead or
         classic."""
-        client = self.pick()
-        if not isinstance(client, NativeClient) or client.spec.instance_id is None:
+        static = [
+            each
+            for each in self._clients
+            if isinstance(each, NativeClient)
+            and each.spec.instance_id is not None
+            and each.is_honest
+            and each.may_commit
+            and not (each.is_closing or each.is_dead)
+        ]
+        if not static:
             return
+        client = self._world.dice.choice(static)
         others = [
             other.spec.instance_id
             for other in self._clients
             if other.spec.instance_id not in (None, client.spec.instance_id)
             and (other.is_dead or isinstance(other, ClassicClient))
         ]
-        if client.may_commit and not client.is_closing:
-            instance_id = self._world.dice.choice([*others, *others, self._new_instance_id()])
-            client.later(0, client.take_place, instance_id)
+        instance_id = self._world.dice.choice([*others, *others, self._new_instance_id()])
+        client.later(0, client.take_place, instance_id)
 
     def _freeze(self) -> None:
         client = self.pick()

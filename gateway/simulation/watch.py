@@ -196,7 +196,7 @@ class Watch:
         self.computing.after_load(state)
         self.targets.after_load(state)
         self.roll.look_at(state)
-        self.silence.after_load(state, config, self._world.now_ms)
+        self.silence.after_load(state, config, process.read_ms)
         self.owners.after_load()
 
     def _count_places(self, step: Step) -> None:

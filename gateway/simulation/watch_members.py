@@ -233,12 +233,13 @@ class SilenceWatch:
                 raise BrokenInvariantError(Invariant.SILENCE, f"{why} and is still a member")
         self._check_duties(state, spoke, step, now_ms)
 
-    def after_load(self, state: GroupState, config: GroupConfig, now_ms: int) -> None:
+    def after_load(self, state: GroupState, config: GroupConfig, read_ms: int) -> None:
+        """`read_ms`: when the state was read; the process may have been paused since."""
         self._config = config
         self._look_at(state)
         self._heard.clear()
         self._overdue.clear()
-        self._note(state, frozenset(), config, now_ms)
+        self._note(state, frozenset(), config, read_ms)
 
     def _look_at(self, state: GroupState) -> None:
         group = state.group

@@ -95,7 +95,7 @@ def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
     patch.setattr(CallStages, "_decided", decided)
 
 
-@noticed_by(Invariant.INTRUDER)
+@noticed_by(Invariant.INTRUDER, Invariant.OFFSETS)
 def an_intruder_goes_unnoticed(patch: Patch) -> None:
     """The members of a group stay although another consumer is in it."""
     real = LoggedEngine.note

@@ -64,7 +64,7 @@ def a_lost_commit_without_deadline_ends_at_once(patch: Patch) -> None:
 # -- clocks ----------------------------------------------------------------------------------------
 
 
-@noticed_by(Invariant.INTERVALS)
+@noticed_by(Invariant.INTERVALS, Invariant.LIVENESS)
 def a_future_target_delays_the_next(patch: Patch) -> None:
     """After a restart with a slower clock, no target is computed until the clock has caught up."""
 
