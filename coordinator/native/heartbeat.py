@@ -62,7 +62,10 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     step.arm(DeadlineKind.SESSION, member_id, step.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
     is_changed = current is not current_before and _assigned(current) != _assigned(current_before)
-    is_awaited = _awaits_acknowledgement(step, event, current, is_changed=is_changed)
+    is_new_epoch = current_before is None or current_before.member_epoch != current.member_epoch
+    is_awaited = _awaits_acknowledgement(
+        step, event, current, is_changed=is_changed, is_new_epoch=is_new_epoch
+    )
     repetition = group.repetitions.get(member_id)
     if repetition is not None and repetition.must_state_owned:
         why = "the next heartbeat must state the owned partitions, because answers may be lost"
@@ -95,14 +98,19 @@ def _is_last_classic(step: StepBuilder, member: Member) -> bool:
 
 
 def _awaits_acknowledgement(
-    step: StepBuilder, event: ConsumerHeartbeatReceived, current: Assignment, *, is_changed: bool
+    step: StepBuilder,
+    event: ConsumerHeartbeatReceived,
+    current: Assignment,
+    *,
+    is_changed: bool,
+    is_new_epoch: bool,
 ) -> bool:
     """Whether the member may not have received its assignment.
 
     DEV D53: an assignment that changes without the epoch is repeated until the member states that
-    it owns exactly that. The answer may be lost, and nothing else would reveal it. An assignment
-    that changes with the epoch needs no repetition: a member that states the new epoch has received
-    the answer.
+    it owns exactly that. The answer may be lost, and nothing else would reveal it; a join may even
+    be late, so that nobody waits for its answer. An assignment that changes with the epoch needs no
+    repetition: a member that states the new epoch has received the answer.
 
     DEV D67: a partition may be revoked before the member acknowledged it, or even received it. The
     member then sees no change and acknowledges nothing, so it must state what it owns.
@@ -113,7 +121,7 @@ def _awaits_acknowledgement(
     is_acknowledged = event.owned == _assigned(current)
     is_awaited = not is_acknowledged and (is_open or is_changed or event.owned is not None)
     after = before if is_open else None
-    if is_acknowledged or event.member_epoch != current.member_epoch:
+    if is_acknowledged or is_new_epoch:
         after = None
     elif event.owned is not None:
         after = Repetition()

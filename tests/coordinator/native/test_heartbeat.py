@@ -213,6 +213,21 @@ def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: G
     assert group.native("n2", 11).assignment is None
 
 
+def test_a_grant_in_the_answer_to_a_late_join_is_repeated(group: GroupScript) -> None:
+    """The client gave that join up and joined again, so it knows the epoch, but not the grant."""
+    group.given_consumer_group(
+        given_native("n1", assigned=ALL, target={"foo": (0,)}),
+        given_native("n2", target={"foo": (1, 2)}),
+        epoch=11,
+    )
+    assert group.native("n2", 0, owned={}).member_epoch == 11
+    group.native("n1", 10, owned={"foo": (0,)})
+    assert group.named(group.native("n2", 0, owned={}).assignment) == {"foo": (1, 2)}
+    assert group.named(group.native("n2", 11).assignment) == {"foo": (1, 2)}
+    assert group.native("n2", 11, owned={"foo": (1, 2)}).assignment is None
+    assert group.native("n2", 11).assignment is None
+
+
 @pytest.mark.parametrize("is_topic_deleted", [False, True])
 @pytest.mark.parametrize("is_loaded_again", [False, True])
 def test_revoking_an_unacknowledged_grant_makes_the_member_state_what_it_owns(

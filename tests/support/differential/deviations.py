@@ -86,6 +86,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "a_new_target_while_revoking",
             "a_slow_revocation",
             "an_eager_member_joins_and_rejoins",
+            "an_instance_comes_and_goes",
             "epochs_that_are_wrong",
             "all_members_change_the_subscription_at_once",
             "silent_native_members_expire",
