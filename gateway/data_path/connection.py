@@ -1,8 +1,11 @@
 """One client connection: reads requests and serves each as the table of treatments says.
 
 The reader here and the pump of the upstream connection are its two tasks. While there is only
-relaying to do, both wait and the poller's task relays.
+relaying to do, both wait and the poller's task relays; after a while both end, until there is work
+for one of them.
 """
+
+import contextvars
 
 import structlog
 import trio
@@ -12,6 +15,7 @@ from gateway.data_path.authentication import Authentication
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.client_frames import REQUEST_START, SHORTEST_REQUEST, ClientFrames
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import (
     BadFrame,
     ConnectionAbandoned,
@@ -31,7 +35,7 @@ from gateway.data_path.removal import Client
 from gateway.data_path.request_server import RequestServer
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
-from gateway.data_path.stream import FrameSource
+from gateway.data_path.stream import Found, FrameSource
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import SIZE
 from gateway.moves import moved
@@ -51,7 +55,32 @@ _READING = frozenset({ClientState.RESTING, ClientState.SERVING, ClientState.DRAI
 
 
 class ClientConnection:
-    """Serves one client until either side closes; `serve` owns the socket and closes it."""
+    """Serves one client until either side closes.
+
+    It has tasks while it `serve`s. It begins and sleeps without.
+    """
+
+    __slots__ = (
+        "_authentication",
+        "_begun_s",
+        "_client_host",
+        "_frames",
+        "_groups",
+        "_is_asleep",
+        "_reading",
+        "_relayed",
+        "_route",
+        "_shared",
+        "_sock",
+        "_source",
+        "_state",
+        "_task_runner",
+        "_tasks",
+        "_upstream",
+        "accepted_s",
+        "log_context",
+        "place",
+    )
 
     def __init__(
         self,
@@ -61,87 +90,119 @@ class ClientConnection:
         route: BrokerRoute,
         place: Place,
         context: ConnectionContext,
+        log_context: contextvars.Context,
+        tasks: "ConnectionTasks[ClientConnection]",
     ) -> None:
+        """Owns the socket. `tasks` runs `serve`, and what it logs is in `log_context`."""
         self._sock = sock
         self._client_host = client_host
         self._route = route
-        self._place = place
+        self.place = place
         self._shared = context
-        self._source = FrameSource(sock, context.facilities, "broker")
-        self._upstream: Upstream
-        self._authentication: Authentication | None = None
-        self._frames: ClientFrames
-        self._relayed: RelayedRequests
-        self._groups: GroupRequests
-        self._requests: RequestServer
-        self._tasks: trio.Nursery
-        self._reading = trio.CancelScope()
-        self._state = ClientState.SERVING
+        self._task_runner = tasks
+        self._tasks: trio.Nursery | None = None  # while it serves
+        self._reading: trio.CancelScope | None = None  # while it reads
+        self._is_asleep = False
+        self._state = ClientState.RESTING
         self.accepted_s = trio.current_time()
         self._begun_s = 0.0  # when the first bytes of the current request arrived
-
-    async def serve(self) -> None:
-        """Serve until the end. Errors of the connection are logged here and never raised."""
-        try:
-            async with trio.open_nursery() as self._tasks:
-                self._open()
-                try:
-                    await self._serve_requests()
-                except Exception as error:  # Trio would keep what leaves the block in a cycle
-                    self._tell_end(error)
-                self._tasks.cancel_scope.cancel()
-        except* Exception as group:
-            self._tell_end(group)
-        finally:
-            self._close()
-
-    def _open(self) -> None:
-        """Make what serves the requests. Nothing is sent to the broker yet."""
-        context, limits = self._shared, self._shared.limits
-        self._upstream = Upstream(
-            self._route,
-            self._sock,
-            tasks=self._tasks,
-            limits=limits,
-            facilities=context.facilities,
-        )
+        limits = context.limits
+        self._source = FrameSource(sock, context.facilities, "broker")
+        self._upstream = Upstream(route, sock, limits=limits, facilities=context.facilities)
+        self._authentication: Authentication | None = None
         if context.clients_authenticate:
             self._authentication = Authentication(
-                self._upstream, self._place, timeout_s=limits.handshake_timeout_s
+                self._upstream, self.place, timeout_s=limits.handshake_timeout_s
             )
-        frames = ClientFrames(self._sock, self._source, self._upstream, context, self._place)
-        self._frames = frames
-        self._relayed = RelayedRequests(frames, context, self._authentication)
+        self._frames = ClientFrames(sock, self._source, self._upstream, context, place)
+        self._relayed = RelayedRequests(self._frames, context, self._authentication)
+        self.log_context = log_context
         self._groups = GroupRequests(
-            frames,
+            self._frames,
             context,
             self._authentication,
             self._relayed,
-            client_host=self._client_host,
-            place=self._place,
+            client_host=client_host,
+            place=place,
+            log_context=log_context,
             on_stored=self._note_stored,
         )
-        self._requests = RequestServer(
-            frames,
-            context,
-            self._authentication,
-            self._relayed,
-            self._groups,
-            client_host=self._client_host,
-            place=self._place,
-        )
 
-    async def _serve_requests(self) -> None:
-        with self._reading:
-            try:
-                await self._read_requests()
-            finally:
-                self._place.note_end(by_client=self._source.has_ended)
-                if self._state in _READING:
-                    self._move(ClientState.FINISHING)
+    def sleep(self) -> None:
+        """Begin, or go on, without a task. Work for one may be here already."""
+        self._is_asleep = True
+        self._source.sleep(self._relay_arrivals, self._wake)
+        if self._is_asleep:
+            self._upstream.sleep(self._wake)
+        if self._state not in _STARTING:
+            self._wake()
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it has no task."""
+        return self._is_asleep
+
+    def doze(self) -> bool:
+        """Let the tasks end if they have nothing to do. False if they have."""
+        is_parked = self._source.is_parked and self._upstream.is_parked
+        if self._tasks is None or self._state is not ClientState.RESTING or not is_parked:
+            return False
+        self._source.doze()
+        self._upstream.doze()
+        return True
+
+    def _wake(self) -> None:
+        if self._is_asleep:
+            self._is_asleep = False
+            self._source.end_sleep()
+            self._upstream.end_sleep()
+            self._task_runner.start(self)
+
+    async def serve(self) -> None:
+        """Serve until the end, or until `doze`. Errors of the connection are logged here and never
+        raised."""
+        dozes = goes_on = False
+        try:
+            async with trio.open_nursery() as self._tasks:
+                self._upstream.resume(self._tasks)
+                if self._state is ClientState.DRAINING:
+                    self._tasks.start_soon(self._abandon_half_sent)
+                try:
+                    dozes = await self._serve_requests()
+                except Exception as error:  # Trio would keep what leaves the block in a cycle
+                    self._tell_end(error)
+                if not dozes:
+                    self._tasks.cancel_scope.cancel()
+        except* Exception as group:
+            self._tell_end(group)
+        else:
+            goes_on = dozes
+        finally:
+            self._tasks = None
+            if goes_on:
+                self.sleep()
+            else:
+                self.close()
+
+    async def _serve_requests(self) -> bool:
+        """Returns whether the connection dozes."""
+        dozes = False
+        if self._state in _READING:
+            with trio.CancelScope() as reading:
+                self._reading = reading
+                try:
+                    dozes = await self._read_requests()
+                finally:
+                    self._reading = None
+                    if not dozes:
+                        self.place.note_end(by_client=self._source.has_ended)
+                        if self._state in _READING:
+                            self._move(ClientState.FINISHING)
         if self._state is ClientState.FINISHING:
             with trio.move_on_after(self._shared.limits.linger_timeout_s):
                 await self._upstream.finish()
+            return False
+        return dozes
 
     def _tell_end(self, error: Exception) -> None:
         """Log why the connection ends."""
@@ -174,6 +235,11 @@ class ClientConnection:
                 log.error("connection_failed", exc_info=error)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the sockets are closed."""
+        return self._state is ClientState.CLOSED
+
+    @property
     def client(self) -> Client:
         """Whose connection it is."""
         return Client(self._client_host, self.software.client_id)
@@ -204,7 +270,10 @@ class ClientConnection:
             self._stop_reading(ClientState.FINISHING)
         elif self._state is ClientState.SERVING:
             self._move(ClientState.DRAINING)
-            self._tasks.start_soon(self._abandon_half_sent)
+            if self._tasks is not None:
+                self._tasks.start_soon(self._abandon_half_sent)
+            else:
+                self._wake()
 
     def end_if_idle(self) -> None:
         """End `serve` if the client has been silent for too long."""
@@ -241,12 +310,18 @@ class ClientConnection:
 
     def _stop_reading(self, state: ClientState) -> None:
         self._move(state)
-        self._reading.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+        else:
+            self._wake()
 
     def _move(self, state: ClientState) -> None:
         self._state = moved(CLIENT_MOVES, self._state, state)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the sockets at once. No task may `serve`."""
+        if self._state in _READING:
+            self._move(ClientState.FINISHING)
         self._upstream.close()
         self._groups.close()
         self._frames.let_go()
@@ -254,12 +329,23 @@ class ClientConnection:
         close(self._sock)
         self._move(ClientState.CLOSED)
 
-    async def _read_requests(self) -> None:
-        while await self._relay_up_to_work():
+    async def _read_requests(self) -> bool:
+        """Read until the end, or until `doze`. Returns whether it was the latter."""
+        self._source.raise_error()
+        requests = RequestServer(
+            self._frames,
+            self._shared,
+            self._authentication,
+            self._relayed,
+            self._groups,
+            client_host=self._client_host,
+            place=self.place,
+        )
+        while (found := await self._relay_up_to_work()) is Found.WORK:
             if self._groups.has_begun:
                 await self._groups.finish_begun()
             else:
-                await self._requests.serve()
+                await requests.serve()
             self._frames.let_go()
             self._begun_s = trio.current_time()
             if self._state is ClientState.DRAINING:
@@ -270,28 +356,33 @@ class ClientConnection:
             await self._catch_up()
             if self._source.rest and not await self._source.fill():
                 raise StreamEnded
+        return found is Found.DOZE
 
-    async def _relay_up_to_work(self) -> bool:
-        """Relay requests, until the next one has to be served otherwise. False after the last."""
+    async def _relay_up_to_work(self) -> Found:
+        """Relay requests, until the next one has to be served otherwise: WORK. END after the last,
+        DOZE after `doze`."""
         source = self._source
         while self._state is not ClientState.DRAINING and not self._groups.has_begun:
             if self._relay_requests():
-                if not await self._arrivals():
+                found = await self._arrivals()
+                if found is Found.DOZE:
+                    return found
+                if found is Found.END:
                     await self._groups.finish_begun()
-                    return False
+                    return found
             elif source.has_run or source.rest:
                 await self._catch_up()
             else:
-                return True
+                return Found.WORK
         if self._groups.has_begun:
-            return True
+            return Found.WORK
         # Of the requests that have arrived, only one that is incomplete is still served.
         while not source.empty and not source.rest:
             if source.ready(REQUEST_START.size):
-                return True
+                return Found.WORK
             if not await source.fill():
                 raise StreamEnded
-        return False
+        return Found.END
 
     def _relay_requests(self) -> bool:
         """Relay or answer the requests that are here. False if one takes time, or the broker takes
@@ -316,18 +407,19 @@ class ClientConnection:
                 self._begun_s = trio.current_time()
         return not source.rest_is_long and (upstream is None or source.send_run(upstream.sock))
 
-    async def _arrivals(self) -> bool:
-        """Wait for what cannot be relayed at once. False at the end of the stream."""
+    async def _arrivals(self) -> Found:
+        """Wait for what cannot be relayed at once."""
         if self._source.empty and not self._groups.has_begun:
-            self._move(ClientState.RESTING)
-        if await self._source.arrivals(self._relay_arrivals):
-            return True
-        if not self._source.empty:
+            if self._state is not ClientState.RESTING:
+                self._move(ClientState.RESTING)
+            self._task_runner.note_rest(self)
+        found = await self._source.arrivals(self._relay_arrivals)
+        if found is Found.END and not self._source.empty:
             raise StreamEnded
-        return False
+        return found
 
     def _relay_arrivals(self) -> bool:
-        if self._state is ClientState.DRAINING:
+        if self._state not in _STARTING:
             return False
         has_rested = self._state is ClientState.RESTING
         if has_rested:

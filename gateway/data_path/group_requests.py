@@ -75,6 +75,7 @@ class GroupRequests:
         *,
         client_host: str,
         place: Place,
+        log_context: contextvars.Context,
         on_stored: Callable[[], None],
     ) -> None:
         """`on_stored` is called when a commit that was sent at once has its answer."""
@@ -90,7 +91,7 @@ class GroupRequests:
             if authentication is None
             else Grants(context.limits, room=context.grant_room)
         )
-        self._context = contextvars.copy_context()
+        self._context = log_context
         self._begun: Begun | None = None
         self._on_stored = on_stored
         self._changed: trio.Event | None = None  # of `_begun`, while a task waits for that

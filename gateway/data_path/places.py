@@ -65,6 +65,8 @@ class Places:
 class Place:
     """One connection, and whom it counts towards."""
 
+    __slots__ = ("_client", "_client_host", "_is_shaking", "_number", "_places", "owner")
+
     def __init__(self, places: Places, client_host: str, *, is_shaking: bool) -> None:
         self._places = places
         self._client_host = client_host

@@ -50,6 +50,10 @@ class Poller:
         only once."""
         self._again.append(sock.fileno())
 
+    def begin_turn(self) -> None:
+        """Note the time. Call this before doing a handler's work in another task."""
+        self.turn_s = trio.current_time()
+
     async def run(self) -> None:
         """Call handlers until cancelled."""
         while True:
@@ -65,7 +69,7 @@ class Poller:
         events = self._epoll.poll(0, EVENTS_PER_TURN)
         if not events and not again:
             return False
-        self.turn_s = trio.current_time()
+        self.begin_turn()
         handlers = self._handlers
         for fd, what in events:
             if (on_ready := handlers.get(fd)) is not None:

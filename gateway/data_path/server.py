@@ -1,13 +1,17 @@
 """The data path as a whole: opens the listeners, serves client connections, and drains them."""
 
+import contextvars
 import itertools
 import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 
 import structlog
 import trio
+from structlog.contextvars import bind_contextvars
 
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.cluster import Cluster
@@ -16,6 +20,7 @@ from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import BadFrame, ListenError, TooManyConnections, UpstreamLost
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
@@ -83,8 +88,8 @@ async def serve(
         complaints=complaints or Complaints(),
     )
     failure: ListenError | None = None
-    async with looking_after(facilities), trio.open_nursery() as connections:
-        clients = _Clients(context, config.tls, connections, places)
+    clients = _Clients(context, config.tls, places)
+    async with looking_after(facilities), clients.served() as connections:
         async with accepting_quietly() as accepting:
             try:
                 listeners = Listeners(
@@ -155,22 +160,28 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
 class _Clients:
     """The client connections of all listeners."""
 
-    def __init__(
-        self,
-        context: ConnectionContext,
-        tls: TlsContext | None,
-        tasks: trio.Nursery,
-        places: Places,
-    ) -> None:
-        """Each client has a task in `tasks`."""
+    def __init__(self, context: ConnectionContext, tls: TlsContext | None, places: Places) -> None:
         self._surroundings = context
         self._tls = tls
-        self._tasks = tasks
+        self._nursery: trio.Nursery
+        self._tasks: ConnectionTasks[ClientConnection]
         self._places = places
         self._is_draining = False
+        self._ids = itertools.count(1)
         self._connections: set[ClientConnection] = set()
         context.removal.visitors = places.traffic.open = self._connections
-        self._ids = itertools.count(1)
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[trio.Nursery]:
+        """Serve clients within the block, and until all have ended."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._tasks = ConnectionTasks(self._nursery, self._forget)
+                yield self._nursery
+        finally:
+            for connection in tuple(self._connections):  # asleep: no task can be cancelled
+                connection.close()
+                self._forget(connection)
 
     @property
     def count(self) -> int:
@@ -196,52 +207,69 @@ class _Clients:
             sock.close()
             self._refuse(client_host, str(error))
             return
-        self._tasks.start_soon(self._serve, sock, client_host, route, place)
+        # Empty: the listener's own may have the names of the connection that made it known.
+        guest = _Guest(client_host, place, contextvars.Context())
+        guest.log_context.run(bind_contextvars, connection_id=f"c{next(self._ids)}")
+        if self._tls is None:
+            self._begin(guest, route, sock)
+        else:
+            shake = partial(self._begin_tls, guest, route, sock, self._tls.current)
+            guest.log_context.run(self._nursery.start_soon, shake)
 
     def _refuse(self, client_host: str, reason: str) -> None:
         self._surroundings.complaints.tell("connection_refused", client_host, reason=reason)
 
-    async def _serve(
-        self, sock: socket.socket, client_host: str, route: BrokerRoute, place: Place
+    async def _begin_tls(
+        self, guest: "_Guest", route: BrokerRoute, sock: socket.socket, tls: ssl.SSLContext
     ) -> None:
-        # For good: the connection has this task, and its context, for itself.
-        structlog.contextvars.bind_contextvars(connection_id=f"c{next(self._ids)}")
-        transport: Transport | None = sock
+        """Shake hands, and find out whose connection it is, and to which broker."""
+        begun = False
         try:
-            if self._tls is not None:
-                transport = await self._handshake(sock, client_host, self._tls.current)
+            transport = await self._handshake(sock, guest.host, tls)
             if transport is None:
                 return
-            if isinstance(transport, TlsSocket):
-                found = route.to(transport.asked_host)
-                if found is None:
+            found = route.to(transport.asked_host)
+            if found is None:
+                close(transport)
+                name = transport.asked_host
+                self._refuse(guest.host, f"the cluster has no broker with the name {name}")
+                return
+            subject = transport.subject
+            if not self._surroundings.clients_authenticate:
+                try:
+                    guest.place.settle(subject)
+                except TooManyConnections as error:
                     close(transport)
-                    name = transport.asked_host
-                    self._refuse(client_host, f"the cluster has no broker with the name {name}")
+                    self._refuse(guest.host, str(error))
                     return
-                route = found
-                if not self._surroundings.clients_authenticate:
-                    try:
-                        place.settle(transport.subject)
-                    except TooManyConnections as error:
-                        close(transport)
-                        self._refuse(client_host, str(error))
-                        return
-            connection = ClientConnection(
-                transport,
-                client_host=client_host,
-                route=route,
-                place=place,
-                context=self._surroundings,
-            )
-            self._connections.add(connection)
-            try:
-                await connection.serve()
-            finally:
-                self._connections.discard(connection)
-                self._places.traffic.note_end(connection)
+            if subject is not None:
+                guest.log_context.run(bind_contextvars, tls_subject=subject)
+            self._begin(guest, found, transport)
+            begun = True
         finally:
-            place.leave()
+            if not begun:
+                guest.place.leave()
+
+    def _begin(self, guest: "_Guest", route: BrokerRoute, transport: Transport) -> None:
+        connection = ClientConnection(
+            transport,
+            client_host=guest.host,
+            route=route,
+            place=guest.place,
+            context=self._surroundings,
+            log_context=guest.log_context,
+            tasks=self._tasks,
+        )
+        self._connections.add(connection)
+        connection.sleep()
+        if self._is_draining:
+            connection.drain()
+
+    def _forget(self, connection: ClientConnection) -> None:
+        """The connection has ended."""
+        self._connections.discard(connection)
+        self._places.traffic.note_end(connection)
+        connection.place.leave()
 
     async def _handshake(
         self, sock: socket.socket, client_host: str, tls: ssl.SSLContext
@@ -269,8 +297,6 @@ class _Clients:
             raise
         else:
             if not self._is_draining:
-                if made.subject is not None:
-                    structlog.contextvars.bind_contextvars(tls_subject=made.subject)
                 return made
             close(made)
         return None
@@ -289,6 +315,15 @@ class _Clients:
         self._is_draining = True
         for connection in tuple(self._connections):
             connection.drain()
+
+
+@dataclass(frozen=True, slots=True)
+class _Guest:
+    """A client that has been accepted."""
+
+    host: str
+    place: Place
+    log_context: contextvars.Context
 
 
 async def _begins_tls(sock: socket.socket) -> bool:

@@ -8,10 +8,10 @@ from gateway.moves import Moves
 class ClientState(StrEnum):
     """What a client connection does next."""
 
-    SERVING = "Serving"
-    """A request, or its beginning, has arrived. A new connection also starts here."""
     RESTING = "Resting"
     """Waits for a request, no byte of which has arrived."""
+    SERVING = "Serving"
+    """A request, or its beginning, has arrived."""
     DRAINING = "Draining"
     """As Serving, but reads no request after this one."""
     FINISHING = "Finishing"

@@ -43,6 +43,9 @@ Consume = Callable[[], bool]
 """Relays what has arrived, as far as that is possible at once. False if it leaves something to the
 task of the connection."""
 
+OnWork = Callable[[], None]
+"""Called once when there is something that a task has to do."""
+
 
 class BufferPool:
     """Buffers that sources take while they have bytes to look at."""
@@ -75,8 +78,8 @@ class Facilities:
         self.poller.close()
 
 
-class _Found(Enum):
-    """What a turn of receiving ended with."""
+class Found(Enum):
+    """What a turn of receiving ended with, and what a task was woken for."""
 
     NOTHING = auto()
     """No more bytes: wait."""
@@ -86,6 +89,8 @@ class _Found(Enum):
     """Bytes that the task has to look at."""
     END = auto()
     """The end of the stream."""
+    DOZE = auto()
+    """Nothing: the task shall end until there is something to do."""
 
 
 class FrameSource:
@@ -96,7 +101,9 @@ class FrameSource:
     wait as one *run* in the buffer until they are sent; the caller sends them before `fill`, `hold`
     and `drop`. If a relayed frame is incomplete, its *rest* joins the run as it arrives.
 
-    A task that has nothing to do waits in `arrivals`, where the poller's task relays for it.
+    A task that has nothing to do waits in `arrivals`, where the poller's task relays for it. It may
+    also end, and let the source `sleep`: then the poller's task relays until there is work for a
+    new task.
     """
 
     __slots__ = (
@@ -132,8 +139,8 @@ class FrameSource:
         self._hung_up = False  # the end of the stream has arrived behind the bytes
         self._receives = 0
         self._consume: Consume
-        self._waiting: trio.lowlevel.Task | None = None  # in `arrivals`
-        self._woken_by: _Found | Exception
+        self._waiting: trio.lowlevel.Task | OnWork | None = None  # a task in `arrivals`
+        self._woken_by: Found | Exception = Found.NOTHING
         self.has_ended = False
         """Whether the peer has closed its side, and all that it had sent has been received."""
         self.received = 0
@@ -213,32 +220,60 @@ class FrameSource:
         self._run = self._start = start + size
         return bytes(self._view[start : self._start])
 
-    async def arrivals(self, consume: Consume) -> bool:
-        """Let `consume` relay what arrives, until it leaves something to this task. False at the
-        end of the stream.
+    async def arrivals(self, consume: Consume) -> Found:
+        """Let `consume` relay what arrives, until it leaves WORK to this task. END at the end of
+        the stream, DOZE after `doze`.
 
         `consume` runs in the poller's task, after each receive. Its errors are raised here.
         """
         self._consume = consume
         while True:
             found = self._receive_and_consume()
-            if found is _Found.NOTHING:
+            if found is Found.NOTHING:
                 return await self._next_work()
-            if found is _Found.MORE or self._receives >= RECEIVES_PER_TURN:
+            if found is Found.MORE or self._receives >= RECEIVES_PER_TURN:
                 self._receives = 0
                 await trio.lowlevel.checkpoint()
-            if found is not _Found.MORE:
-                return found is _Found.WORK
+            if found is not Found.MORE:
+                return found
 
     @property
     def is_parked(self) -> bool:
-        """Whether a task waits in `arrivals`."""
+        """Whether the task has nothing to do: it waits in `arrivals`, or the source sleeps."""
         return self._waiting is not None
 
     def wake(self) -> None:
-        """Let `arrivals` return, if a task waits in it."""
+        """Let `arrivals` return if a task waits in it, or a task begin if the source sleeps."""
         if self._waiting is not None:
-            self._wake(_Found.WORK)
+            self._wake(Found.WORK)
+
+    def doze(self) -> None:
+        """Let `arrivals`, in which a task waits, return DOZE. The wait for bytes goes on."""
+        since_s = self.waits_since_s
+        self._wake(Found.DOZE)
+        self.waits_since_s = since_s
+
+    def sleep(self, consume: Consume, on_work: OnWork) -> None:
+        """As `arrivals`, but without a task. `on_work` may be called at once."""
+        poller = self._facilities.poller
+        poller.begin_turn()
+        self._consume, self._waiting = consume, on_work
+        if self.waits_since_s is None:
+            self.waits_since_s = poller.turn_s
+        self._look()
+
+    def end_sleep(self) -> None:
+        """A task takes over, which has to `raise_error` first."""
+        self._waiting = self.waits_since_s = None
+
+    def raise_error(self) -> None:
+        """Raise what `consume` has raised, if that has woken the task."""
+        if isinstance(self._woken_by, Exception):
+            error, self._woken_by = self._woken_by, Found.WORK
+            try:
+                raise error
+            finally:
+                del error  # its traceback leads here
 
     async def fill(self) -> bool:
         """Receive more bytes. False at the end of the stream. The run must have been sent."""
@@ -311,8 +346,8 @@ class FrameSource:
     def close(self) -> None:
         """Give the buffer back. The caller then closes the socket."""
         self._facilities.poller.forget(self._sock)
-        # Both lead back to the connection, which would otherwise wait for the garbage collector.
-        self._consume, self._woken_by = bool, _Found.END
+        # They lead back to the connection, which would otherwise wait for the garbage collector.
+        self._consume, self._waiting, self._woken_by = bool, None, Found.END
         self._start = self._end = self._run = 0
         self._give_back()
 
@@ -322,48 +357,54 @@ class FrameSource:
             self._hung_up = True
         if self._waiting is None:
             return  # the task will look itself
+        self.waits_since_s = self._facilities.poller.turn_s
+        self._look()
+
+    def _look(self) -> None:
+        """Relay what is here, in place of the task that waits."""
         try:
             found = self._receive_and_consume()
         except Exception as error:  # raised in the task
             self._wake(error)
             return
-        if found is _Found.NOTHING:
-            self.waits_since_s = self._facilities.poller.turn_s
-        elif found is _Found.MORE:
+        if found is Found.MORE:
             self._facilities.poller.again(self._sock)
-        else:
+        elif found is not Found.NOTHING:
             self._wake(found)
 
-    def _receive_and_consume(self) -> _Found:
+    def _receive_and_consume(self) -> Found:
         for _ in range(RECEIVES_PER_TURN):
             if self._drained or (count := self._receive()) is None:
                 self._give_back()
-                return _Found.NOTHING
+                return Found.NOTHING
             if count == 0:
-                return _Found.END
+                return Found.END
             if not self._consume():
                 self._give_back_if_empty()
-                return _Found.WORK
-        return _Found.MORE
+                return Found.WORK
+        return Found.MORE
 
-    async def _next_work(self) -> bool:
+    async def _next_work(self) -> Found:
         self._waiting = trio.lowlevel.current_task()
         self.waits_since_s = trio.current_time()
         self._receives = 0
         await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
-        if isinstance(self._woken_by, Exception):
-            raise self._woken_by
-        return self._woken_by is _Found.WORK
+        self.raise_error()
+        assert isinstance(self._woken_by, Found)
+        return self._woken_by
 
     def _stop_waiting(self, _: Any) -> trio.lowlevel.Abort:
         self._waiting = self.waits_since_s = None
         return trio.lowlevel.Abort.SUCCEEDED
 
-    def _wake(self, why: _Found | Exception) -> None:
-        assert self._waiting is not None
-        self._woken_by = why
-        trio.lowlevel.reschedule(self._waiting)
-        self._waiting = self.waits_since_s = None
+    def _wake(self, why: Found | Exception) -> None:
+        waiting, self._waiting = self._waiting, None
+        assert waiting is not None
+        self._woken_by, self.waits_since_s = why, None
+        if isinstance(waiting, trio.lowlevel.Task):
+            trio.lowlevel.reschedule(waiting)
+        else:
+            waiting()
 
     def _receive(self) -> int | None:
         """Receive once. The number of bytes, 0 at the end of the stream, None if none is here."""
@@ -389,6 +430,7 @@ class FrameSource:
         self._drained = count < room and not self._hung_up
         if count == 0:
             self.has_ended = True
+            self._drained = False  # whoever asks again finds the end again
             self._give_back()
         return count
 

@@ -20,7 +20,7 @@ from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
 from gateway.data_path.offer import NOTHING_OFFERED, offer_of
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
-from gateway.data_path.stream import Facilities
+from gateway.data_path.stream import Facilities, OnWork
 from gateway.data_path.upstream_connection import Asked, Inspect, UpstreamConnection
 from gateway.transport.sockets import Transport
 from kafka_codecs.apis import ApiKey
@@ -53,16 +53,32 @@ class Upstream:
     Serves one request at a time, from one task.
     """
 
+    __slots__ = (
+        "_client",
+        "_connection",
+        "_facilities",
+        "_limits",
+        "_received_before",
+        "_route",
+        "_tasks",
+        "client_id",
+        "is_bound",
+        "member",
+        "node_id",
+        "number",
+        "offer",
+        "software",
+    )
+
     def __init__(
         self,
         route: BrokerRoute,
         client: Transport,
         *,
-        tasks: trio.Nursery,
         limits: Limits,
         facilities: Facilities,
     ) -> None:
-        """A task in `tasks` sends the broker's answers to `client`."""
+        """The broker's answers go to `client`."""
         self.number = next(_numbers)
         """Counts the client connections of the process."""
         self.node_id = -1
@@ -74,7 +90,7 @@ class Upstream:
         """The group and the member id of the client's latest request as a member."""
         self._route = route
         self._client = client
-        self._tasks = tasks
+        self._tasks: trio.Nursery | None = None
         self._limits = limits
         self._facilities = facilities
         self.software = ClientSoftware()
@@ -239,6 +255,33 @@ class Upstream:
             await trio.lowlevel.checkpoint()
         return answers
 
+    def resume(self, tasks: trio.Nursery) -> None:
+        """From now on a task in `tasks` sends the broker's answers to the client."""
+        self._tasks = tasks
+        if self._connection is not None:
+            tasks.start_soon(self._pump, self._connection)
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether that task has nothing to do."""
+        return self._connection is None or self._connection.is_parked
+
+    def doze(self) -> None:
+        """Let that task, which has nothing to do, end."""
+        if self._connection is not None:
+            self._connection.doze()
+
+    def sleep(self, on_work: OnWork) -> None:
+        """Send the broker's answers to the client without a task, until there is work for one."""
+        self._tasks = None
+        if self._connection is not None:
+            self._connection.sleep(self._client, on_work)
+
+    def end_sleep(self) -> None:
+        """Until `resume`, no answers are sent."""
+        if self._connection is not None:
+            self._connection.end_sleep()
+
     async def idle(self) -> None:
         """Wait until all outstanding answers have been sent to the client."""
         if self._connection:
@@ -251,6 +294,7 @@ class Upstream:
 
     def close(self) -> None:
         """Close the connection. No task may be waiting on it."""
+        self._tasks = None
         if self._connection:
             self._connection.close()
 
@@ -259,6 +303,7 @@ class Upstream:
             opened = await self._open()
             self._leave()
             self._connection = opened
+            assert self._tasks is not None, "a task asks"
             self._tasks.start_soon(self._pump, self._connection)
         return self._connection
 

@@ -20,7 +20,7 @@ from gateway.cluster.broker_connection import (
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
-from gateway.data_path.stream import Facilities, FrameSource
+from gateway.data_path.stream import Facilities, Found, FrameSource, OnWork
 from gateway.moves import moved
 from gateway.transport.sockets import Nowhere, Sink, Transport, close, send_all
 from kafka_codecs import decode, encode
@@ -115,6 +115,21 @@ class UpstreamConnection:
     One task sends: the reader of the client's requests, or `send` while that reader waits for its
     answer. Another task runs `pump`.
     """
+
+    __slots__ = (
+        "_asked",
+        "_asking",
+        "_changed",
+        "_expected",
+        "_last_unanswered_id",
+        "_limits",
+        "_next_id",
+        "_source",
+        "_unsent",
+        "sock",
+        "state",
+        "versions",
+    )
 
     def __init__(
         self,
@@ -279,16 +294,36 @@ class UpstreamConnection:
 
         Answers to a client that has gone are dropped, because its last requests may need none: they
         still reach the broker. Raises UpstreamLost if the broker closed, BadFrame if it sent an
-        invalid frame. Tasks that wait for an answer get None.
+        invalid frame. Tasks that wait for an answer get None. Returns only after `doze`.
         """
         try:
             try:
-                await self._pump_to(client)
+                dozes = await self._pump_to(client)
             except OSError:
-                await self._pump_to(Nowhere())
-            raise UpstreamLost
-        finally:
+                dozes = await self._pump_to(Nowhere())
+        except BaseException:
             self._end()
+            raise
+        if not dozes:
+            self._end()
+            raise UpstreamLost
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether `pump` has nothing to do."""
+        return self.state is UpstreamState.OPEN and self._source.is_parked
+
+    def doze(self) -> None:
+        """Let `pump`, which has nothing to do, return."""
+        self._source.doze()
+
+    def sleep(self, client: Transport, on_work: OnWork) -> None:
+        """Send answers to `client` without a task, until there is work for `pump`."""
+        self._source.sleep(partial(self._relay_answers, client), on_work)
+
+    def end_sleep(self) -> None:
+        """From now on `pump` has to send them."""
+        self._source.end_sleep()
 
     def give_up(self) -> None:
         """Give up on the broker: `pump` ends as if the broker had closed."""
@@ -303,18 +338,22 @@ class UpstreamConnection:
         close(self.sock)
         self._move(UpstreamState.CLOSED)
 
-    async def _pump_to(self, sink: Sink) -> None:
-        """Send answers to `sink` until the broker closes. Raises OSError if the sink is gone."""
+    async def _pump_to(self, sink: Sink) -> bool:
+        """Send answers to `sink` until the broker closes, or until `doze`. Returns whether it was
+        the latter. Raises OSError if the sink is gone."""
         source, relay = self._source, partial(self._relay_answers, sink)
+        source.raise_error()
         while self.state is UpstreamState.OPEN:
             if relay():
-                if not await source.arrivals(relay):
-                    break
+                found = await source.arrivals(relay)
+                if found is not Found.WORK:
+                    return found is Found.DOZE
             elif source.has_run or source.rest:
                 await source.catch_up(sink)
                 self._note_sent()
             else:
                 await self._take_answer(sink, *source.unpack(_ANSWER_START))
+        return False
 
     def _relay_answers(self, client: Sink) -> bool:
         """Deal with the answers that are here. False if one has to be awaited, or the client takes

@@ -1,7 +1,10 @@
 """One client connection, in front of a fake broker, until its end."""
 
+import contextvars
 import socket
 import struct
+from collections.abc import Collection
+from typing import cast
 
 import pytest
 import structlog
@@ -13,6 +16,7 @@ from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import Limits
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
@@ -44,6 +48,23 @@ BAD_FRAMES = {
     "api versions of garbage": request_frame(ApiKey.API_VERSIONS, 3, 1, b"\xff" * 50),
     "held request above the limit": struct.pack(">ihhi", 50_000_000, 12, 4, 1),
 }
+
+
+@pytest.fixture(autouse=True, params=["awake", "sleepy"])
+def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule holds whether a connection keeps its tasks or not."""
+    if request.param == "sleepy":
+        monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+
+
+def doze_soon(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
+    """Keep no tasks."""
+
+    async def doze() -> None:
+        await trio.lowlevel.checkpoint()  # its tasks begin to wait
+        connection.doze()
+
+    tasks._nursery.start_soon(doze)
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
@@ -266,6 +287,59 @@ async def test_a_bug_in_the_group_code_ends_only_one_connection() -> None:
             await other.frame()
 
 
+async def test_an_idle_connection_has_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it need one to relay. What takes time begins one."""
+    monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+    async with ground() as on:
+        (connection,) = cast("Collection[ClientConnection]", on.gateway.places.traffic.open)
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        await on.client.frame()
+        await until(lambda: connection.is_asleep)
+        for place in range(3):
+            await on.client.send(request_frame(ApiKey.FETCH, 4, place, b""))
+            await on.client.frame()
+            assert connection.is_asleep
+        for place in range(3):
+            asking = encode(MetadataRequest(topics=()), 9)
+            await on.client.send(request_frame(ApiKey.METADATA, 9, place, asking))
+            await on.client.frame()
+            await until(lambda: connection.is_asleep)
+
+
+async def test_a_long_answer_wakes_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is spliced by a task. A short one behind it comes in its turn."""
+    monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+
+    async def answer(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await answer_bytes(wire, header, bytes(300_000 if header.correlation_id % 2 else 10))
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.FETCH] = answer
+        for place in range(10):
+            await on.client.send(request_frame(ApiKey.FETCH, 4, place, b""))
+        for place in range(10):
+            assert struct.unpack_from(">i", await on.client.frame()) == (place,)
+
+
+@pytest.mark.parametrize("sent", [b"", request_frame(ApiKey.FETCH, 4, 2, b"")[:10]])
+async def test_a_drain_ends_connections_without_tasks(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """With and without a part of a request."""
+    monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+    async with ground(limits=Limits(linger_timeout_s=0.1)) as on:
+        (connection,) = cast("Collection[ClientConnection]", on.gateway.places.traffic.open)
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        await on.client.frame()
+        await until(lambda: connection.is_asleep)
+        await on.client.send(sent)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert connection.is_asleep
+        on.gateway.stop.set()
+        with trio.fail_after(5):
+            assert await on.client.at_end()
+
+
 async def test_a_drain_may_come_after_a_connection_has_ended(nursery: trio.Nursery) -> None:
     """Until its owner has noticed, the connection is drained like others."""
     ours, theirs = socket.socketpair()
@@ -291,7 +365,7 @@ async def test_only_a_close_by_the_client_counts_as_one(
     async with ground() as on:
         connection = connection_at(on, ours, places, nursery)
         nursery.start_soon(connection._shared.facilities.poller.run)
-        connection._place.introduce("consumer-1", 1)
+        connection.place.introduce("consumer-1", 1)
         presence.spoke(("orders", "m1"), 1)
         nursery.start_soon(connection.serve)
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -324,6 +398,8 @@ def connection_at(
             anonymous_grants=Grants(Limits()),
             held=HeldRequests(Limits()),
         ),
+        log_context=contextvars.Context(),
+        tasks=ConnectionTasks(nursery, lambda _: None),
     )
 
 

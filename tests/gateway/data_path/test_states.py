@@ -9,7 +9,7 @@ import pytest
 from gateway.data_path.states import CLIENT_MOVES, UPSTREAM_MOVES, ClientState, UpstreamState
 from gateway.moves import Moves, moved
 
-SERVING, RESTING, DRAINING, FINISHING, ABANDONED, CLOSED = ClientState
+RESTING, SERVING, DRAINING, FINISHING, ABANDONED, CLOSED = ClientState
 CLIENT_LEGAL = {
     (SERVING, RESTING),
     (SERVING, DRAINING),

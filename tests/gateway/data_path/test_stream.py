@@ -22,6 +22,7 @@ from gateway.data_path.stream import (
     RECEIVES_PER_TURN,
     BufferPool,
     Facilities,
+    Found,
     FrameSource,
 )
 from gateway.transport.sockets import send_all
@@ -55,7 +56,7 @@ class Ends:
         while True:
             if not self.consume():
                 await self.source.catch_up(self.sink)
-            elif not await self.source.arrivals(self.consume):
+            elif await self.source.arrivals(self.consume) is Found.END:
                 if not self.source.empty:
                     raise StreamEnded
                 self.sink.shutdown(socket.SHUT_WR)
@@ -255,7 +256,7 @@ async def test_a_connection_has_no_buffer_while_its_request_is_answered() -> Non
         assert await ends.source.hold(4) == b"abcd"
         assert len(ends.buffers.spare) == 1
         await ends.sender.send_all(b"\0\0\0\4abcd")
-        assert await ends.source.arrivals(lambda: not ends.source.take_out(4))
+        assert await ends.source.arrivals(lambda: not ends.source.take_out(4)) is Found.WORK
         assert len(ends.buffers.spare) == 1
 
 
@@ -307,7 +308,7 @@ async def test_the_end_right_behind_bytes_wakes_the_task() -> None:
             await ends.sender.send_all(framed(b"1234"))
             await ends.sender.send_eof()
             with trio.fail_after(5):
-                assert not await ends.source.arrivals(ends.consume)
+                assert await ends.source.arrivals(ends.consume) is Found.END
             assert await _exactly(ends.receiver, 8) == framed(b"1234")
 
 

@@ -1,0 +1,65 @@
+"""The tasks of client connections. A connection has tasks while it has something to do, and those
+that have worked last keep theirs for a while."""
+
+import contextvars
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+import trio
+
+KEPT_MAX = 32
+"""Connections that keep their tasks although they have nothing to do. Tasks take more memory than
+all else that an idle connection has, but to begin them takes longer than to answer a request, and
+work often comes in streaks."""
+
+
+class Served(Protocol):
+    """A connection."""
+
+    log_context: contextvars.Context
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is closed."""
+
+    async def serve(self) -> None:
+        """Work until the end, or until `doze`."""
+
+    def doze(self) -> bool:
+        """Let `serve` return if it has nothing to do. False if it has."""
+
+
+_C = TypeVar("_C", bound=Served)
+
+
+class ConnectionTasks(Generic[_C]):
+    """Of all client connections."""
+
+    def __init__(self, nursery: trio.Nursery, on_end: Callable[[_C], None]) -> None:
+        self._nursery = nursery
+        self._on_end = on_end
+        self._resting: dict[_C, None] = {}
+        """The connections that keep their tasks, those that have worked last at the end."""
+
+    def start(self, connection: _C) -> None:
+        """There is something to do."""
+        context = connection.log_context.copy()  # the task that calls may be in the original
+        context.run(self._nursery.start_soon, self._serve, connection)
+
+    def note_rest(self, connection: _C) -> None:
+        """There is nothing to do any more."""
+        self._resting.pop(connection, None)
+        self._resting[connection] = None
+        if len(self._resting) > KEPT_MAX:
+            first = next(iter(self._resting))
+            del self._resting[first]
+            if not first.doze():
+                self._resting[first] = None
+
+    async def _serve(self, connection: _C) -> None:
+        try:
+            await connection.serve()
+        finally:
+            if connection.has_ended:
+                self._resting.pop(connection, None)
+                self._on_end(connection)

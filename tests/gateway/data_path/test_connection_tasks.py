@@ -1,0 +1,106 @@
+"""Which connections keep their tasks."""
+
+import contextvars
+
+import pytest
+import trio
+import trio.testing
+
+from gateway.data_path import connection_tasks
+from gateway.data_path.connection_tasks import ConnectionTasks
+
+NAME = contextvars.ContextVar("NAME", default="none")
+
+
+class Connection:
+    """Works until it is told to doze."""
+
+    def __init__(self, name: str, *, is_busy: bool = False) -> None:
+        self.log_context = contextvars.Context()
+        self.log_context.run(NAME.set, name)
+        self.is_busy = is_busy
+        self.has_ended = False
+        self.names: list[str] = []
+        self._dozes = trio.Event()
+
+    @property
+    def dozes(self) -> bool:
+        return self._dozes.is_set()
+
+    async def serve(self) -> None:
+        self.names.append(NAME.get())
+        await self._dozes.wait()
+
+    def doze(self) -> bool:
+        if not self.is_busy:
+            self._dozes.set()
+        return not self.is_busy
+
+    def end(self) -> None:
+        self.has_ended = True
+        self._dozes.set()
+
+
+@pytest.fixture
+def ended() -> list[Connection]:
+    """The connections that have ended."""
+    return []
+
+
+@pytest.fixture
+def tasks(
+    nursery: trio.Nursery, ended: list[Connection], monkeypatch: pytest.MonkeyPatch
+) -> ConnectionTasks[Connection]:
+    """Two connections keep their tasks."""
+    monkeypatch.setattr(connection_tasks, "KEPT_MAX", 2)
+    return ConnectionTasks(nursery, ended.append)
+
+
+async def test_those_that_have_worked_last_keep_their_tasks(
+    tasks: ConnectionTasks[Connection],
+) -> None:
+    """The others doze."""
+    first, second, third = map(Connection, "123")
+    for each in (first, second, first, third):
+        tasks.note_rest(each)
+    assert [each.dozes for each in (first, second, third)] == [False, True, False]
+
+
+async def test_a_connection_that_works_does_not_doze(tasks: ConnectionTasks[Connection]) -> None:
+    """Another does, as soon as it can."""
+    busy, second, third, fourth = Connection("1", is_busy=True), *map(Connection, "234")
+    for each in (busy, second, third):
+        tasks.note_rest(each)
+    assert not any(each.dozes for each in (busy, second, third))
+    tasks.note_rest(fourth)
+    assert [each.dozes for each in (busy, second, third, fourth)] == [False, True, False, False]
+
+
+async def test_a_task_has_the_names_of_its_connection(
+    tasks: ConnectionTasks[Connection], ended: list[Connection]
+) -> None:
+    """Whoever has begun it."""
+    NAME.set("another")
+    connection = Connection("mine")
+    tasks.start(connection)
+    await trio.testing.wait_all_tasks_blocked()
+    connection.doze()
+    await trio.testing.wait_all_tasks_blocked()
+    assert connection.names == ["mine"]
+    assert not ended
+
+
+async def test_a_connection_that_has_ended_is_forgotten(
+    tasks: ConnectionTasks[Connection], ended: list[Connection]
+) -> None:
+    """It takes no other's place."""
+    first, second, third = map(Connection, "123")
+    tasks.start(first)
+    await trio.testing.wait_all_tasks_blocked()
+    for each in (first, second):
+        tasks.note_rest(each)
+    first.end()
+    await trio.testing.wait_all_tasks_blocked()
+    assert ended == [first]
+    tasks.note_rest(third)
+    assert not second.dozes
