@@ -126,7 +126,8 @@ def _to_change(members: Iterable[ClassicGroupMember]) -> Iterator[str]:
         if custom := [name for name in names if name not in SERVER_SIDE]:
             yield (
                 f"{who}: the new protocol has no assignor {', '.join(custom)}; the server assigns"
-                " with uniform or range (group.remote.assignor)"
+                " with uniform or range (group.remote.assignor), unless a plug-in or the consumers"
+                " themselves do (plug-ins.md, client-side-assignors.md)"
             )
         elif names and names not in DEFAULT_ASSIGNORS:
             yield (

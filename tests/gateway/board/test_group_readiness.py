@@ -95,6 +95,9 @@ def test_configs_that_the_new_protocol_refuses_are_named() -> None:
     assert session.startswith("c: remove session.timeout.ms (12000) and heartbeat.interval.ms")
     (told,) = assessed(custom).to_change
     assert told.startswith("d: the new protocol has no assignor by-region")
+    assert told.endswith(
+        "unless a plug-in or the consumers themselves do (plug-ins.md, client-side-assignors.md)"
+    )
 
 
 def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
