@@ -5,9 +5,8 @@ Time and requests do not occur here. The rules are in `classic/`.
 
 from dataclasses import replace
 
-from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import Table
+from coordinator.copy_on_write.table import CountTable, Table
 from coordinator.group.classic_phases import stored_phase
 from coordinator.interface.records import (
     ClassicGroupMember,

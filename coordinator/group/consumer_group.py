@@ -8,9 +8,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Self
 
-from coordinator.copy_on_write.count_table import CountTable
 from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import Table
+from coordinator.copy_on_write.table import CountTable, Table
 from coordinator.group.client_assignors import Offers, offers_of
 from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners

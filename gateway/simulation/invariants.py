@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from coordinator.copy_on_write.count_table import CountTable
+from coordinator.copy_on_write.table import CountTable
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.client_assignors import offers_of
 from coordinator.group.consumer_group import ConsumerGroup

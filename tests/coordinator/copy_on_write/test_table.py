@@ -1,5 +1,6 @@
 """A mapping whose forks change independently of it."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.copy_on_write import table as tables
-from coordinator.copy_on_write.table import Table
+from coordinator.copy_on_write.table import CountTable, Overlay, Table
 
 CHANGES = st.lists(
     st.tuples(st.sampled_from(["put", "drop", "clear"]), st.sampled_from("abc"), st.integers(0, 9))
@@ -82,3 +83,50 @@ def test_tables_with_the_same_rows_are_equal() -> None:
     assert Table({"a": 1}) == Table({"a": 1})
     assert Table({"a": 1}) != Table({"a": 2})
     assert Table.__hash__ is None
+
+
+def test_an_overlay_stores_only_its_own_writes() -> None:
+    """The rows below it stay as they are."""
+    rows = {n: n for n in range(1_000)}
+    overlay = Overlay(rows)
+    overlay.put(1, 11)
+    overlay.put(1_000, 12)
+    overlay.drop(2)
+    overlay.drop(-1)  # a key without a row
+    assert (overlay._own, overlay._hidden) == ({1: 11, 1_000: 12}, {2})
+    assert len(overlay) == 1_000
+    assert rows == {n: n for n in range(1_000)}
+    with pytest.raises(KeyError):
+        overlay[2]
+
+
+def test_an_overlay_equals_a_mapping_with_the_same_rows() -> None:
+    """An overlay has no hash, because it is mutable."""
+    overlay = Overlay({"a": 1, "b": 2})
+    overlay.drop("b")
+    assert overlay == {"a": 1} == overlay
+    assert overlay != {"a": 1, "b": 2}
+    assert Overlay.__hash__ is None
+
+
+@given(st.lists(st.text("abc"), max_size=8), st.data())
+def test_a_count_is_additions_minus_removals(words: list[str], data: st.DataObject) -> None:
+    """A key with count zero has no row. Forks count independently."""
+    tally: CountTable[str] = CountTable()
+    for word in words:
+        tally.add(word)
+    fork = tally.fork()
+    removed = data.draw(st.lists(st.sampled_from(words), unique_by=id)) if words else []
+    kept = Counter("".join(words))
+    for word in removed:
+        if Counter(word) <= kept:
+            fork.remove(word)
+            kept -= Counter(word)
+    assert dict(tally) == Counter("".join(words))
+    assert dict(fork) == kept
+
+
+def test_removing_an_absent_key_fails() -> None:
+    """A wrong count is a bug, which must show."""
+    with pytest.raises(KeyError):
+        CountTable[str]().remove("a")
