@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self, assert_never
 
 from coordinator.classic.durability import store_removals
+from coordinator.classic.subscriptions import topics_in_force
 from coordinator.consumer import client_side, delegation
 from coordinator.consumer.regexes import regexes_resolved
 from coordinator.conversion import classic_only
@@ -30,7 +31,7 @@ from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
 from coordinator.handlers.size_limits import check_size
 from coordinator.handlers.steady import SteadyStep
-from coordinator.handlers.views import describe, epoch_of, subscribed_topics, summarize
+from coordinator.handlers.views import describe, summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError, InvariantError
 from coordinator.interface.events import (
@@ -181,11 +182,13 @@ class GroupEngine:
             if isinstance(event, Happening):
                 self._take_note(step, event)
             else:
-                release.check(step, event)
+                if self.state.release is not None:
+                    release.check(step, event)
                 self._decide(step, event)
             match step.state.group:
-                case ConsumerGroup():
-                    classic_only.schedule(step)
+                case ConsumerGroup() as group:
+                    if group.is_left_to_classic_members or step.is_armed(DeadlineKind.TARGET_DUE):
+                        classic_only.schedule(step)
                 case ClassicGroup() as group:
                     store_removals(step, group)
                 case None:
@@ -232,14 +235,26 @@ class GroupEngine:
 
     @property
     def epoch(self) -> int:
-        """The group epoch, or the generation of a classic group. It changes with the subscribed
-        topics."""
-        return epoch_of(self.state)
+        """The group epoch, or the generation of a classic group; 0 without a group. It changes with
+        the subscribed topics."""
+        match self.state.group:
+            case None:
+                return 0
+            case ClassicGroup(core=core):
+                return core.generation
+            case ConsumerGroup(epoch=epoch):
+                return epoch
 
     def subscribed_topics(self) -> Collection[str]:
         """The topics that members subscribe to, as far as known. In a classic group, those of the
-        present generation."""
-        return subscribed_topics(self.state)
+        present generation, which the cluster may not know."""
+        match self.state.group:
+            case None:
+                return ()
+            case ClassicGroup() as group:
+                return topics_in_force(group) or ()
+            case ConsumerGroup(subscribers=subscribers):
+                return subscribers.keys()
 
     def describe_configs(self) -> tuple[ConfigView, ...]:
         """The group's configs as admin tools see them. The group itself need not exist."""

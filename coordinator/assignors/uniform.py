@@ -21,7 +21,8 @@ def assign_uniformly(spec: GroupSpec) -> Target:
     """Keep as much of the old target as balance allows, and distribute the rest."""
     if not spec.members:
         return {}
-    return near(spec, _balanced(spec))
+    balanced = _balanced(spec)
+    return near(spec, balanced) if spec.racks else balanced
 
 
 def _balanced(spec: GroupSpec) -> Target:
@@ -34,7 +35,9 @@ def _balanced(spec: GroupSpec) -> Target:
     for member_id, kept in changed.items():
         spared.drop(member_id)
         loads.put(member_id, len(kept))
-    rest = release(spared, loads, sum(counts.values()), spec.imbalance_percent or 0)
+    rest = sum(counts.values())
+    if spared:
+        rest = release(spared, loads, rest, spec.imbalance_percent or 0)
     free = [
         partition
         for topic_id in sorted(counts)

@@ -53,18 +53,6 @@ PENDING_IDS_MAX = 1_000
 UNKNOWN_MEMBER_ID and asks for another."""
 
 
-def check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:
-    """Raises GroupError INVALID_SESSION_TIMEOUT outside the broker's bounds."""
-    low = step.config.classic_min_session_timeout_ms
-    high = step.config.classic_max_session_timeout_ms
-    if not low <= event.session_timeout_ms <= high:
-        raise GroupError(
-            ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"the session timeout must be between {low} and {high} ms",
-            member_id=event.member_id,
-        )
-
-
 def join(step: StepBuilder, event: JoinGroupReceived) -> None:
     """Decide a JoinGroup; the caller knows that the group is classic or missing.
 
@@ -174,7 +162,8 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
         _add_member(step, event, event.member_id)
         return
     member = known_member(group, event.member_id, event.instance_id)
-    doubt_commits(step, member.member_id)
+    if step.state.commits:
+        doubt_commits(step, member.member_id)
     is_same_list = member.protocols == event.protocols
     match group.phase:
         case ClassicPhase.COMPLETING_REBALANCE if is_same_list:
@@ -191,8 +180,7 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
 
 def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:
     group = step.classic
-    left = take_place(step, event)
-    if left is not None:
+    if step.state.places and (left := take_place(step, event)) is not None:
         leads = group.core.leader is None
         _succeed(step, event, member_id, replace(left, client_host=event.client_host), leads=leads)
         return

@@ -72,7 +72,7 @@ def _admit_joiner(
     elif is_away(group, member_id):
         # DEV D26: the member returns with another instance id, or without one.
         replace_member(step, member_id, member_id)
-    elif event.instance_id is None and member_id not in group.members:
+    elif step.state.places and event.instance_id is None and member_id not in group.members:
         return take_place(step, member_id, event)
     return group.members.get(member_id)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from coordinator.assignors import GroupSpec
 from coordinator.assignors.group_spec import NOTHING
-from coordinator.consumer.delegation import check_time, delegate
+from coordinator.consumer.delegation import delegate
 from coordinator.consumer.delegation import install as install_target
 from coordinator.consumer.places import end_places
 from coordinator.consumer.selection import choose, client_side_assignor, drop_lost_member
@@ -51,7 +51,7 @@ def prepare(step: StepBuilder, event: PrepareAssignmentReceived) -> None:
         raise _not_chosen(event)
     end_places(step)
     spec = group_spec(group, topics, step.config)
-    check_time(step, spec)
+    step.check_time(spec.members, spec.partition_counts)
     delegate(step, assignor, spec, is_members=True)
     step.answer(
         event.token,
@@ -111,7 +111,8 @@ def _chosen(step: StepBuilder, event: Call) -> Member:
     if event.member_epoch != epoch:
         why = f"member epoch {event.member_epoch} is not the current one, {epoch}"
         raise GroupError(ErrorCode.STALE_MEMBER_EPOCH, why)
-    drop_lost_member(step)
+    if group.chosen is not None:
+        drop_lost_member(step, group.chosen)
     if group.chosen is None or group.chosen.member_id != event.member_id:
         raise _not_chosen(event)
     return member

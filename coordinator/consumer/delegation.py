@@ -13,7 +13,6 @@ from coordinator.assignors.group_spec import NOTHING, Target
 from coordinator.consumer.epoch import bump_epoch_if_needed, wait_for_target
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.records import (
     AssignmentMetadata,
@@ -30,16 +29,7 @@ from coordinator.interface.volatile_records import (
 
 RETRY_MS = 10_000
 """The delay before the next computation after one that failed."""
-SHORT_COMPUTATION_MAX = 1_000
-"""Members plus partitions up to which a computation takes about ten milliseconds."""
 REASON_CHARS_MAX = 500
-
-
-def check_time(step: StepBuilder, what: GroupSpec | Computation) -> None:
-    """Raises LongComputation if the step may not take as long as a group of this size needs."""
-    size = len(what.members) + sum(what.partition_counts.values())
-    if size > SHORT_COMPUTATION_MAX and not step.may_take_long:
-        raise LongComputation
 
 
 def delegate(
@@ -83,7 +73,7 @@ def install(
 ) -> str:
     """Install a target, unless it is wrong or there is a reason why not: then the group keeps the
     one that it has, and the reason is returned."""
-    check_time(step, computation)
+    step.check_time(computation.members, computation.partition_counts)
     if step.config.is_paused:  # DEV D75
         why_not = "the group is paused"
     why_not = why_not or flaw_in(changed, computation, step.topics)

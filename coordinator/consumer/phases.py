@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.errors import ensure
+from coordinator.interface.errors import InvariantError
 from coordinator.interface.volatile_records import DeadlineKind, MemberPhase, MemberPhaseMoved
 
 
@@ -57,8 +57,8 @@ def move_phase(step: StepBuilder, member_id: str, event: PhaseEvent) -> None:
     """
     group = step.consumer
     before = group.phases.get(member_id)
-    ensure(before is not None, f"{member_id} has no phase and cannot be {event.name}")
-    assert before is not None
+    if before is None:
+        raise InvariantError(f"{member_id} has no phase and cannot be {event.name}")
     after = NEXT[before][event]
     if after is not None and after is not before:
         step.emit(MemberPhaseMoved(member_id, after))

@@ -21,9 +21,8 @@ REGEXES_MAX = 100
 
 
 def check_new_regex(step: StepBuilder, regex: str) -> None:
-    """Raises GroupError INVALID_REGULAR_EXPRESSION. An empty one is valid and matches nothing."""
-    if regex:
-        compile_regex(regex)
+    """Raises GroupError INVALID_REGULAR_EXPRESSION."""
+    compile_regex(regex)
     if len(step.consumer.regex_subscribers) > REGEXES_MAX:
         raise GroupError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
@@ -32,13 +31,14 @@ def check_new_regex(step: StepBuilder, regex: str) -> None:
 
 
 def start_resolution_if_due(step: StepBuilder) -> None:
-    """Request a resolution, unless one is running or the last one is recent.
+    """Request a resolution for the members that subscribe to regular expressions, unless one is
+    running or the last one is recent.
 
     Call this before unused expressions are forgotten, because their records have the time of the
     last resolution.
     """
     group = step.consumer
-    if group.regex_subscribers and step.state.resolution is None and _is_due(step, group):
+    if step.state.resolution is None and _is_due(step, group):
         regexes = frozenset(group.regex_subscribers)
         step.emit(RegexResolutionMoved(RegexResolution(regexes=regexes, started_ms=step.now_ms)))
 

@@ -17,12 +17,14 @@ A larger group uses a server-side assignor."""
 
 
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
-    """The group's assignor: a client-side one if possible, otherwise the server-side one that most
-    members request; by default the first configured one, also in place of a plug-in that was
-    removed since."""
+    """The group's assignor: a client-side one if possible, otherwise a server-side one."""
     client_side = client_side_assignor(group, config)
-    if client_side is not None:
-        return client_side
+    return server_side_assignor(group, config) if client_side is None else client_side
+
+
+def server_side_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
+    """The server-side assignor that most members request; by default the first configured one, also
+    in place of a plug-in that was removed since."""
     votes = group.assignor_votes
     if votes:
         preferred = max(sorted(votes), key=votes.__getitem__)
@@ -74,12 +76,10 @@ def choose(step: StepBuilder, member: Member) -> None:
     step.emit(MemberChosen(ChosenMember(member.member_id, until_ms)))
 
 
-def drop_lost_member(step: StepBuilder) -> None:
+def drop_lost_member(step: StepBuilder, chosen: ChosenMember) -> None:
     """Let another member compute the target, or the group itself, if the chosen one is too late,
     has gone or cannot do it any more. It is not fenced."""
-    group, chosen = step.consumer, step.consumer.chosen
-    if chosen is None:
-        return
+    group = step.consumer
     if step.now_ms >= chosen.until_ms:
         step.emit(
             ComputationFailed(

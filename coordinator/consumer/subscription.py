@@ -29,12 +29,14 @@ def put_member(
         step.emit(TopicsChecked(NEVER_CHECKED))
     if before is None or step.consumer.members.get(after.member_id) != after:
         step.emit(MemberMetadata(member_id=after.member_id, value=after))
-    if before is None or before.topic_regex != after.topic_regex:
+    if after.topic_regex and (before is None or before.topic_regex != after.topic_regex):
         check_new_regex(step, after.topic_regex)
-    start_resolution_if_due(step)
-    if after != before:
+    group = step.consumer
+    if group.regex_subscribers:
+        start_resolution_if_due(step)
+    if group.regexes and after != before:
         forget_unused_regexes(step)
-    cause = _cause(step.consumer, before, after)
+    cause = _cause(group, before, after)
     # DEV D66: a change of the assignor takes effect at once, as in Kafka 4.4 (KAFKA-20434).
     if cause is None and assignor_before not in (None, _assignor(step)):
         cause = EpochCause.ASSIGNOR_CHANGED

@@ -6,13 +6,13 @@ from dataclasses import replace
 from uuid import UUID
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Subscriber
-from coordinator.consumer.delegation import check_time, delegate
+from coordinator.consumer.delegation import delegate
 from coordinator.consumer.epoch import wait_for_target
 from coordinator.consumer.places import end_places
 from coordinator.consumer.selection import (
     client_side_assignor,
     drop_lost_member,
-    preferred_assignor,
+    server_side_assignor,
 )
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
@@ -27,7 +27,8 @@ def update_target(step: StepBuilder, *, rejoining: str = "") -> None:
 
     DEV D65: raises LongComputation if the computation would be long and the step may not take long.
     """
-    drop_lost_member(step)
+    if step.consumer.chosen is not None:
+        drop_lost_member(step, step.consumer.chosen)
     if is_target_due(step) and client_side_assignor(step.consumer, step.config) is None:
         _compute_target(step, rejoining)
     elif step.consumer.assignment_epoch < step.consumer.epoch:
@@ -77,13 +78,14 @@ def may_be_uneven(step: StepBuilder) -> bool:
 
 def _compute_target(step: StepBuilder, rejoining: str) -> None:
     group = step.consumer
-    end_places(step)
-    assignor = preferred_assignor(group, step.config)
+    if step.state.places:
+        end_places(step)
+    assignor = server_side_assignor(group, step.config)
     spec = group_spec(group, step.topics, step.config)
     if spec.spared.get(rejoining) is not None:
         spec = replace(spec, loads=spec.loads.fork(), spared=spec.spared.fork())
         spec.spared.move(rejoining, spec.loads)
-    check_time(step, spec)
+    step.check_time(spec.members, spec.partition_counts)
     if assignor not in ASSIGNORS:
         delegate(step, assignor, spec)
         return

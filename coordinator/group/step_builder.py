@@ -4,12 +4,15 @@ Rules read and write a fork of the state: `emit` records a change and makes it v
 that follow. The group itself changes only when the driver has logged the records and applies them.
 """
 
+from collections.abc import Mapping, Sized
+from uuid import UUID
+
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.classic_phases import check_phase, stored_phase
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState, Record, is_durable
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.errors import InvariantError
+from coordinator.interface.errors import InvariantError, LongComputation
 from coordinator.interface.records import ClassicGroupMetadata, CurrentAssignment, DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
@@ -21,6 +24,9 @@ from coordinator.interface.volatile_records import (
     DeadlineSet,
     Token,
 )
+
+SHORT_COMPUTATION_MAX = 1_000
+"""Members plus partitions up to which a computation takes about ten milliseconds."""
 
 PhaseRecord = ClassicCoreMoved | ClassicGroupMetadata
 """Records that may move a classic group to another phase."""
@@ -83,6 +89,13 @@ class StepBuilder:
             if is_durable(record):
                 self.durable.append(record)
             self.state.apply(record)
+
+    def check_time(self, members: Sized, partition_counts: Mapping[UUID, int]) -> None:
+        """DEV D65: raises LongComputation if the step may not take as long as a target of this size
+        needs."""
+        size = len(members) + sum(partition_counts.values())
+        if size > SHORT_COMPUTATION_MAX and not self.may_take_long:
+            raise LongComputation
 
     def answer(self, token: Token, reply: Reply) -> None:
         """Add a reply. It leaves once every record of this step is durable."""

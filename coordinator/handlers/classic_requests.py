@@ -1,7 +1,6 @@
 """Dispatches the four classic requests by kind of group (rules 2.2 to 2.8, 5.1)."""
 
 from coordinator.classic.heartbeat import heartbeat as classic_heartbeat
-from coordinator.classic.join import check_session_timeout
 from coordinator.classic.join import join as classic_join
 from coordinator.classic.leave import leave as classic_leave
 from coordinator.classic.sync import sync as classic_sync
@@ -29,13 +28,25 @@ FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
 def join(step: StepBuilder, event: JoinGroupReceived) -> None:
     """JoinGroup; an empty consumer group gives way to a classic one (rule 6.6)."""
-    check_session_timeout(step, event)
+    _check_session_timeout(step, event)
     if isinstance(step.state.group, ConsumerGroup):
         if step.consumer.members:
             mixed_join(step, event)
             return
         remove_empty_consumer_group(step)
     classic_join(step, event)
+
+
+def _check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:
+    """Raises GroupError INVALID_SESSION_TIMEOUT outside the broker's bounds."""
+    low = step.config.classic_min_session_timeout_ms
+    high = step.config.classic_max_session_timeout_ms
+    if not low <= event.session_timeout_ms <= high:
+        raise GroupError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"the session timeout must be between {low} and {high} ms",
+            member_id=event.member_id,
+        )
 
 
 def sync(step: StepBuilder, event: SyncGroupReceived) -> None:

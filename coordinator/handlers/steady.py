@@ -36,6 +36,9 @@ SteadyStep = tuple[
 ]
 """The records, all volatile, and the reply, None if the event is no request."""
 
+STEADY_REQUESTS = (HeartbeatReceived, ConsumerHeartbeatReceived)
+"""Those that may be answered at rest."""
+
 _ALIVE = HeartbeatReply()
 _REBALANCING = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
 _ACCEPTED = OffsetVerdict()

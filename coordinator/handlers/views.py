@@ -1,9 +1,7 @@
 """The view of a group for admin tools, independent of request and version (rule 3.14)."""
 
-from collections.abc import Collection
 from dataclasses import replace
 
-from coordinator.classic.subscriptions import topics_in_force
 from coordinator.consumer.selection import preferred_assignor
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
@@ -46,29 +44,6 @@ def summarize(state: GroupState, *, config: GroupConfig) -> GroupView:
                 assignment_epoch=group.assignment_epoch,
                 assignor=preferred_assignor(group, config),
             )
-
-
-def epoch_of(state: GroupState) -> int:
-    """The group epoch, or the generation of a classic group; 0 without a group."""
-    match state.group:
-        case None:
-            return 0
-        case ClassicGroup(core=core):
-            return core.generation
-        case ConsumerGroup() as group:
-            return group.epoch
-
-
-def subscribed_topics(state: GroupState) -> Collection[str]:
-    """The topics that members subscribe to, as far as known; a classic group's may include topics
-    that the cluster does not know."""
-    match state.group:
-        case None:
-            return ()
-        case ClassicGroup() as group:
-            return topics_in_force(group) or ()
-        case ConsumerGroup() as group:
-            return group.subscribers.keys()
 
 
 def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> GroupView:

@@ -3,6 +3,8 @@
 There is no barrier and no leader: the answer does not wait for other members.
 """
 
+from collections.abc import Mapping
+
 from coordinator.classic.protocols import is_acceptable
 from coordinator.consumer.admission import check_instance, check_room, is_away
 from coordinator.consumer.loans import take_place
@@ -16,7 +18,7 @@ from coordinator.consumer.subscription import has_changed, put_member
 from coordinator.consumer.target import update_target
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.embedded_protocol import read_subscription, user_data_in
+from coordinator.group.embedded_protocol import owned_partitions, read_subscription, user_data_in
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.config import MigrationPolicy
@@ -24,9 +26,9 @@ from coordinator.interface.errors import GroupError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import ClassicMetadata, EpochCause, Member
 from coordinator.interface.replies import JoinGroupReply
+from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import DeadlineKind, MemberPhase
-from coordinator.mixed.ownership import owned_by_sender
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, NO_GENERATION, Subscription
 from kafka_codecs.error_codes import ErrorCode
 
 
@@ -111,15 +113,17 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
     group = step.consumer
     epoch_before = group.epoch
     member_id = event.member_id or member_id_from(event.fresh_id)
-    doubt_commits(step, member_id)
+    if step.state.commits:
+        doubt_commits(step, member_id)
     takes_over_native = _take_over(step, event, member_id)
     if is_away(group, member_id):
         # DEV D26: like a returning native member (rule 3.3). In Kafka the answer may have
         # generation -2.
         replace_member(step, member_id, member_id)
     before = group.members.get(member_id)
-    is_back = returns_in_person(step, member_id, event)
-    if before is None and event.instance_id is None and not is_back:
+    state = step.state
+    is_back = bool(state.places or state.departed) and returns_in_person(step, member_id, event)
+    if state.places and before is None and event.instance_id is None and not is_back:
         before = take_place(step, member_id, event)
         gives_back = group.epoch > epoch_before
         takes_over_native = before is not None and not before.is_classic and not gives_back
@@ -148,6 +152,29 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
             protocol_name=event.protocols[0][0],
         ),
     )
+
+
+def owned_by_sender(
+    subscription: Subscription, held: Mapping[Partition, int], topics: Topics
+) -> frozenset[Partition]:
+    """DEV D5: the partitions that count as owned by the sender of a JoinGroup. `held` has the
+    partitions that the group granted it, assigned or pending revocation, with their assignment
+    epochs.
+
+    A classic member gives up a partition by omitting it from its list, and Kafka believes every
+    list. But a delayed or repeated JoinGroup lists what the client owned earlier. Here a list
+    proves something only about partitions granted up to the list's generation. Partitions granted
+    later count as owned, and the member is asked again. An eager client that revoked everything
+    states its generation and an empty list, which proves exactly that.
+
+    A subscription without a generation is believed, as in Kafka. It comes from an older client (v0,
+    v1), from a client that starts, or from librdkafka's eager assignors, which always send -1.
+    """
+    stated = owned_partitions(subscription.owned_partitions, topics)
+    if subscription.generation_id <= NO_GENERATION:
+        return stated
+    granted_later = {p for p, epoch in held.items() if epoch > subscription.generation_id}
+    return stated | granted_later
 
 
 def _has_new_metadata(step: StepBuilder, before: Member, after: Member) -> bool:

@@ -37,9 +37,10 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     check_not_held(step, event)
     needs_target = enter_consumer_group(step, event)
     member_id = event.member_id or member_id_from(event.fresh_id)
-    if event.member_epoch == JOIN_EPOCH:
+    if event.member_epoch == JOIN_EPOCH and step.state.commits:
         doubt_commits(step, member_id)
-    needs_target |= returns_in_person(step, member_id, event)
+    if step.state.places or step.state.departed:
+        needs_target |= returns_in_person(step, member_id, event)
     before = admit(step, event, member_id)
     after = _described(event, member_id, before, step.config)
     check_versions(step, before, after)

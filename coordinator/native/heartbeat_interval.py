@@ -23,11 +23,10 @@ def has_short_interval(
     is_longer = config.unsettled_heartbeat_interval_ms >= config.consumer_heartbeat_interval_ms
     if is_longer or config.is_paused:
         return False
-    return (
-        bool(state.places)
-        or group.state is not ConsumerGroupState.STABLE
-        or is_rolled(state, now_ms)
-    )
+    if state.places or group.state is not ConsumerGroupState.STABLE:
+        return True
+    # Nearly every group has no classic member, and none that was replaced.
+    return (bool(group.phases) or state.last_return is not None) and is_rolled(state, now_ms)
 
 
 def next_interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int:

@@ -3,7 +3,7 @@ in `scenarios/test_client_side.py`."""
 
 import pytest
 
-from coordinator.consumer.delegation import SHORT_COMPUTATION_MAX
+from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
 from coordinator.handlers.size_limits import MEMBER_BYTES_MAX
 from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import LongComputation

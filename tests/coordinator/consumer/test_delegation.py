@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator.consumer.delegation import REASON_CHARS_MAX, RETRY_MS, SHORT_COMPUTATION_MAX
+from coordinator.consumer.delegation import REASON_CHARS_MAX, RETRY_MS
+from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
 from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import AssignmentReceived

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from coordinator.assignors import ASSIGNORS, GroupSpec, Target
 from coordinator.consumer import target as target_module
-from coordinator.consumer.delegation import SHORT_COMPUTATION_MAX
 from coordinator.consumer.target import group_spec
+from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
 from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
 from coordinator.interface.errors import GroupError, LongComputation
 from coordinator.interface.records import TargetAssignmentMember, TargetAssignmentMetadata
