@@ -29,9 +29,7 @@ from gateway.data_path.traffic import Traffic
 from gateway.events.catalog import EVENTS
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.states import AnchorPhase
-from gateway.observers.answers import AnswerCounts
-from gateway.observers.durations import Durations
-from gateway.observers.group_counts import GroupCounts
+from gateway.observers.counts import AnswerCounts, Durations, GroupCounts
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import name_of
 

@@ -26,8 +26,7 @@ from gateway.groups.clock import Clock
 from gateway.groups.groups import Groups
 from gateway.hosting.rules import HostingRules
 from gateway.journal.journal import Journal
-from gateway.observers.answers import AnswerCounts
-from gateway.observers.group_counts import GroupCounts
+from gateway.observers.counts import AnswerCounts, GroupCounts
 from gateway.state_log.log import StateLogError
 
 log = structlog.get_logger()

@@ -31,7 +31,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
-from gateway.observers.durations import Durations
+from gateway.observers.counts import Durations
 
 GROUPS_MAX = 20_000
 """Of more groups, those without an event for the longest time are forgotten."""

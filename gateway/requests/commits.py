@@ -40,7 +40,7 @@ from gateway.hosting.identity import (
     AnchorIds,
 )
 from gateway.hosting.inputs import AWAY, LOST, Input, Probed, Stored
-from gateway.observers.answers import AnswerCounts
+from gateway.observers.counts import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import topic_codes
 from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split

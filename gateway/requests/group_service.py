@@ -22,9 +22,9 @@ from gateway.groups.aside import Aside
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.remembered import NameQuota
-from gateway.observers.answers import AnswerCounts
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.connection_members import note_member
+from gateway.observers.counts import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.admin_apis import AdminApis
 from gateway.requests.authorization import is_known_to_be_allowed, why_refused

@@ -15,8 +15,7 @@ from gateway.data_path.complaints import Complaints
 from gateway.data_path.traffic import Traffic
 from gateway.groups.groups import GroupRefused
 from gateway.metrics import LAG_LOOK_S, Metrics, Sources
-from gateway.observers.answers import AnswerCounts
-from gateway.observers.group_counts import GroupCounts
+from gateway.observers.counts import AnswerCounts, GroupCounts
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.support.admin import admin_stage

@@ -22,7 +22,7 @@ from gateway.data_path.places import Places
 from gateway.data_path.removal import Removal
 from gateway.groups.clock import Clock
 from gateway.metrics import Metrics, Sources
-from gateway.observers.answers import AnswerCounts
+from gateway.observers.counts import AnswerCounts
 from gateway.transport.certificates import TlsContext
 from tests.support.hosted_groups import HostedGroups, hosted_groups
 

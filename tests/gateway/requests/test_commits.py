@@ -19,7 +19,7 @@ from gateway.data_path.upstream import Upstream
 from gateway.hosting import call_stages
 from gateway.hosting.identity import INSTANCE_ID
 from gateway.hosting.remembered import NameQuota
-from gateway.observers.answers import AnswerCounts
+from gateway.observers.counts import AnswerCounts
 from gateway.requests.commits import CommitApis
 from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog
