@@ -18,8 +18,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from gateway.events.event import Told
 from gateway.events.record_translator import tell
-from gateway.events.refusals import refused_conversion
-from gateway.events.statements import statement
+from gateway.events.request_translator import refused_conversion, statement
 
 BATCH_MAX = 64
 """Requests in one batch. The rest wait for the next write."""

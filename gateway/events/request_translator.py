@@ -1,13 +1,20 @@
-"""Reports the partitions that members state to own in their requests.
+"""Translates what requests say into events: the partitions that a member states to own, and the
+refusal of a classic member by a consumer group.
 
-The engine's records say what was granted. The report compares the two.
+The engine's records say what was granted; reports compare that with the statements. A JoinGroup
+response cannot carry the reason of a refusal, so the event takes it from the engine's reply. For
+native members, and for refusals by the cluster, see `gateway/observers/clients_seen.py`.
 """
 
 from coordinator.engine import Step
+from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.state import GroupState
 from coordinator.interface.events import ConsumerHeartbeatReceived, Event, JoinGroupReceived
 from coordinator.interface.topics import Topics
+from gateway.events.group_events import ConversionRefused
 from gateway.events.member_events import PartitionsStated
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
+from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.errors import WireError
 
 FIRST_VERSION_WITH_OWNED = 1
@@ -51,5 +58,20 @@ def _embedded(event: JoinGroupReceived) -> PartitionsStated | None:
                     each.topic: tuple(sorted(each.partitions))
                     for each in subscription.owned_partitions
                 },
+            )
+    return None
+
+
+def refused_conversion(state: GroupState, event: Event, step: Step) -> ConversionRefused | None:
+    """The event for a JoinGroup that a consumer group refused; None for every other step."""
+    if not isinstance(event, JoinGroupReceived) or not isinstance(state.group, ConsumerGroup):
+        return None
+    for token, reply in step.replies:
+        if token == event.token and reply.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return ConversionRefused(
+                direction="consumer->classic",
+                member_id=event.member_id,
+                client_id=event.client_id,
+                reason=reply.why,
             )
     return None
