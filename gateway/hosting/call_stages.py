@@ -84,7 +84,7 @@ class CallStages:
         self.unanswered: dict[Token, Call] = {}
         """The calls without an answer."""
         self._times = AnswerTimes()
-        self._waiting = WaitingCalls()
+        self.waiting = WaitingCalls()
         """Those of them that wait for a look, the log or the anchor."""
         self._seen: object = None
         """What the waiting calls were last advanced on."""
@@ -97,13 +97,9 @@ class CallStages:
         """The number of calls without an answer."""
         return len(self.unanswered)
 
-    def next_ms(self) -> int | None:
-        """When the next call stops waiting, in wall-clock milliseconds."""
-        return self._waiting.next_ms()
-
     def lose_patience(self, now_ms: int) -> None:
         """Refuse the calls that have waited for too long."""
-        for call in self._waiting.take_overdue(now_ms):
+        for call in self.waiting.take_overdue(now_ms):
             self._give_up(call)
 
     def look_again(self) -> None:
@@ -130,18 +126,19 @@ class CallStages:
         if self._commits.next_up:
             self._advance(self._commits.next_up.pop(), now_ms)
             return True
-        return bool(self._waiting) and self._advance_waiting(now_ms)
+        return bool(self.waiting) and self._advance_waiting(now_ms)
 
     def _advance_waiting(self, now_ms: int) -> bool:
         """Advance the calls that wait if what they wait for has changed. Hundreds may wait for the
         anchor to join while each new one has its look."""
         anchor = self._anchor
-        seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._move.outlook)
+        outlook = self._move.outlook if self._is_moving else None
+        seen = (anchor.phase, anchor.is_here, anchor.confirmed, outlook)
         has_moved = seen != self._seen
         if not (has_moved or self._has_looked):
             return False
         self._seen, self._has_looked = seen, False
-        for call in self._waiting:
+        for call in self.waiting:
             if has_moved or call.stage not in _FOR_THE_ANCHOR:
                 self._advance(call, now_ms)
         return True
@@ -188,7 +185,9 @@ class CallStages:
         if self._engine.decide_at_rest(ended, now_ms) is None:
             return False
         commit.move(CommitPhase.ENDED)
-        self._finish(call, call.outcomes)
+        del self.unanswered[call.token]
+        self._commits.answered(call)
+        call.finish(call.outcomes)
         return True
 
     # -- a call, until the engine has it ---------------------------------------------------------
@@ -202,7 +201,7 @@ class CallStages:
 
     def _advance(self, call: Call, now_ms: int) -> None:
         """Move the call on until it waits for something."""
-        self._waiting.drop(call)
+        self.waiting.drop(call)
         before = None
         while before is not call.stage:
             before = call.stage
@@ -211,7 +210,7 @@ class CallStages:
                     assert isinstance(call, Commits)
                     self._queue(call, now_ms)
                 case Stage.PLACING:
-                    if not self._moving(call, now_ms):
+                    if not (self._is_moving and self._moving(call, now_ms)):
                         self._place(call, now_ms)
                 case Stage.CHECKING:
                     self._check(call, now_ms)
@@ -244,7 +243,7 @@ class CallStages:
                 call.move(Stage.RELEASING)
                 return
             if self._engine.phase is LogPhase.LOADING:  # its members may be in the log
-                self._waiting.add(call)
+                self.waiting.add(call)
                 return
             verdict = self._standing.verdict_for(call, now_ms)
             if verdict is None:
@@ -268,8 +267,12 @@ class CallStages:
             call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
 
     @property
+    def _is_moving(self) -> bool:
+        return self._adoption.is_under_way or self._release_of_group.is_under_way
+
+    @property
     def _move(self) -> GroupAdoption | GroupRelease:
-        """What changes the group's coordinator, if anything does."""
+        """What changes the group's coordinator, if it is moving."""
         release = self._release_of_group
         return release if release.is_under_way else self._adoption
 
@@ -336,7 +339,7 @@ class CallStages:
         if self._engine.phase is LogPhase.UNLOADED:
             self._engine.load()
         if self._engine.phase is LogPhase.LOADING:
-            self._waiting.add(call)
+            self.waiting.add(call)
             return
         if self._engine.phase is LogPhase.UNREADABLE:
             self._refuse(call, Situation.LOADING)
@@ -588,7 +591,7 @@ class CallStages:
         return True
 
     def _wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
-        if not self._waiting.add_until(call, give_up_ms, now_ms):
+        if not self.waiting.add_until(call, give_up_ms, now_ms):
             self._give_up(call)
 
     def _give_up(self, call: Call) -> None:
@@ -610,7 +613,7 @@ class CallStages:
     @property
     def _is_awaited(self) -> bool:
         """Whether a member is about to join."""
-        return any(call.stage is Stage.ADMITTING for call in self._waiting)
+        return any(call.stage is Stage.ADMITTING for call in self.waiting)
 
     def _release(self, call: Call, now_ms: int) -> None:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
@@ -634,7 +637,7 @@ class CallStages:
     # -- waiting and ending ----------------------------------------------------------------------
 
     def _wait_for_look(self, call: Call) -> None:
-        self._waiting.add(call)
+        self.waiting.add(call)
         self._looking.begin()
 
     def _take_place(self, call: Call) -> bool:
@@ -670,7 +673,7 @@ class CallStages:
     def _finish(self, call: Call, answer: Answer) -> None:
         if call.answer is None:
             self.unanswered.pop(call.token, None)
-            self._waiting.drop(call)
+            self.waiting.drop(call)
             if isinstance(call, Commits):
                 self._commits.answered(call)
             call.finish(answer)
@@ -686,6 +689,6 @@ class CallStages:
     def end(self) -> None:
         """The gateway is shutting down: nothing waits from now on."""
         self._is_ending = True
-        for call in self._waiting:
+        for call in self.waiting:
             if call.give_up_ms is not None:
                 self._refuse(call, Situation.NOT_ANCHORED, "the gateway is shutting down")

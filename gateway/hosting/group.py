@@ -8,6 +8,7 @@ answer: `call_stages.py` has the way of a call.
 from collections.abc import Sequence
 from typing import assert_never
 
+from coordinator.handlers.steady import STEADY_REQUESTS
 from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
@@ -101,7 +102,12 @@ class HostedGroup:
         anchor_ms = self.anchor.next_ms(is_live=self._is_anchored)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        for at_ms in (self.calls.next_ms(), self.adoption.next_ms(), self.release.next_ms()):
+        others_ms = [self.calls.waiting.next_ms()]
+        if self.adoption.is_under_way:
+            others_ms.append(self.adoption.next_ms())
+        if self.release.is_under_way or self.release.is_wanted:
+            others_ms.append(self.release.next_ms())
+        for at_ms in others_ms:
             if at_ms is not None and (next_ms is None or at_ms < next_ms):
                 next_ms = at_ms
         return next_ms
@@ -127,7 +133,9 @@ class HostedGroup:
             return False
         if isinstance(call, Commits):
             return self.calls.send_at_rest(call, now_ms)
-        decided = None if call.event is None else self.engine.decide_at_rest(call.event, now_ms)
+        if not isinstance(call.event, STEADY_REQUESTS):
+            return False
+        decided = self.engine.decide_at_rest(call.event, now_ms)
         if decided is None or decided[1] is None:
             return False
         call.finish(decided[1])
@@ -151,7 +159,8 @@ class HostedGroup:
             case inputs.Relayed(client, request, answer):
                 self._relayed(client, request, answer, now_ms)
             case inputs.Resumed(is_adopting):
-                self.adoption.is_expected |= is_adopting
+                if is_adopting:
+                    self.adoption.expect()
                 self._resume()
             case inputs.Adopt(wish):
                 self._adopt(wish)
@@ -179,7 +188,8 @@ class HostedGroup:
                 self.engine.load_failed(why, now_ms)
                 self.calls.look_again()
             case inputs.Written():
-                self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
+                if not self.rules.log_health.is_healthy:
+                    self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
                 self.engine.written(now_ms)
             case inputs.Forgotten():
                 self.engine.forgotten()
@@ -224,9 +234,13 @@ class HostedGroup:
             self.engine.work(now_ms)
             if self.engine.outcomes:
                 self.calls.take_outcomes(now_ms)
-            self._note_steps(now_ms)
-            self.adoption.advance(now_ms)
-            self.release.advance(now_ms)
+            if self.engine.steps:
+                self._note_steps(now_ms)
+            state = self.engine.core.state
+            if self.adoption.is_under_way or state.adoption is not None:
+                self.adoption.advance(now_ms)
+            if self.release.is_under_way or self.release.is_wanted or state.release is not None:
+                self.release.advance(now_ms)
             if self.anchor.was_taken:
                 self.anchor.was_taken = False
                 self._lose("another member was in the group in the cluster, and has left")
@@ -244,7 +258,8 @@ class HostedGroup:
         return effects
 
     def _note_steps(self, now_ms: int) -> None:
-        for event, is_durable in self.engine.take_steps():
+        steps, self.engine.steps = self.engine.steps, []
+        for event, is_durable in steps:
             match event:
                 case ReleaseBegan():
                     self.release.begun(is_durable=is_durable)

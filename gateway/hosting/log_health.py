@@ -13,17 +13,18 @@ class LogHealth:
     """Learns of each write of each group, and is asked before a group begins."""
 
     def __init__(self) -> None:
-        self._is_healthy = True
+        self.is_healthy = True
+        """Whether the latest write succeeded."""
         self._next_try_ms = 0
 
     def note(self, *, is_healthy: bool, now_ms: int) -> None:
         """Note the outcome of a write."""
-        self._is_healthy = is_healthy
+        self.is_healthy = is_healthy
         self._next_try_ms = now_ms + TRY_AGAIN_MS
 
     def may_begin(self, now_ms: int) -> bool:
         """Whether the latest write succeeded or a new attempt is due."""
-        if self._is_healthy:
+        if self.is_healthy:
             return True
         if now_ms < self._next_try_ms:
             return False

@@ -87,8 +87,9 @@ class LoggedEngine:
         self.topics = Topics()
         self.outcomes: list[tuple[Item, Reply | Refused | Failed]] = []
         """What became of requests. The group takes them out."""
-        self._steps: list[tuple[StepOfMove, bool]] = []
-        """The steps of an adoption or a release that were decided, and whether the log has them."""
+        self.steps: list[tuple[StepOfMove, bool]] = []
+        """The steps of an adoption or a release that were decided, and whether the log has them.
+        The group takes them out."""
         self.observer: Observer | None = None
         self._group_id = group_id
         self._config = config
@@ -197,11 +198,6 @@ class LoggedEngine:
         if self.phase is not LogPhase.UNLOADED:
             self._happened.append(event)
 
-    def take_steps(self) -> Sequence[tuple[StepOfMove, bool]]:
-        """What became of the steps of an adoption or a release, once: whether the log has each."""
-        taken, self._steps = self._steps, []
-        return taken
-
     def has_work(self, now_ms: int) -> bool:
         """Whether `work` or its caller has something to do now."""
         is_due = self._happened and now_ms >= self._not_before_ms
@@ -218,7 +214,7 @@ class LoggedEngine:
             self._happened.append(self._computing)
         some = [each for each in self._happened if not isinstance(each, StepOfMove)]
         self._happened = deque(some)
-        self._steps.clear()
+        self.steps.clear()
         self._batch = self._computing = None
         self._is_broken = False
         self._queue.clear()
@@ -447,7 +443,7 @@ class LoggedEngine:
         for record in step.records:
             self.core.apply(record)
         if isinstance(decision.event, StepOfMove):
-            self._steps.append((decision.event, True))
+            self.steps.append((decision.event, True))
         for token, reply in step.replies:
             if (item := self._waiting.pop(token, None)) is not None:
                 self._answered_ms = now_ms
@@ -489,7 +485,7 @@ class LoggedEngine:
         """Put back a happening that could not be handled. Nobody will repeat it, so it must not be
         lost. Meanwhile only requests are decided."""
         if isinstance(event, StepOfMove):
-            self._steps.append((event, False))
+            self.steps.append((event, False))
             return
         if not isinstance(event, DeadlinePassed):
             self._happened.appendleft(event)
