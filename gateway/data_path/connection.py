@@ -390,12 +390,15 @@ class ClientConnection:
         source, upstream = self._source, self._upstream.connection
         if self._groups.has_begun:
             return False  # as in a broker, what follows a commit waits for it
+        relayed = self._upstream.offer.relayed
         has_ended = source.has_run and not source.rest  # a request of which a part was here before
         while not source.rest and source.ready(REQUEST_START.size):
             size, api_key, version, correlation_id = source.unpack(REQUEST_START)
             self._check_size(size)
-            is_done = upstream is not None and self._relayed.relay_at_once(
-                upstream, size, api_key, version, correlation_id
+            is_done = (
+                upstream is not None
+                and api_key in relayed
+                and self._relayed.relay_at_once(upstream, size, api_key, version, correlation_id)
             )
             if not is_done and not self._groups.answer_at_once(size, api_key, version):
                 return False

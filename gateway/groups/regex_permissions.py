@@ -26,8 +26,6 @@ TOPICS_MAX = 200_000
 class _Group:
     told: dict[str, tuple[float, bool]] = field(default_factory=dict)
     """When the cluster was asked about a topic, and whether it may be described."""
-    wanted: frozenset[str] = frozenset()
-    """The topics that a resolution waits for."""
     asked_s: float = -math.inf
     changed: trio.Event = field(default_factory=trio.Event)
 
@@ -38,6 +36,8 @@ class RegexPermissions:
     def __init__(self, limits: Limits) -> None:
         """The cluster is asked again `permission_lifetime_s` after it has answered."""
         self._limits = limits
+        self.waiting: dict[str, frozenset[str]] = {}
+        """The topics that resolutions wait for, by group, until its next heartbeat asks."""
         self._groups: dict[str, _Group] = {}
         self._weight = self._topics = 0
 
@@ -47,25 +47,21 @@ class RegexPermissions:
         group = self._group(group_id)
         try:
             while unknown := self.unknown(group_id, names):
-                group.wanted, group.changed = unknown, trio.Event()
+                self.waiting[group_id], group.changed = unknown, trio.Event()
                 await group.changed.wait()
         finally:
-            group.wanted = frozenset()
+            self.waiting.pop(group_id, None)
         return frozenset(name for name in names if group.told[name][1])
-
-    def is_waiting(self, group_id: str) -> bool:
-        """Whether a resolution waits for a heartbeat of the group."""
-        group = self._groups.get(group_id)
-        return group is not None and bool(group.wanted)
 
     def wanted(self, group_id: str) -> frozenset[str]:
         """The topics to ask about on the connection of this heartbeat, which is then expected to
         `note` the answer."""
         group, now_s = self._group(group_id), trio.current_time()
-        if not group.wanted or now_s - group.asked_s < ASK_AGAIN_S:
+        wanted = self.waiting.get(group_id, frozenset())
+        if not wanted or now_s - group.asked_s < ASK_AGAIN_S:
             return frozenset()
         group.asked_s = now_s
-        return group.wanted
+        return wanted
 
     def unknown(self, group_id: str, names: Collection[str]) -> frozenset[str]:
         """Those of the topics that the cluster has not been asked about lately."""
@@ -99,7 +95,7 @@ class RegexPermissions:
     def _bound(self, group_id: str) -> None:
         """Forget the oldest groups but this one, unless a resolution waits for them."""
         while self._weight > GROUPS_MAX or self._topics > TOPICS_MAX:
-            others = (each for each, of in self._groups.items() if not of.wanted)
+            others = (each for each in self._groups if each not in self.waiting)
             oldest = next((each for each in others if each != group_id), None)
             if oldest is None:
                 return

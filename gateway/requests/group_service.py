@@ -120,8 +120,11 @@ class GroupService:
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
         if not is_known_to_be_allowed(request, message):
             return False
-        return not isinstance(message, ConsumerGroupHeartbeatRequest) or not (
-            self._regexes.has_one(message) or self._defective.is_concerned(message)
+        if not isinstance(message, ConsumerGroupHeartbeatRequest):
+            return True
+        joins = message.member_epoch == JOIN_EPOCH
+        return not (
+            self._regexes.has_one(message) or (joins and self._defective.is_concerned(message))
         )
 
     async def _checked(self, request: GroupRequest) -> Struct:

@@ -28,9 +28,7 @@ class RegexQuestions:
 
     def has_one(self, message: ConsumerGroupHeartbeatRequest) -> bool:
         """Whether this heartbeat should ask first."""
-        return bool(message.subscribed_topic_regex) or self._permissions.is_waiting(
-            message.group_id
-        )
+        return bool(message.subscribed_topic_regex) or message.group_id in self._permissions.waiting
 
     async def ask(self, request: GroupRequest, message: MemberMessage) -> None:
         """Ask what there is to ask, on the client's connection. Without an answer the resolution

@@ -22,11 +22,11 @@ async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nurs
     async def resolve() -> None:
         got.append(await permissions.described(G, {"foo", "bar"}))
 
-    assert not permissions.is_waiting(G)
+    assert G not in permissions.waiting
     nursery.start_soon(resolve)
     await wait_all_tasks_blocked()
-    assert permissions.is_waiting(G)
-    assert not permissions.is_waiting("other")
+    assert G in permissions.waiting
+    assert "other" not in permissions.waiting
     assert permissions.wanted(G) == {"foo", "bar"}
     permissions.note("other", {"foo", "bar"}, ())
     await wait_all_tasks_blocked()
@@ -34,7 +34,7 @@ async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nurs
     permissions.note(G, {"foo", "bar"}, {"bar"})
     await wait_all_tasks_blocked()
     assert got == [frozenset({"foo"})]
-    assert not permissions.is_waiting(G)
+    assert G not in permissions.waiting
 
 
 async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> None:
