@@ -5,7 +5,6 @@ sends the replies. If the log refuses the records, the driver drops the step: no
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Self, assert_never
 
 from coordinator.classic.durability import store_removals
@@ -63,6 +62,7 @@ from coordinator.interface.events import (
 from coordinator.interface.records import DurableRecord, GroupConfigs
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
+from coordinator.interface.value import value
 from coordinator.interface.volatile_records import (
     CommitStarted,
     Computation,
@@ -77,7 +77,7 @@ from coordinator.native.heartbeat import heartbeat as consumer_heartbeat
 from kafka_codecs.error_codes import ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class Step:
     """The outcome of one event. The driver acts on the fields in this order."""
 

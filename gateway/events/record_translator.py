@@ -198,19 +198,15 @@ class _Teller:
                 to_state=reached,
                 generation=value.generation,
             )
-        granted = {
-            member.member_id: self._embedded(member.assignment, value.protocol)
+        epoch = value.generation
+        moved = {
+            member.member_id: self._released_and_assigned(group, member, value.protocol)
             for member in value.members
         }
-        epoch = value.generation
-        for member_id, partitions in granted.items():
-            yield from self._released(
-                member_id, epoch, _has(group, member_id, self._topics) - partitions
-            )
-        for member_id, partitions in granted.items():
-            yield from self._assigned(
-                member_id, epoch, partitions - _has(group, member_id, self._topics)
-            )
+        for member_id, (released, _assigned) in moved.items():
+            yield from self._released(member_id, epoch, released)
+        for member_id, (_released, assigned) in moved.items():
+            yield from self._assigned(member_id, epoch, assigned)
 
     def _classic_state(self, core: ClassicCore) -> Iterator[GatewayEvent]:
         group = self._state.group
@@ -229,11 +225,10 @@ class _Teller:
         if not isinstance(group, ClassicGroup) or member.member_id not in group.members:
             yield self._arrival(member)
         if isinstance(group, ClassicGroup):
-            epoch = group.core.generation
-            before = _has(group, member.member_id, self._topics)
-            after = self._embedded(member.assignment, group.core.protocol)
-            yield from self._released(member.member_id, epoch, before - after)
-            yield from self._assigned(member.member_id, epoch, after - before)
+            epoch, protocol = group.core.generation, group.core.protocol
+            released, assigned = self._released_and_assigned(group, member, protocol)
+            yield from self._released(member.member_id, epoch, released)
+            yield from self._assigned(member.member_id, epoch, assigned)
 
     def _classic_member_dropped(
         self, member_id: str, cause: RemovalCause
@@ -343,8 +338,17 @@ class _Teller:
                 to_state=phase,
             )
 
-    def _embedded(self, assignment: bytes, protocol: str | None) -> frozenset[Partition]:
-        return _embedded(assignment, protocol, self._topics)
+    def _released_and_assigned(
+        self, group: ClassicGroup, member: ClassicGroupMember, protocol: str | None
+    ) -> tuple[frozenset[Partition], frozenset[Partition]]:
+        """What the leader's assignment takes from a member, and what it adds."""
+        known = group.members.get(member.member_id)
+        is_same = known is not None and known.assignment == member.assignment
+        if is_same and group.core.protocol == protocol:
+            return frozenset(), frozenset()
+        before = _has(group, member.member_id, self._topics)
+        after = _embedded(member.assignment, protocol, self._topics)
+        return before - after, after - before
 
 
 def _conversion(state: GroupState, records: Sequence[Record]) -> GatewayEvent | None:

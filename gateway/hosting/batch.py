@@ -3,8 +3,6 @@
 Later requests are decided on a copy of the group to which the earlier records are applied.
 """
 
-from dataclasses import dataclass
-
 from coordinator.engine import GroupEngine, Step
 from coordinator.interface.errors import LongComputation
 from coordinator.interface.events import (
@@ -16,6 +14,7 @@ from coordinator.interface.events import (
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
+from coordinator.interface.value import value
 from gateway.events.event import Told
 from gateway.events.record_translator import tell
 from gateway.events.request_translator import refused_conversion, statement
@@ -24,7 +23,7 @@ BATCH_MAX = 64
 """Requests in one batch. The rest wait for the next write."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Decision:
     """The outcome of one event. It takes effect once the records of its batch are durable."""
 

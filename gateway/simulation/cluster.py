@@ -210,8 +210,8 @@ class Cluster:
 
     @property
     def has_intruder(self) -> bool:
-        """Whether the group in the cluster has a consumer."""
-        return self.group.member_id == INTRUDER
+        """Whether the group in the cluster has a consumer, which is never silent."""
+        return self._coordinator.group(GROUP).member_id == INTRUDER
 
     def end_intrusion(self) -> None:
         """Let the intruder leave."""

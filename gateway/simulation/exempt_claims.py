@@ -10,6 +10,7 @@
 The offset checks ignore a partition for the rest of the run once a claim to it was void.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence, Set
 
 from coordinator.engine import Step
@@ -63,7 +64,7 @@ class ExemptClaims:
         assignment that they never received."""
         self._world, self._clients, self._state, self._lies = world, clients, state, lies
         self._removed_ms: dict[str, int] = {}
-        self._doubted_ms: dict[tuple[str, Partition], int] = {}
+        self._doubted_ms: defaultdict[str, dict[Partition, int]] = defaultdict(dict)
         self._distrusted_ms: dict[str, int] = {}
         self._members: Set[str] = frozenset()
         self._liars: set[str] = set()
@@ -74,20 +75,17 @@ class ExemptClaims:
         that the client had disowned."""
         if claim.granted_ms <= self._removed_ms.get(claim.member_id, 0):
             return True
+        if not claim.is_disowned:
+            return False
         group = self._state().group
-        return (
-            claim.is_disowned
-            and isinstance(group, ConsumerGroup)
-            and group.holders.get(partition) != claim.member_id
-        )
+        return isinstance(group, ConsumerGroup) and group.holders.get(partition) != claim.member_id
 
     def is_void(self, client: Client, partition: Partition, claim: Claim) -> bool:
         """Whether the engine could not have kept the partition from another client."""
-        doubted_ms = max(
-            self._doubted_ms.get((client.name, partition), 0),
-            self._distrusted_ms.get(client.name, 0),
-        )
-        return claim.is_lie or claim.granted_ms <= doubted_ms
+        if claim.is_lie or claim.granted_ms <= self._distrusted_ms.get(client.name, 0):
+            return True
+        doubted_ms = self._doubted_ms.get(client.name)
+        return doubted_ms is not None and claim.granted_ms <= doubted_ms.get(partition, 0)
 
     # -- observations ----------------------------------------------------------------------------
 
@@ -215,7 +213,7 @@ class ExemptClaims:
                     self._doubt(client, partition)
 
     def _doubt(self, client: Client, partition: Partition) -> None:
-        self._doubted_ms[client.name, partition] = self._world.now_ms
+        self._doubted_ms[client.name][partition] = self._world.now_ms
         self.partitions.add(partition)
 
     def _distrust(self, client: Client) -> None:

@@ -255,8 +255,7 @@ def check_there_and_back(
     as a classic one. False if the invariant does not apply to this group, for example because it
     would stay a consumer group until the end of a member's place (rule 3.16)."""
     group = state.group
-    before = _assignments_at_rest(group, topics)
-    if before is None or not isinstance(group, ClassicGroup) or state.places:
+    if not isinstance(group, ClassicGroup) or state.places:
         return False
     static = next((m for m in group.members.values() if m.instance_id is not None), None)
     policy = config.consumer_migration_policy
@@ -265,6 +264,9 @@ def check_there_and_back(
     if len(group.members) > config.classic_max_size:
         # Static members stay in a generation that they did not join, so the group may exceed its
         # limit, as in Kafka. Such a group is not downgraded (rule 6.1).
+        return False
+    before = _assignments_at_rest(group, topics)
+    if before is None:
         return False
     probe = Probe(state, config, topics, now_ms)
     reply = probe.feed(_as_native(static, group.core.protocol or ""))

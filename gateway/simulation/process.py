@@ -16,6 +16,7 @@ from coordinator.group.state import Record
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import AssignmentReceived, Event, RegexesResolved
 from coordinator.interface.topics import Topics
+from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Computation, RegexResolution, Token
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
@@ -107,7 +108,7 @@ class Watcher(Protocol):
     def applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value()
 class DecidedStep(Step):
     """A step with the topics that it was decided on: it may take effect when there are others.
     `follows`: how many records the engine had applied by then."""

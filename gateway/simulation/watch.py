@@ -115,6 +115,7 @@ class Watch:
         self._configs = (driver.config, NO_OVERRIDES, driver.config)
         """The broker's config, the group's overrides, and the config in force."""
         self._unanswered: set[Token] = set()
+        self._parked: set[Token] = set()
         self._held: dict[Partition, str] | None = None
         self._committing: dict[Token, dict[Partition, str]] = {}
         driver.watch(self)
@@ -145,6 +146,8 @@ class Watch:
         self._count_places(step)
         config = self._config_in_force(process)
         has_moved = not TYPES_BESIDE_THE_GROUP.issuperset(map(type, step.records))
+        if has_moved:
+            self._parked = parked_tokens(state)
         self._check_batched(step)
         self._check_state(step, topics, has_moved=has_moved)
         self._check_taken(event)
@@ -155,6 +158,7 @@ class Watch:
         self.computing.after_step(state, event, step)
         if has_moved:
             self.intervals.note(state)
+            self.computing.note(state)
             self.epochs.after_step(state, step, config)
             self.roll.after_step(state, step, config, decided_ms)
             self.targets.after_step(state, event, step, config, topics)
@@ -190,6 +194,7 @@ class Watch:
             self._replay(batch)
         self._read = log.stored
         self._unanswered.clear()
+        self._parked = parked_tokens(state)
         self._held = holders(state)
         self.epochs.after_load(state)
         self.intervals.after_load(state)
@@ -287,7 +292,7 @@ class Watch:
         for token, _reply in step.replies:
             require(token in unanswered, Invariant.ANSWERS, "a second answer to", token)
             unanswered.remove(token)
-        parked = parked_tokens(self._state)
+        parked = self._parked
         require(
             unanswered == parked, Invariant.ANSWERS, "parked:", parked, "unanswered:", unanswered
         )

@@ -37,7 +37,7 @@ class ComputingWatch:
 
     def after_load(self, state: GroupState) -> None:
         self._asked = None
-        self._note(state)
+        self.note(state)
 
     def after_step(self, state: GroupState, event: Event, step: Step) -> None:
         group = state.group
@@ -56,7 +56,6 @@ class ComputingWatch:
                     self._asked = None
             case _:
                 pass
-        self._note(state)
 
     def _check_able(self, group: ConsumerGroup, member_id: str) -> None:
         versions = {_version(member) for member in group.members.values()}
@@ -72,7 +71,8 @@ class ComputingWatch:
         epoch = self._epochs.get(event.member_id)
         require(event.member_epoch == epoch, Invariant.COMPUTED, event, "at epoch", epoch)
 
-    def _note(self, state: GroupState) -> None:
+    def note(self, state: GroupState) -> None:
+        """The group has moved."""
         self._epochs = {}
         if isinstance(state.group, ConsumerGroup):
             assignments = state.group.assignments

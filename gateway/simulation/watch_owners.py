@@ -7,6 +7,7 @@ It compares the engine's grants with the claims of honest clients, except those 
 from collections.abc import Callable, Sequence, Set
 
 from coordinator.engine import Step
+from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.events import OffsetCommitReceived, Request
@@ -59,18 +60,19 @@ class OwnerWatch:
 
     def check(self) -> None:
         """No two clients own a partition, and the group holds a client's partitions for it."""
+        group = self._state().group
         owners: dict[Partition, Client] = {}
         stale: list[Partition] = []
         for client in self._clients:
             if not client.is_honest:
                 continue
-            self._check_rack(client)
+            _check_rack(client, group)
             if not client.claims:
                 continue
             mine = self._owned_by(client)
             stale += client.claims.keys() - mine
             for partition in mine:
-                self._check_granted(client, partition)
+                self._check_granted(client, partition, group)
             for partition in mine:
                 if partition in owners:
                     both = f"{partition}: {owners[partition].name} and {client.name}"
@@ -80,25 +82,10 @@ class OwnerWatch:
         self.pass_time()
         self._shared = sum(partition in owners for partition in stale)
 
-    def _check_rack(self, client: Client) -> None:
-        """The group has the client's rack, which assignors may use (KIP-881)."""
-        group = self._state().group
-        if client.told_rack is None or not isinstance(group, ConsumerGroup):
-            return
-        member = group.members.get(client.member_id)
-        if member is not None:
-            require(
-                member.rack_id == client.told_rack,
-                Invariant.RACKS,
-                client.name,
-                "is in",
-                client.told_rack,
-                "not",
-                member.rack_id,
-            )
-
-    def _check_granted(self, client: Client, partition: Partition) -> None:
-        group, member_id = self._state().group, client.claims[partition].member_id
+    def _check_granted(
+        self, client: Client, partition: Partition, group: ClassicGroup | ConsumerGroup | None
+    ) -> None:
+        member_id = client.claims[partition].member_id
         is_member = group is not None and member_id in group.members
         is_granted = is_member and (
             not isinstance(group, ConsumerGroup)
@@ -241,3 +228,20 @@ class OwnerWatch:
     def _honest(self, name: str) -> Client | None:
         found = (client for client in self._clients if client.name == name and client.is_honest)
         return next(found, None)
+
+
+def _check_rack(client: Client, group: ClassicGroup | ConsumerGroup | None) -> None:
+    """The group has the client's rack, which assignors may use (KIP-881)."""
+    if not isinstance(group, ConsumerGroup) or client.told_rack is None:
+        return
+    member = group.members.get(client.member_id)
+    if member is not None:
+        require(
+            member.rack_id == client.told_rack,
+            Invariant.RACKS,
+            client.name,
+            "is in",
+            client.told_rack,
+            "not",
+            member.rack_id,
+        )
