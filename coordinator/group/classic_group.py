@@ -165,10 +165,10 @@ class ClassicGroup(Forkable):
 
     def _put(self, member: ClassicGroupMember) -> None:
         before = self.members.get(member.member_id)
-        if before is not None:
-            self.offers.remove(protocol_names(before.protocols))
+        if before is None or before.protocols != member.protocols:
+            self.offers.remove(protocol_names(before.protocols) if before is not None else ())
+            self.offers.add(protocol_names(member.protocols))
         self.members.put(member.member_id, member)
-        self.offers.add(protocol_names(member.protocols))
         if member.instance_id is not None:
             self.instances.put(member.instance_id, member.member_id)
 

@@ -3,9 +3,8 @@
 Time and requests do not occur here. The rules are in `consumer/`.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any, Self
 
 from coordinator.copy_on_write.forkable import Forkable
@@ -246,9 +245,10 @@ class ConsumerGroup(Forkable):
                 if epoch is not None:
                     self.epoch, self.metadata_hash = epoch, metadata_hash
             case MemberMetadata(member_id=member_id, value=member):
-                standing = self._standing(member_id)
-                self._put_member(member_id, member)
-                self._move_standing(member_id, standing)
+                before, standing = self.members.get(member_id), self._standing(member_id)
+                self._put_member(member_id, before, member)
+                if before is None or member is None or before.classic != member.classic:
+                    self._sort_in(member_id, self._move_standing(member_id, standing))
             case TargetAssignmentMetadata(epoch=epoch, timestamp_ms=at_ms, assignor=assignor):
                 if epoch is not None:
                     self.earlier_target_ms = self.target_timestamp_ms
@@ -261,11 +261,13 @@ class ConsumerGroup(Forkable):
                 self._put_target(member_id, record.partitions, record.metadata)
                 self.loads.drop(member_id)
                 self.spared.drop(member_id)
-                self._move_standing(member_id, standing)
+                self._sort_in(member_id, self._move_standing(member_id, standing))
             case CurrentAssignment(member_id=member_id, value=assignment):
                 standing = self._standing(member_id)
                 self._put_assignment(member_id, assignment)
-                self._move_standing(member_id, standing)
+                now = self._move_standing(member_id, standing)
+                if _UNAFFECTED in (standing, now):
+                    self._sort_in(member_id, now)
             case RegularExpression(regex=regex, value=resolved):
                 self._put_regex(regex, resolved)
             case MemberPhaseMoved(member_id, phase):
@@ -286,8 +288,7 @@ class ConsumerGroup(Forkable):
             case MemberChosen(chosen):
                 self.chosen, self.computation = chosen, None
 
-    def _put_member(self, member_id: str, member: Member | None) -> None:
-        before = self.members.get(member_id)
+    def _put_member(self, member_id: str, before: Member | None, member: Member | None) -> None:
         self._recount(before, member)
         if before is not None:
             instance_id = before.instance_id
@@ -315,9 +316,7 @@ class ConsumerGroup(Forkable):
     def _recount(self, before: Member | None, after: Member | None) -> None:
         """Update the counts in which the member has changed."""
         self.metadata_bytes += _metadata_bytes(after) - _metadata_bytes(before)
-        for name, counted_of in _COUNTED.items():
-            was = counted_of(before) if before is not None else ()
-            now = counted_of(after) if after is not None else ()
+        for name, was, now in zip(_COUNTED, _counted(before), _counted(after), strict=True):
             if was != now:
                 counts: CountTable[Any] = getattr(self, name)
                 counts.remove(was)
@@ -381,35 +380,24 @@ class ConsumerGroup(Forkable):
             return _UNAFFECTED
         return current.state, current.member_epoch
 
-    def _move_standing(self, member_id: str, before: Standing | None) -> None:
+    def _move_standing(self, member_id: str, before: Standing | None) -> Standing | None:
+        """Count the member by its present standing, which is returned."""
         after = self._standing(member_id)
         if after != before:
             self.standings.remove([before] if before is not None else [])
             self.standings.add([after] if after is not None else [])
-        self._sort_in(member_id, is_unaffected=after == _UNAFFECTED)
+        return after
 
-    def _sort_in(self, member_id: str, *, is_unaffected: bool) -> None:
+    def _sort_in(self, member_id: str, standing: Standing | None) -> None:
         """Index the member's load, behind others of the same load if it is new there."""
         member = self.members.get(member_id)
-        is_spared = is_unaffected and member is not None and member.is_eager
+        is_spared = standing == _UNAFFECTED and member is not None and member.is_eager
         mine, others = (self.spared, self.loads) if is_spared else (self.loads, self.spared)
         others.drop(member_id)
         if member is None:
             mine.drop(member_id)
         elif mine.get(member_id) is None:
             mine.put(member_id, len(self.target_of(member_id)))
-
-
-def _regexes(member: Member) -> tuple[str, ...]:
-    return (member.topic_regex,) if member.topic_regex else ()
-
-
-def _votes(member: Member) -> tuple[str, ...]:
-    return (member.server_assignor,) if member.server_assignor else ()
-
-
-def _offers(member: Member) -> tuple[str, ...]:
-    return protocol_names(member.classic.protocols) if member.classic else ()
 
 
 def _metadata_bytes(member: Member | None) -> int:
@@ -422,12 +410,22 @@ def _metadata_bytes(member: Member | None) -> int:
     )
 
 
-_COUNTED: Mapping[str, Callable[[Member], tuple[Hashable, ...]]] = {
-    "subscribers": attrgetter("topic_names"),
-    "regex_subscribers": _regexes,
-    "subscriptions": lambda member: (member.subscription,),
-    "assignor_votes": _votes,
-    "classic_offers": _offers,
-    "offers": lambda member: (offers_of(member),),
-}
-"""What each table counts of a member."""
+_COUNTED = (
+    *("subscribers", "regex_subscribers", "subscriptions"),
+    *("assignor_votes", "classic_offers", "offers"),
+)
+"""The tables that count members by what these describe."""
+
+
+def _counted(member: Member | None) -> Sequence[tuple[Hashable, ...]]:
+    """What each of these tables counts of a member."""
+    if member is None:
+        return ((),) * len(_COUNTED)
+    return (
+        member.topic_names,
+        (member.topic_regex,) if member.topic_regex else (),
+        (member.subscription,),
+        (member.server_assignor,) if member.server_assignor else (),
+        protocol_names(member.classic.protocols) if member.classic else (),
+        (offers_of(member),),
+    )

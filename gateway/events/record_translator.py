@@ -40,9 +40,18 @@ from coordinator.interface.volatile_records import (
     ComputationFailed,
     DeadlineCleared,
     DeadlineSet,
+    JoinParked,
+    JoinReleased,
     MemberChosen,
     MemberPhase,
     MemberPhaseMoved,
+    RegexResolutionMoved,
+    RepetitionMoved,
+    SyncParked,
+    SyncReceived,
+    SyncReleased,
+    SyncsExpected,
+    TopicsChecked,
 )
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
@@ -75,7 +84,13 @@ AnyMember = ClassicGroupMember | Member
 NAMED_TOPICS_MAX = 20
 """How many added or removed topics an event about a regular expression names."""
 
-_WITHOUT_EVENT = (DeadlineSet, DeadlineCleared, CommitStarted, CommitEnded)
+_WITHOUT_EVENT = frozenset(
+    {
+        *(DeadlineSet, DeadlineCleared, CommitStarted, CommitEnded),
+        *(JoinParked, JoinReleased, SyncParked, SyncReleased, SyncsExpected, SyncReceived),
+        *(TopicsChecked, RepetitionMoved, RegexResolutionMoved),
+    }
+)
 """Frequent records that cause no event, and that no event depends on."""
 
 _VOLUNTARY = frozenset({RemovalCause.LEFT, RemovalCause.REMOVED_BY_ADMIN, RemovalCause.RELEASED})

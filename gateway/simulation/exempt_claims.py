@@ -154,6 +154,8 @@ class ExemptClaims:
     def _note_liars(self, step: Step) -> None:
         """A leader or a conversion may believe the owned partitions that a liar states, while their
         owner still has to give them up. The group reserves them for the liar or its heir."""
+        if not self._liars:
+            return
         converted, inherited = self._converted_liars(step), self._inherited_from_liars(step)
         if not converted and not inherited:
             return

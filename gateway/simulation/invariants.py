@@ -19,6 +19,8 @@ from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners
 from coordinator.interface.events import STATIC_LEAVE_EPOCH
 from coordinator.interface.records import (
+    ClassicGroupMetadata,
+    ClassicMemberRemoval,
     CurrentAssignment,
     MemberMetadata,
     MemberState,
@@ -27,6 +29,9 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import (
+    ClassicCoreMoved,
+    ClassicGroupMemberDropped,
+    ClassicGroupMemberPut,
     ClassicPhase,
     CommitEnded,
     CommitStarted,
@@ -38,6 +43,12 @@ from coordinator.interface.volatile_records import (
 )
 
 K = TypeVar("K")
+
+_OF_CLASSIC_MEMBERS = (
+    *(ClassicCoreMoved, ClassicGroupMemberPut, ClassicGroupMemberDropped),
+    *(ClassicGroupMetadata, ClassicMemberRemoval),
+)
+"""Records that change members of a classic group, or their protocol."""
 
 
 class Invariant(StrEnum):
@@ -105,35 +116,38 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
     """
     match state.group:
         case ClassicGroup() as group:
-            _check_classic_group(group)
+            _check_classic_members(group)
+            _check_classic_phase(group)
         case ConsumerGroup() as group:
             _require_rows_of_members(group, state.places.keys())
             check_holders(group)
             check_targets(group)
             check_epochs(group)
             _check_member_tables(group)
-            _require_all(_standings(group) | _loads(group) | _target_owners(group))
+            _check_standings(group)
+            _check_target_owners(group)
         case None:
             pass
     check_deadlines(state, time_ends_commits=time_ends_commits)
 
 
 def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
-    """The same, but of a consumer group only the tables that these records have changed; without
-    the timers."""
+    """The same, but only the tables that these records have changed; without the timers."""
+    kinds = set(map(type, records))
     match state.group:
         case ClassicGroup() as group:
-            _check_classic_group(group)
+            if not kinds.isdisjoint(_OF_CLASSIC_MEMBERS):
+                _check_classic_members(group)
+            _check_classic_phase(group)
         case ConsumerGroup() as group:
-            kinds = set(map(type, records))
             _require_rows_of_members(group, state.places.keys())
             check_epochs(group)
             if CurrentAssignment in kinds:
                 check_holders(group)
             if not kinds.isdisjoint((CurrentAssignment, TargetAssignmentMember, MemberMetadata)):
-                _require_all(_standings(group) | _loads(group))
+                _check_standings(group)
             if not kinds.isdisjoint((TargetAssignmentMember, MemberMetadata)):
-                _require_all(_target_owners(group))
+                _check_target_owners(group)
                 check_targets(group)
             if not kinds.isdisjoint((MemberMetadata, RegularExpression)):
                 _check_member_tables(group)
@@ -199,10 +213,26 @@ def _duplicates(values: Iterable[object]) -> str:
     return str([value for value, count in Counter(values).items() if count > 1])
 
 
-def _check_classic_group(group: ClassicGroup) -> None:
+def _check_classic_members(group: ClassicGroup) -> None:
+    """The tables that follow from the members, and their protocol."""
     _check_instances(group)
+    offers: Counter[str | None] = Counter(
+        name for m in group.members.values() for name in dict(m.protocols)
+    )
+    is_offered_by_all = offers[group.core.protocol] == len(group.members)
+    rules = {
+        "offers are counted": _counts(group.offers) == offers,
+        "all members offer the protocol": is_offered_by_all or not _is_distributed(group),
+    }
+    _require_all(rules)
+
+
+def _is_distributed(group: ClassicGroup) -> bool:
+    return group.phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING_REBALANCE)
+
+
+def _check_classic_phase(group: ClassicGroup) -> None:
     phase = group.phase
-    is_distributed = phase in (ClassicPhase.STABLE, ClassicPhase.COMPLETING_REBALANCE)
     rules = {
         "only members have parked requests": (
             group.joins.keys() | group.syncs.keys() <= group.members.keys()
@@ -216,11 +246,7 @@ def _check_classic_group(group: ClassicGroup) -> None:
             not group.syncs or phase is ClassicPhase.COMPLETING_REBALANCE
         ),
         "an empty group has no members": phase is not ClassicPhase.EMPTY or not group.members,
-        "a generation has members": not is_distributed or bool(group.members),
-        "offers are counted": _counts(group.offers)
-        == Counter(name for m in group.members.values() for name in dict(m.protocols)),
-        "all members offer the protocol": not is_distributed
-        or all(group.core.protocol in dict(m.protocols) for m in group.members.values()),
+        "a generation has members": not _is_distributed(group) or bool(group.members),
     }
     _require_all(rules)
 
@@ -266,38 +292,41 @@ def _check_member_tables(group: ConsumerGroup) -> None:
     _require_all(rules)
 
 
-def _standings(group: ConsumerGroup) -> dict[str, bool]:
-    standings = Counter(
-        (MemberState.STABLE, None)
-        if (member := group.members.get(member_id)) is not None
-        and member.is_classic
+def _check_standings(group: ConsumerGroup) -> None:
+    """How many members have each standing, and how many partitions each has in its target; members
+    are spared that are eager and have exactly theirs."""
+    unaffected = (MemberState.STABLE, None)
+    standings = {
+        member_id: unaffected
+        if group.members[member_id].is_classic
         and current.state is not MemberState.UNREVOKED_PARTITIONS
         and current.assigned.keys() == group.target_of(member_id)
         and member_id not in group.target_metadata
         else (current.state, current.member_epoch)
         for member_id, current in group.assignments.items()
-    )
-    return {"standings are counted": _counts(group.standings) == standings}
+    }
+    spared = {
+        member_id
+        for member_id, standing in standings.items()
+        if standing == unaffected and group.members[member_id].is_eager
+    }
+    rules = {
+        "standings are counted": _counts(group.standings) == Counter(standings.values()),
+        "loads are indexed": _are_indexed(group, group.loads, group.members.keys() - spared),
+        "spared members are indexed": _are_indexed(group, group.spared, spared),
+    }
+    _require_all(rules)
 
 
 def _counts(table: CountTable[K]) -> dict[K, int]:
     return table.copy()
 
 
-def _target_owners(group: ConsumerGroup) -> dict[str, bool]:
+def _check_target_owners(group: ConsumerGroup) -> None:
     owners = Owners()
     for member_id, target in group.targets.items():
         owners.give(target, member_id)
-    return {"target owners are indexed": owners == group.target_owners}
-
-
-def _loads(group: ConsumerGroup) -> dict[str, bool]:
-    """How many partitions each member has in its target, and who is spared."""
-    spared = {id_ for id_, m in group.members.items() if m.is_eager and group.is_unaffected(id_)}
-    return {
-        "loads are indexed": _are_indexed(group, group.loads, group.members.keys() - spared),
-        "spared members are indexed": _are_indexed(group, group.spared, spared),
-    }
+    _require_all({"target owners are indexed": owners == group.target_owners})
 
 
 def _are_indexed(group: ConsumerGroup, loads: Loads, member_ids: Set[str]) -> bool:

@@ -61,6 +61,7 @@ class RandomActions:
         self._native_share = plan.native_share
         self._is_over = False
         self._admin = Line(context.network, ADMIN)
+        self._weights = self._weights_of_actions()
 
     def begin(self) -> None:
         """Create topics and start the first clients. An admin may reset offsets meanwhile."""
@@ -91,15 +92,16 @@ class RandomActions:
     def _act(self) -> None:
         if self._is_over:
             return
-        weights = self._weights()
+        weights = self._weights
+        weights[self._come] = 4 if len(self._clients) < CLIENTS_MAX else 0.3
         action = self._world.dice.choices([*weights], [*weights.values()])[0]
         action()
         self._next()
 
-    def _weights(self) -> dict[Callable[[], None], float]:
+    def _weights_of_actions(self) -> dict[Callable[[], None], float]:
         plan = self._plan
         weights: dict[Callable[[], None], float] = {
-            self._come: 4 if len(self._clients) < CLIENTS_MAX else 0.3,
+            self._come: 4,
             self._go: 3,
             self._roll: 5,
             self._die: 2,

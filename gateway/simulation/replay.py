@@ -39,8 +39,10 @@ def copied(part: Any) -> object:
     match part:
         case Forkable():
             return [copied(getattr(part, name)) for name in type(part).__slots__]
+        case dict() if isinstance(next(iter(part.values()), None), dict):
+            return {key: copied(row) for key, row in part.items()}
         case dict():
-            return {key: copied(row) if isinstance(row, dict) else row for key, row in part.items()}
+            return part.copy()
         case set():
             return part.copy()
         case _:

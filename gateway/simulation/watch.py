@@ -145,7 +145,8 @@ class Watch:
         self._world.tell("engine", *step.records)
         self._count_places(step)
         config = self._config_in_force(process)
-        has_moved = not TYPES_BESIDE_THE_GROUP.issuperset(map(type, step.records))
+        kinds = set(map(type, step.records))
+        has_moved = not kinds <= TYPES_BESIDE_THE_GROUP
         if has_moved:
             self._parked = parked_tokens(state)
         self._check_batched(step)
@@ -175,7 +176,7 @@ class Watch:
             self.owners.after_step(step)
             self._quiet.clear()
         self._probe(event, step, process.config, topics, decided_ms, has_moved=has_moved)
-        if has_moved and any(isinstance(each, TargetAssignmentMetadata) for each in step.records):
+        if TargetAssignmentMetadata in kinds:
             self._network.target_moved()
 
     def loaded(self, process: Process) -> None:

@@ -66,8 +66,8 @@ class TargetWatch:
             group = state.group
             self._spared = {
                 id_: group.target_of(id_)
-                for id_, member in group.members.items()
-                if member.is_eager and group.is_unaffected(id_)
+                for id_ in group.phases
+                if group.members[id_].is_eager and group.is_unaffected(id_)
             }
 
 
