@@ -22,12 +22,13 @@ def put_member(
     Timeouts, client id, host and protocol do not affect assignments and do not bump the epoch.
     Raises GroupError INVALID_REGULAR_EXPRESSION.
     """
-    assignor_before = _assignor(step)
+    is_stored = before is not None and step.consumer.members.get(after.member_id) == after
+    assignor_before = None if is_stored else _assignor(step)
     # A replacement is described by the member before it, and not stored yet.
     if before is not None and after.member_id not in step.consumer.members:
         # While it was away, its topics may have changed without any subscriber.
         step.emit(TopicsChecked(NEVER_CHECKED))
-    if before is None or step.consumer.members.get(after.member_id) != after:
+    if not is_stored:
         step.emit(MemberMetadata(member_id=after.member_id, value=after))
     if after.topic_regex and (before is None or before.topic_regex != after.topic_regex):
         check_new_regex(step, after.topic_regex)
@@ -38,7 +39,7 @@ def put_member(
         forget_unused_regexes(step)
     cause = _cause(group, before, after)
     # DEV D66: a change of the assignor takes effect at once, as in Kafka 4.4 (KAFKA-20434).
-    if cause is None and assignor_before not in (None, _assignor(step)):
+    if cause is None and assignor_before is not None and assignor_before != _assignor(step):
         cause = EpochCause.ASSIGNOR_CHANGED
     bump_epoch_if_needed(step, cause or why_else)
 

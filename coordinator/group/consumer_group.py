@@ -175,7 +175,7 @@ class ConsumerGroup(Forkable):
         twin.epoch, twin.assignment_epoch = self.epoch, self.assignment_epoch
         twin.topics_checked = self.topics_checked
         twin.members, twin.phases = self.members.fork(), self.phases.fork()
-        twin.assignments = self.assignments.fork()
+        twin.assignments, twin.standings = self.assignments.fork(), self.standings.fork()
         return twin
 
     @property

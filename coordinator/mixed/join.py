@@ -182,10 +182,12 @@ def _has_new_metadata(step: StepBuilder, before: Member, after: Member) -> bool:
     9.7). If it was told to rejoin, it says what has become of the last target, and a new one for
     that would make it rejoin for ever."""
     group, member_id = step.consumer, after.member_id
-    assignor = client_side_assignor(group, step.config)
-    if assignor is None or before.classic is None or after.classic is None:
+    if before.classic is None or after.classic is None:
         return False
     if group.phases.get(member_id) is not MemberPhase.STABLE or not group.is_settled(member_id):
+        return False
+    assignor = client_side_assignor(group, step.config)
+    if assignor is None:
         return False
     was, now = (
         user_data_in(dict(each.protocols).get(assignor, b""))

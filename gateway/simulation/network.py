@@ -394,7 +394,8 @@ class Line:
         """Report a request that is handled or decided after a newer one of the same client."""
         if number < self._newest:
             self._network.overtaken(self.name, request)
-        self._newest = max(self._newest, number)
+        else:
+            self._newest = number
 
 
 class Network:

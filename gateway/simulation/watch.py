@@ -18,6 +18,7 @@ from coordinator.interface.events import (
     GroupLost,
     Happening,
     HeartbeatReceived,
+    JoinGroupReceived,
     OffsetCommitReceived,
     OffsetFetchReceived,
     SyncGroupReceived,
@@ -39,8 +40,18 @@ from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
     ClassicPhase,
+    JoinParked,
+    JoinReleased,
+    MemberPhaseMoved,
     MemberReturned,
+    PendingIdAdded,
+    PendingIdDropped,
     PlaceMoved,
+    RepetitionMoved,
+    SyncParked,
+    SyncReceived,
+    SyncReleased,
+    SyncsExpected,
     Token,
 )
 from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
@@ -84,6 +95,12 @@ from kafka_codecs.error_codes import ErrorCode
 
 INTRUDER_NOTICED_MS = 8_000
 """An interval of the anchor's heartbeat, a look, and a write, each of them slow."""
+TYPES_BESIDE_THE_TARGET = TYPES_BESIDE_THE_GROUP | {
+    *(JoinParked, JoinReleased, PendingIdAdded, PendingIdDropped),
+    *(SyncParked, SyncReceived, SyncReleased, SyncsExpected),
+    *(MemberPhaseMoved, RepetitionMoved),
+}
+"""Records of these types change no epoch, no target, and not who is a member."""
 NO_OVERRIDES: Mapping[str, int] = {}
 SAMPLE = 32
 """The number of steps between expensive checks."""
@@ -155,13 +172,15 @@ class Watch:
         self._check_replaced(event, step)
         self._check_intruder(process)
         self._check_answers(event, step)
-        self.intervals.after_step(state, event, step, config, decided_ms)
+        if has_moved or isinstance(event, ConsumerHeartbeatReceived | JoinGroupReceived):
+            self.intervals.after_step(state, event, step, config, decided_ms)
         self.computing.after_step(state, event, step)
         if has_moved:
             self.intervals.note(state)
             self.computing.note(state)
-            self.epochs.after_step(state, step, config)
             self.roll.after_step(state, step, config, decided_ms)
+        if not kinds <= TYPES_BESIDE_THE_TARGET:
+            self.epochs.after_step(state, step, config)
             self.targets.after_step(state, event, step, config, topics)
         self._check_replies(event, step, topics)
         self._check_verdict(event, step)
