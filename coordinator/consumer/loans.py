@@ -89,11 +89,14 @@ def take_place(
 
 
 def _give_back(step: StepBuilder, member_id: str, place: Place) -> None:
-    """The borrower may have been replaced itself, or have left its own place."""
+    """The borrower may have been replaced itself, or have left its own place, even a lent one."""
     group = step.consumer
     borrowers = {group.target_owners[partition] for partition in place.lent}
     targets = {id_: group.target_of(id_) - place.lent for id_ in sorted(borrowers)}
     write_targets(step, {**targets, member_id: place.lent}, EpochCause.MEMBER_JOINED)
+    for left_id, other in [*step.state.places.items()]:
+        if not other.lent.isdisjoint(place.lent):
+            step.emit(PlaceMoved(left_id, replace(other, lent=other.lent - place.lent)))
 
 
 def _may_move(step: StepBuilder) -> bool:

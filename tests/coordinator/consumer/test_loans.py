@@ -285,6 +285,22 @@ def test_the_replacement_of_a_borrower_lends_on(make_group: MakeGroup) -> None:
     assert targets == {"n8": partitions({"foo": (0, 4)}), "n9": partitions(FOO_1)}
 
 
+def test_what_a_borrower_has_lent_on_goes_back_to_whom_it_belongs(make_group: MakeGroup) -> None:
+    """The loan of its place then lacks that, so its own replacement takes it from nobody."""
+    group = lent(make_group)
+    group.native("n2", 11, owned={"foo": (0, 1, 4)})
+    group.native("n2", -1)
+    group.wait(GRACE_MS)
+    assert group.engine.state.places["n2"].lent == partitions({"foo": (0, 1, 4)})
+    group.native("n3", 11, owned={"foo": (3, 5)})
+    group.native("n8")
+    assert group.engine.state.places["n2"].lent == partitions(FOO_1)
+    group.wait(GroupConfig().consumer_assignment_interval_ms)
+    group.native("n9")
+    targets = {id_: group.consumer.target_of(id_) for id_ in ("n8", "n9")}
+    assert targets == {"n8": partitions({"foo": (0, 4)}), "n9": partitions(FOO_1)}
+
+
 def test_a_restart_ends_the_loan(make_group: MakeGroup) -> None:
     """Nobody knows any more whose the partitions were, so they are distributed."""
     group = lent(make_group)
