@@ -7,7 +7,7 @@ join. Kafka also downgrades a group only when a member is removed, even if a res
 policy that allows it.
 """
 
-from coordinator.consumer.selection import client_side_assignor
+from coordinator.consumer.selection import client_side_assignor, drop_lost_member
 from coordinator.consumer.target import is_target_awaited, target_due_at_ms, update_target
 from coordinator.conversion.downgrade import (
     downgrade_after_removal,
@@ -29,6 +29,8 @@ def schedule(step: StepBuilder) -> None:
     if not group.phases:  # there are no classic members
         step.disarm(DeadlineKind.TARGET_DUE)
         return
+    if group.chosen is not None and group.is_left_to_classic_members:
+        drop_lost_member(step, group.chosen)  # it was the last one that could compute the target
     if may_downgrade_without(step, ()):
         wait_ms = 0 if _may_downgrade_now(step) else None
     elif (

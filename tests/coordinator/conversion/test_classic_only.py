@@ -8,6 +8,7 @@ from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
+from tests.support.client_assignors import CLIENT_SIDE, weighted
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics
 
@@ -43,6 +44,24 @@ def test_it_computes_its_target_itself(make_group: MakeGroup) -> None:
     assert group.left_ms(DeadlineKind.TARGET_DUE) == 500
     group.native("n1")
     assert group.left_ms(DeadlineKind.TARGET_DUE) is None
+
+
+def test_it_does_not_wait_for_the_target_of_a_member_that_has_gone(make_group: MakeGroup) -> None:
+    """Nobody who is left can compute one (rule 9.7)."""
+    policy = MigrationPolicy.UPGRADE
+    group = make_group(config=replace(CLIENT_SIDE, consumer_migration_policy=policy))
+    computes = (weighted(-1, name="range"),)
+    group.given_consumer_group(
+        given_classic("c1", assigned=FOO_0),
+        given_native("n1", assigned=REST, client_assignors=computes),
+        epoch=11,
+        assignment_epoch=10,
+    )
+    assert group.native("n1", 10).should_compute
+    group.prepare("n1", 10)
+    group.native("n1", -1)
+    group.wait(0)
+    assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_native_member_that_left_temporarily_does_not_block_the_group(group: GroupScript) -> None:
