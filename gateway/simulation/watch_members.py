@@ -278,7 +278,7 @@ class SilenceWatch:
                 accepted |= {ErrorCode.COORDINATOR_NOT_AVAILABLE}
             case SyncGroupReceived() if self._kind is ConsumerGroup:
                 accepted = {ErrorCode.NONE}
-            case OffsetCommitReceived() if self._kind is ClassicGroup:
+            case OffsetCommitReceived(is_transactional=False) if self._kind is ClassicGroup:
                 accepted = {ErrorCode.NONE}
             case _:
                 return set()

@@ -90,7 +90,13 @@ def test_a_member_that_has_not_left_is_missed() -> None:
         stage.watch.silence.after_step(state, TimePassed(), Step(records=(gone,)), config, 0)
 
 
-def test_a_refused_commit_is_no_sign_of_life() -> None:
+@pytest.mark.parametrize(
+    ("is_transactional", "error"),
+    [(False, ErrorCode.REBALANCE_IN_PROGRESS), (True, ErrorCode.NONE)],
+)
+def test_a_refused_or_transactional_commit_is_no_sign_of_life(
+    error: ErrorCode, *, is_transactional: bool
+) -> None:
     """While a generation is not complete, the group refuses even its members' commits."""
     stage = Stage()
     client = stage.classic("c1")
@@ -104,9 +110,9 @@ def test_a_refused_commit_is_no_sign_of_life() -> None:
         epoch=client.generation,
         partitions=frozenset(),
     )
-    refusal = OffsetVerdict(error=ErrorCode.REBALANCE_IN_PROGRESS)
-    silence = stage.watch.silence
-    silence.after_step(state, commit, Step(replies=((-1, refusal),)), config, now_ms + 5_000)
+    silence, mute = stage.watch.silence, replace(commit, is_transactional=is_transactional)
+    answered = Step(replies=((-1, OffsetVerdict(error=error)),))
+    silence.after_step(state, mute, answered, config, now_ms + 5_000)
     with pytest.raises(BrokenInvariantError, match="has been silent for"):
         silence.after_step(state, TimePassed(), Step(), config, now_ms + 9_000)
     silence.after_step(state, commit, Step(replies=((-1, OffsetVerdict()),)), config, now_ms)
