@@ -49,7 +49,7 @@ class MemberJoined(GatewayEvent):
 
 
 class MemberLeft(GatewayEvent):
-    """A member left the group, or an admin removed it."""
+    """A member left the group, or an admin removed it. Also for forwarded groups."""
 
     member_id: str
     cause: RemovalCause

@@ -1,14 +1,17 @@
-"""Reports each client that joins a group, hosted or forwarded, once until it changes.
+"""Reports each client that joins a group, hosted or forwarded, once until it changes, and each that
+leaves a forwarded one.
 
 Also reports a native client that was refused because its group cannot become a consumer group: the
 answer to that client is the only other place with the reason.
 """
 
 from coordinator.group.embedded_protocol import version_of
+from coordinator.interface.events import LEAVE_EPOCH
+from coordinator.interface.records import RemovalCause
 from gateway.data_path.group_apis import GroupRequest
 from gateway.events.event import Tell
 from gateway.events.group_events import ConversionRefused
-from gateway.events.member_events import ClientSeen
+from gateway.events.member_events import ClientSeen, MemberLeft
 from gateway.hosting.owner import Owner
 from gateway.hosting.remembered import NameQuota, Remembered
 from kafka_codecs.consumer_group_heartbeat import (
@@ -19,6 +22,7 @@ from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 REMEMBERED_MAX = 20_000
 """Clients remembered as reported. Beyond that the oldest are forgotten, and reported again."""
@@ -56,6 +60,25 @@ class ClientsSeen:
                     )
             case _:
                 pass
+
+    def note_departure(self, request: GroupRequest, answer: Struct) -> None:
+        """Report the members that have left a group in the cluster."""
+        match request.message, answer:
+            case (
+                LeaveGroupRequest(group_id=group_id) as message,
+                LeaveGroupResponse(error_code=0, members=answers),
+            ):
+                left = [message.member_id] if message.member_id else []
+                left += [each.member_id for each in answers if not each.error_code]
+            case (
+                ConsumerGroupHeartbeatRequest(member_epoch=epoch, group_id=group_id) as message,
+                ConsumerGroupHeartbeatResponse(error_code=0),
+            ) if epoch == LEAVE_EPOCH:  # a static member with another epoch comes back
+                left = [message.member_id]
+            case _:
+                return
+        for member_id in filter(None, left):
+            self._tell(MemberLeft(member_id=member_id, cause=RemovalCause.LEFT), group_id)
 
     def _once(self, owner: Owner, group_id: str, event: ClientSeen | ConversionRefused) -> None:
         key = hash((group_id, event))  # a fixed size, because clients choose the lengths of names

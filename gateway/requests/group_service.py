@@ -9,7 +9,7 @@ from typing import cast
 
 import trio
 
-from coordinator.interface.events import JOIN_EPOCH
+from coordinator.interface.events import JOIN_EPOCH, LEAVE_EPOCH
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
@@ -54,6 +54,7 @@ from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_codecs.join_group import JoinGroupRequest
+from kafka_codecs.leave_group import LeaveGroupRequest
 from kafka_codecs.list_config_resources import ListConfigResourcesRequest
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -303,6 +304,8 @@ class GroupService:
                 if epoch == JOIN_EPOCH:
                     self._clients.note(request, answer)
                     self._defective.note(request, answer)
+                elif epoch == LEAVE_EPOCH:
+                    self._note_departure(request, answer)
                 note_member(request, answer)
                 if self._presence is not None and request.upstream.member is not None:
                     self._presence.spoke(request.upstream.member, request.upstream.number)
@@ -312,9 +315,17 @@ class GroupService:
                 self._offset_reporter.note_commit(request, answer)
             case OffsetDeleteRequest():
                 self._offset_reporter.note_delete(request, answer)
+            case LeaveGroupRequest():
+                self._note_departure(request, answer)
             case _:
                 pass
         return answer
+
+    def _note_departure(self, request: GroupRequest, answer: Struct) -> None:
+        """Of the members that leave a group here, its engine tells."""
+        message = cast(LeaveGroupRequest | ConsumerGroupHeartbeatRequest, request.message)
+        if self._groups.belongs_to_cluster(message.group_id):
+            self._clients.note_departure(request, answer)
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """Answer while the broker is away: the client retries here or at the new coordinator.

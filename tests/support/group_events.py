@@ -23,6 +23,8 @@ from gateway.events.member_events import (
     PartitionsRevoked,
     Protocol,
 )
+from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from tests.support.event_writer import START_MS
 
 TOPIC = "t"
 EMPTY, STABLE = ClassicPhase.EMPTY, ClassicPhase.STABLE
@@ -91,6 +93,19 @@ def gives(member_id: str, *numbers: int) -> PartitionsReleased:
 
 def is_to_give(member_id: str, *numbers: int) -> PartitionsRevoked:
     return PartitionsRevoked(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
+
+
+def speaks(member_id: str, at_s: float) -> OffsetsCommitted:
+    """The member commits."""
+    at_ms = START_MS + round(at_s * 1000)
+    committed = CommittedOffsets(partition=0, commits=1, first=1, lowest=1, last=1)
+    return OffsetsCommitted(
+        member_id=member_id,
+        is_transactional=False,
+        from_ms=at_ms,
+        to_ms=at_ms,
+        offsets={TOPIC: (committed,)},
+    )
 
 
 def group_goes(was: ClassicPhase, to: ClassicPhase, generation: int = 1) -> GroupStateMoved:

@@ -10,7 +10,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import GroupEpochBumped, GroupStateMoved, TopicsGone
 from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
-from gateway.pipeline.fold.changes import CHANGES
+from gateway.pipeline.fold.sightings import CHANGES
 from gateway.pipeline.fold.tables import Tables
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
 from tests.support.folded_lines import folded

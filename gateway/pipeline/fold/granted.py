@@ -20,8 +20,9 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsReleased,
 )
-from gateway.pipeline.fold.changes import PLACES, RESTARTED, ChangeRow, perhaps_forgotten
+from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History, Moment, Told
+from gateway.pipeline.fold.sightings import PLACES, RESTARTED, perhaps_forgotten
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -34,7 +35,7 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Interval:
     """A member owned the partition."""
 
@@ -57,11 +58,17 @@ class Interval:
         """By beginning."""
         return self.from_position, self.to_position, self.member_id
 
+    def reaches_beyond(self, other: "Interval") -> bool:
+        """Whether it ends later."""
+        if self.to_position != other.to_position:
+            return self.to_position > other.to_position
+        return self._reach > other._reach
+
     @property
-    def reach(self) -> tuple[int, int, int, str, bool]:
-        """By end."""
-        to_ms, from_ms = (-1 if each is None else each for each in (self.to_ms, self.from_ms))
-        return self.to_position, to_ms, from_ms, self.member_id, self.leaves_gap
+    def _reach(self) -> tuple[int, int, str, bool]:
+        to_ms = -1 if self.to_ms is None else self.to_ms
+        from_ms = -1 if self.from_ms is None else self.from_ms
+        return to_ms, from_ms, self.member_id, self.leaves_gap
 
 
 @dataclass(slots=True)

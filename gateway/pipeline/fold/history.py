@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
+from gateway.events.group_events import GroupAdopted, GroupForwarded, GroupHosted
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.fold.lines import Line
 
@@ -101,6 +102,20 @@ class Told:
         return self.not_before(commits.from_ms), self.not_before(commits.to_ms)
 
 
+TURNS = (GroupForwarded, GroupHosted, GroupAdopted)
+"""The events after which the cluster or the gateway serves the group."""
+
+
+@dataclass(slots=True)
+class Words:
+    """When a member spoke of partitions, by commits or statements."""
+
+    first: int
+    """The position of the first such event, and its time."""
+    first_ms: int
+    last: int
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """The events of one group, except those that are summed up at once."""
@@ -110,8 +125,9 @@ class History:
     told: Sequence[Told]
     forced: AbstractSet[frozenset[str]] = frozenset()
     """Pairs of logs whose order is known from their epochs."""
-    seen_ms: Mapping[str, int] = field(default_factory=dict)
-    """When each member first spoke of partitions, in events that are not kept."""
+    words: Sequence[Mapping[str, Words]] = ()
+    """When members spoke of partitions, in events that are not kept: before the first of `TURNS`,
+    and after each of them."""
 
     def is_open(self, one: Moment, other: Moment) -> bool:
         """Whether the order of two moments is unknown."""
@@ -163,30 +179,32 @@ class _Log:
     """The lowest and the highest epoch or generation of the group."""
     epoch_max: int | None = None
 
-    def take(self, line: Line, in_order: _InSequence) -> "_Placed | None":
-        """The line in its place; null if it is a repeat. Raises LateLineError."""
-        if self.latest is not None and in_order < self.latest:
-            raise LateLineError
-        number = line.process_id, line.began_ms, line.sequence
-        if number == self.number:
-            return None
-        if self.number is None:
-            self.first_ms = line.at_ms
-        place, place_before = in_order[1], self.place
-        if line.began_ms != self.began_ms:
-            place_before = 0
-        # An event beside the sequence carries the number of the latest event in the sequence.
-        expected = place if line.process_id is not None else place - 1
-        if line.at_ms >= self.told_ms:
-            self.told_ms = line.at_ms
-        else:  # all later events come from a clock that had been behind
-            self.behind_ms = self.told_ms
-        self.latest, self.number, self.began_ms = in_order, number, line.began_ms
-        self.place = place
-        if line.fields is not None:
-            self._learn_epochs(line.fields)
-        is_after_hole = expected > place_before
-        return _Placed(line, self.told_ms, self.behind_ms, is_after_hole, place, in_order[2:])
+    def take(self, lines: Iterable[tuple[_InSequence, Line]]) -> "list[_Placed]":
+        """The next lines in their places, without repeats. Raises LateLineError."""
+        placed: list[_Placed] = []
+        latest, number, began_ms, told_ms = self.latest, self.number, self.began_ms, self.told_ms
+        for in_order, line in lines:
+            if latest is not None and in_order < latest:
+                raise LateLineError
+            number_before, number = number, (line.process_id, line.began_ms, line.sequence)
+            if number == number_before:
+                continue
+            if number_before is None:
+                self.first_ms = line.at_ms
+            latest, place = in_order, in_order[1]
+            place_before = self.place if line.began_ms == began_ms else 0
+            self.place, began_ms = place, line.began_ms
+            # An event beside the sequence carries the number of the latest event in the sequence.
+            is_after_hole = place_before < (place - 1 if line.process_id is None else place)
+            if line.at_ms >= told_ms:
+                told_ms = line.at_ms
+            else:  # all later events come from a clock that had been behind
+                self.behind_ms = told_ms
+            if line.fields is not None and _EPOCHS[type(line.fields)]:
+                self._learn_epochs(line.fields)
+            placed.append(_Placed(line, told_ms, self.behind_ms, is_after_hole, in_order))
+        self.latest, self.number, self.began_ms, self.told_ms = latest, number, began_ms, told_ms
+        return placed
 
     def _learn_epochs(self, event: GatewayEvent) -> None:
         for name in _EPOCHS[type(event)]:
@@ -224,9 +242,7 @@ class Order:
         new: dict[str, list[_Placed]] = {}
         for gateway_id, some in of_gateways.items():
             some.sort(key=itemgetter(0))
-            log = self.logs.setdefault(gateway_id, _Log())
-            found = [log.take(line, in_order) for in_order, line in some]
-            new[gateway_id] = [placed for placed in found if placed is not None]
+            new[gateway_id] = self.logs.setdefault(gateway_id, _Log()).take(some)
         if len(self.logs) > 1:
             self._force(new)
         once = [placed for its in new.values() for placed in its]
@@ -241,8 +257,14 @@ class Order:
             line, self.before_ms = placed.line, placed.told_ms
             if line.fields is not None:
                 yield Told(
-                    *(line.fields, line.gateway_id, line.process_id, line.sequence),
-                    *(placed.told_ms, self.position, self.hole, placed.behind_ms),
+                    line.fields,
+                    line.gateway_id,
+                    line.process_id,
+                    line.sequence,
+                    placed.told_ms,
+                    self.position,
+                    self.hole,
+                    placed.behind_ms,
                 )
         if once:
             self.latest = once[-1].order()
@@ -291,15 +313,13 @@ class _Placed:
     """The latest time that the gateway had told by then."""
     behind_ms: int | None
     is_after_hole: bool
-    place: int
-    among_equals: tuple[bool, int, str, int, int]
+    in_sequence: _InSequence
     rank: int = 0
     """The order of logs that epochs have moved to the same time."""
 
     def order(self) -> tuple[int, int, str, int, bool, int, str, int, int]:
         """The order of the events of all gateways."""
-        line = self.line
-        return self.told_ms, self.rank, line.gateway_id, self.place, *self.among_equals
+        return self.told_ms, self.rank, self.line.gateway_id, *self.in_sequence[1:]
 
 
 def _in_sequence(each: Numbered) -> _InSequence:

@@ -7,11 +7,12 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Literal, NamedTuple, TypeAlias
 
 from gateway.events.group_events import GroupConverted
-from gateway.pipeline.fold.changes import CLASSIC, NATIVE, ChangeRow, Protocol
+from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.row import Row
+from gateway.pipeline.fold.sightings import CLASSIC, NATIVE, Protocol
 
 STALL_MS = 30_000
 """A rebalance that takes longer is a stall."""

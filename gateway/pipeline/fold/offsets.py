@@ -175,16 +175,12 @@ class _Step(NamedTuple):
                     yield each
 
 
-class _Stored(NamedTuple):
-    """The latest commit without a transaction, or a deletion."""
+class _Storing(NamedTuple):
+    """An event that stored offsets, or deleted them. Shared by its partitions."""
 
     at: _At
-    offset: int | None
-    """Null if it was deleted."""
     gateway_id: str
     process_id: str | None
-    is_foreign: bool
-    """Whether somebody other than the owner committed it."""
 
 
 class _End(NamedTuple):
@@ -265,7 +261,7 @@ class OffsetFold:
             event = step.told.event
             match event:
                 case OffsetsCommitted():
-                    commits += self._committed(step, event, ends)
+                    self._committed(step, event, ends, commits)
                 case OffsetsFetched():
                     for topic, some in event.starts.items():
                         for each, followed in self._live(step, topic, some, ends):
@@ -286,69 +282,98 @@ class OffsetFold:
         self, step: _Step, topic: str, some: Iterable[E], ends: dict[str, "_Ends"]
     ) -> Iterator[tuple[E, "Partition"]]:
         """The partitions of a topic in their present lives."""
-        if (of_topic := ends.get(topic)) is None:
-            of_topic = ends[topic] = self._ends_of(topic)
-        life = bisect_left(of_topic.all, step.at)
-        its = self.partitions.setdefault(topic, {})
+        its, life = self._of_topic(step, topic, ends)
         for each in some:
             number = each if isinstance(each, int) else each.partition
-            followed = its.get(number)
-            if followed is None or followed.life < life:
-                followed = its[number] = Partition(topic, number, life)
-            if self.emptied_at is not None:
-                followed.emptied(self.emptied_at)
-            yield each, followed
+            yield each, self._in_life(its, topic, number, life)
+
+    def _of_topic(
+        self, step: _Step, topic: str, ends: dict[str, "_Ends"]
+    ) -> tuple[dict[int, "Partition"], int]:
+        """The known partitions of a topic, and the number of its present life."""
+        if (of_topic := ends.get(topic)) is None:
+            of_topic = ends[topic] = self._ends_of(topic)
+        return self.partitions.setdefault(topic, {}), bisect_left(of_topic.all, step.at)
+
+    def _in_life(
+        self, its: dict[int, "Partition"], topic: str, number: int, life: int
+    ) -> "Partition":
+        followed = its.get(number)
+        if followed is None or followed.life < life:
+            followed = its[number] = Partition(topic, number, life)
+        if self.emptied_at is not None:
+            followed.emptied(self.emptied_at)
+        return followed
 
     def _committed(
-        self, step: _Step, event: OffsetsCommitted, ends: dict[str, "_Ends"]
-    ) -> Iterator[OffsetRow]:
-        """The rows of a commit."""
+        self, step: _Step, event: OffsetsCommitted, ends: dict[str, "_Ends"], rows: list[OffsetRow]
+    ) -> None:
+        """Add the rows of a commit. Most of a report's time is spent here."""
         at, told, (from_ms, to_ms) = step
         cluster_id, group_id = self.cluster_id, self.group_id
         gateway_id, process_id, sequence = told.gateway_id, told.process_id, told.sequence
         member_id, is_transactional = event.member_id, event.is_transactional
+        is_named = member_id != NO_MEMBER
         # A commit in a transaction may omit the member id.
-        is_unsaid = is_transactional and member_id == NO_MEMBER
+        is_unsaid = is_transactional and not is_named
+        storing = _Storing(at, gateway_id, process_id)
+        never_emptied = self.emptied_at is None
         for topic, some in event.offsets.items():
-            for committed, followed in self._live(step, topic, some, ends):
-                owner_id, last = followed.owner_id, committed.last
+            its, life = self._of_topic(step, topic, ends)
+            for committed in some:
+                number, first = committed.partition, committed.first
+                lowest, last = committed.lowest, committed.last
+                followed = its.get(number)
+                if followed is None or followed.life < life or not never_emptied:
+                    followed = self._in_life(its, topic, number, life)
+                owner_id, before = followed.owner_id, followed.before
                 is_owner = owner_id is not None and (member_id == owner_id or is_unsaid)
-                if is_transactional:
-                    followed.in_transaction_at = at
                 started_at: int | None = None
                 if is_owner:
                     started_at = followed.start if followed.is_told else followed.found
-                yield OffsetRow(  # in the order of the columns, because keywords take their time
-                    cluster_id,
-                    group_id,
-                    topic,
-                    committed.partition,
-                    member_id,
-                    owner_id,
-                    is_transactional,
-                    committed.commits,
-                    committed.first,
-                    committed.lowest,
-                    last,
-                    from_ms,
-                    to_ms,
-                    followed.before,
-                    started_at,
-                    followed.finding(
+                finding: Finding | None = None
+                goes_on = is_named and first <= lowest and followed.highest <= lowest
+                if not goes_on:
+                    finding = followed.finding(
                         at, event, committed, started_at, ends[topic], is_owner=is_owner
-                    ),
-                    gateway_id,
-                    process_id,
-                    sequence,
+                    )
+                rows.append(
+                    OffsetRow(  # in the order of the columns, because keywords take their time
+                        cluster_id,
+                        group_id,
+                        topic,
+                        number,
+                        member_id,
+                        owner_id,
+                        is_transactional,
+                        committed.commits,
+                        first,
+                        lowest,
+                        last,
+                        from_ms,
+                        to_ms,
+                        before,
+                        started_at,
+                        finding,
+                        gateway_id,
+                        process_id,
+                        sequence,
+                    )
                 )
-                if not is_transactional:
-                    is_foreign = owner_id is not None and not is_owner
-                    followed.before = last
-                    followed.stored = _Stored(at, last, gateway_id, process_id, is_foreign)
-                    if is_owner:
-                        followed.own = last
                 if is_owner:
                     followed.has_acted = True
+                if is_transactional:
+                    followed.in_transaction_at = at
+                    continue
+                followed.before = followed.stored = last
+                followed.storing = storing
+                followed.is_foreign = owner_id is not None and not is_owner
+                if is_owner:
+                    followed.own = last
+                if goes_on:
+                    followed.highest = last
+                else:
+                    followed.find_highest()
 
     def _fetched(
         self,
@@ -365,7 +390,7 @@ class OffsetFold:
         # An owner may fetch without a member id.
         is_owner = followed.owner_id is not None and member_id in (followed.owner_id, NO_MEMBER)
         is_start = is_owner and not followed.has_acted
-        stored = followed.stored
+        stored, storing = followed.stored, followed.storing
         finding = None
         if is_owner:
             finding = followed.wrong_start(step, offset, later, ends, is_start=is_start)
@@ -373,7 +398,8 @@ class OffsetFold:
         if is_start:
             followed.is_told, followed.start = True, offset
         followed.before = offset
-        if finding is not None and stored is not None and stored.offset is not None:
+        followed.highest = max(followed.highest, fetched.offset)
+        if finding is not None and stored is not None and storing is not None:
             yield WrongStartRow(
                 cluster_id=self.cluster_id,
                 group_id=self.group_id,
@@ -382,8 +408,8 @@ class OffsetFold:
                 finding=finding,
                 member_id=member_id,
                 owner_id=followed.owner_id or "",
-                stored=stored.offset,
-                stored_ms=stored.at[0],
+                stored=stored,
+                stored_ms=storing.at[0],
                 told=offset,
                 at_ms=step.at[0],
                 gateway_id=step.told.gateway_id,
@@ -424,7 +450,13 @@ class Partition:
     granted_to: str | None = None
     granted_at: _At | None = None
     """The latest grant, to anybody."""
-    stored: _Stored | None = None
+    stored: int | None = None
+    """The latest offset that was committed without a transaction; null if there is none, or it was
+    deleted."""
+    storing: _Storing | None = None
+    """The event that stored it, or deleted it."""
+    is_foreign: bool = False
+    """Whether somebody other than the owner did."""
     before: int | None = None
     """The offset in force, as last committed or fetched."""
     in_transaction_at: _At | None = None
@@ -441,6 +473,8 @@ class Partition:
     """What it was told."""
     own: int | None = None
     """Its latest commit without a transaction."""
+    highest: int = -1
+    """No offset that a commit is compared with is higher."""
 
     def moved(self, step: _Step) -> None:
         """The partition was granted or released, or its offset was deleted."""
@@ -449,7 +483,7 @@ class Partition:
             case PartitionsAssigned(member_id=member_id):
                 if self.owner_id != member_id:
                     self.began = step.at
-                    self.found = self.stored.offset if self.stored else None
+                    self.found = self.stored
                     self.is_told = self.has_acted = False
                     self.start = self.own = None
                 self.is_owner_known, self.owner_id = True, member_id
@@ -458,10 +492,9 @@ class Partition:
                 if self.granted_to in (None, member_id):
                     self.is_owner_known, self.owner_id = True, None
             case OffsetsDeleted():
-                self.stored = _Stored(
-                    step.at, None, told.gateway_id, told.process_id, is_foreign=True
-                )
-                self.before = None
+                self.storing = _Storing(step.at, told.gateway_id, told.process_id)
+                self.stored = self.before = None
+                self.is_foreign = True
             case _:
                 pass
 
@@ -480,24 +513,24 @@ class Partition:
         is_start: bool,
     ) -> Literal["lost", "skipped"] | None:
         """How the offset that an owner was told differs from the stored one."""
-        stored = self.stored
-        if stored is None or stored.offset is None or stored.offset == told:
+        stored, storing = self.stored, self.storing
+        if stored is None or storing is None or stored == told:
             return None
-        was_stored = self.granted_at is not None and stored.at < self.granted_at
+        was_stored = self.granted_at is not None and storing.at < self.granted_at
         is_behind_transaction = (
-            self.in_transaction_at is not None and self.in_transaction_at > stored.at
+            self.in_transaction_at is not None and self.in_transaction_at > storing.at
         )
         is_named = getattr(step.told.event, "member_id", NO_MEMBER) != NO_MEMBER
         if not (is_named or was_stored) or is_behind_transaction or ends.are_soon(step.at):
             return None
-        if told is None or told < stored.offset:
+        if told is None or told < stored:
             return "lost"
-        is_skip = is_start and was_stored and self._is_skip(step, told, stored, later)
+        is_skip = is_start and was_stored and self._is_skip(step, told, storing, later)
         return "skipped" if is_skip else None
 
-    def _is_skip(self, step: _Step, told: int, stored: _Stored, later: Iterable[_Step]) -> bool:
+    def _is_skip(self, step: _Step, told: int, storing: _Storing, later: Iterable[_Step]) -> bool:
         """Whether no commit explains that a new owner was told more than what was stored."""
-        if (step.told.gateway_id, step.told.process_id) != (stored.gateway_id, stored.process_id):
+        if (step.told.gateway_id, step.told.process_id) != storing[1:]:
             return False
         asked_by = getattr(step.told.event, "member_id", None)
         for other in later:
@@ -522,10 +555,8 @@ class Partition:
         is_owner: bool,
     ) -> Finding | None:
         """How a commit went back, if it did."""
-        lowest, before, stored = committed.lowest, self.before, self.stored
-        latest = stored.offset if stored else None
-        if stored is not None and stored.is_foreign and is_owner:
-            latest = self.own
+        lowest, before = committed.lowest, self.before
+        latest = self.own if self.is_foreign and is_owner else self.stored
         turns_back = lowest < committed.first and not event.is_transactional
         is_lower = turns_back or (before is not None and lowest < before)
         is_behind = started_at is not None and lowest < started_at
@@ -552,8 +583,13 @@ class Partition:
 
     def _started_lower(self) -> bool:
         """Whether the owner was told less than what had been stored when it began."""
-        stored = self.stored
-        if not self.is_told or stored is None or stored.offset is None or self.began is None:
+        stored, storing = self.stored, self.storing
+        if not self.is_told or stored is None or storing is None or self.began is None:
             return False
         told = -1 if self.start is None else self.start
-        return stored.at < self.began and told < stored.offset
+        return storing.at < self.began and told < stored
+
+    def find_highest(self) -> None:
+        """Find it anew, after a commit that went back."""
+        known = (self.before, self.stored, self.own, self.start, self.found)
+        self.highest = max((each for each in known if each is not None), default=-1)

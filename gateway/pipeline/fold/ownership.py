@@ -7,7 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeAlias
 
 from gateway.events.group_events import GroupAdopted, GroupCreated, GroupForwarded
 from gateway.pipeline.fold.changes import ChangeRow
@@ -20,8 +21,7 @@ from gateway.pipeline.fold.stated import Claims, stated
 Kind: TypeAlias = Literal["owner", "gap", "overlap", "unsure"]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """One row of the comparison."""
 
     kind: Kind
@@ -39,7 +39,7 @@ def side_by_side(
     next one. If the last interval leaves a gap, the gap after it never ends. `is_open` tells
     whether two events may have happened in either order: then it is unsure whether two members
     owned the partition at once, as after an interval that may be over."""
-    in_order: Sequence[Interval] = sorted(intervals, key=lambda each: each.order)
+    in_order: Sequence[Interval] = sorted(intervals, key=attrgetter("order"))
     reached: Interval | None = None
     for each in in_order:
         yield Span("owner", each.member_id, None, each.from_ms, each.to_ms)
@@ -56,9 +56,8 @@ def side_by_side(
                 both_ms = sorted(filter(None, (each.from_ms, reached.to_ms)))
                 yield Span("unsure", each.member_id, reached.member_id, both_ms[0], both_ms[-1])
             yield from _between(reached, each, is_unsure=is_unsure)
-        if reached is None or reached.may_be_over:
+        if reached is None or reached.may_be_over or each.reaches_beyond(reached):
             reached = each
-        reached = max(reached, each, key=lambda one: one.reach)
     if reached is not None and reached.to_position < ENDLESS and reached.leaves_gap:
         yield Span("gap", None, None, reached.to_ms, None)
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from gateway.events.group_events import (
     ConversionRefused,
+    GroupAdopted,
     GroupConverted,
     GroupCreated,
     GroupForwarded,
@@ -23,9 +24,10 @@ from gateway.events.member_events import (
     MemberSwitched,
 )
 from gateway.events.offset_events import NO_MEMBER
-from gateway.pipeline.fold.changes import CLASSIC, Protocol
+from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.row import Row
+from gateway.pipeline.fold.sightings import CLASSIC, Protocol
 
 SPEAKS_CONSUMER_SINCE: Mapping[str, tuple[int, int] | None] = MappingProxyType(
     {
@@ -87,9 +89,9 @@ class ReadinessRow(Row):
     """The latest event about any of them."""
 
 
-def readiness(history: History) -> list[ReadinessRow]:
+def readiness(history: History, changes: Iterable[ChangeRow]) -> list[ReadinessRow]:
     """See `ReadinessRow`."""
-    members = list(_members(history))
+    members = list(_members(history, changes))
     if not members:
         return []
     blocked_by = _blocked_by(history, members)
@@ -143,16 +145,22 @@ class _Member:
         return self.client.protocol_type if self.client and self.protocol == CLASSIC else None
 
 
+_DISPLACING = frozenset({ClientSeen.name, GroupHosted.name, GroupAdopted.name})
+"""With these, a member goes without an event of its own: see `sightings`."""
 _OF_MEMBERS = (
     *(ClientSeen, ConversionRefused, MemberJoined, MemberSwitched),
     *(MemberLeft, MemberFenced, MemberReplaced),
 )
 
 
-def _members(history: History) -> Iterator[_Member]:
+def _members(history: History, changes: Iterable[ChangeRow]) -> Iterator[_Member]:
     """The latest knowledge of each member that is still there. A member whose join was not told (it
     was before the first event, or in the cluster) was at least seen; but so was a client that was
     refused."""
+    is_displaced: dict[str | None, bool] = {}
+    for change in changes:
+        if change.was_present != change.is_present:
+            is_displaced[change.member_id] = not change.is_present and change.event in _DISPLACING
     members: dict[str, _Member] = {}
     for told in history.of(*_OF_MEMBERS):
         match told.event:
@@ -167,8 +175,9 @@ def _members(history: History) -> Iterator[_Member]:
                 _learn(member, told.event)
             case _:
                 pass
-    for member in members.values():
-        if member.protocol is not None and (member.has_come or not member.was_refused):
+    for member_id, member in members.items():
+        is_there = member.has_come or not member.was_refused
+        if member.protocol is not None and is_there and not is_displaced.get(member_id):
             yield member
 
 

@@ -28,9 +28,10 @@ from gateway.events.member_events import (
     PartitionsReleased,
     PartitionsRevoked,
 )
-from gateway.pipeline.fold.changes import CLASSIC, CONSUMER, ChangeRow, Kind
+from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.row import Row
+from gateway.pipeline.fold.sightings import CLASSIC, CONSUMER, Kind
 
 MOVES = frozenset({PartitionsRevoked.name, PartitionsReleased.name, PartitionsAssigned.name})
 """The events that move partitions."""

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -163,9 +163,12 @@ def contradictions(
     cluster_id: str, key: SequenceKey, numbers: Iterable[Number]
 ) -> Iterator[ContradictionRow]:
     """The contradictions in one sequence, whose numbers are sorted."""
-    good = (number for number in numbers if number.is_good)
-    for sequence, some in groupby(good, key=lambda number: number.sequence):
-        in_order = sorted(some, key=lambda number: number.content)
+    versions: dict[int, list[Number]] = {}
+    for one, other in pairwise(number for number in numbers if number.is_good):
+        if one.sequence == other.sequence:
+            versions.setdefault(one.sequence, [one]).append(other)
+    for sequence, some in versions.items():
+        in_order = sorted(some, key=attrgetter("content"))
         if in_order[0].content == in_order[-1].content:
             continue
         yield ContradictionRow(
@@ -200,11 +203,15 @@ class ProcessFold:
     def take(self, key: SequenceKey, numbers: Iterable[Number]) -> None:
         """Take further numbers, which are sorted. Raises LateLineError if it has had one of them,
         because only the lines tell whether they are the same."""
-        for sequence, some in groupby(numbers, key=attrgetter("sequence")):
-            same = list(some)
-            self._add(sequence, min(each.at_ms for each in same))
-            if len(same) > 1:
-                self.found += contradictions("", key, same)
+        same: list[Number] = []
+        for each in numbers:
+            if same and each.sequence == same[0].sequence:
+                same.append(each)
+                continue
+            self.found += contradictions("", key, same) if len(same) > 1 else ()
+            same = [each]
+            self._add(each.sequence, each.at_ms)
+        self.found += contradictions("", key, same)
 
     def finish(
         self, cluster_id: str, key: SequenceKey
@@ -227,6 +234,9 @@ class ProcessFold:
 
     def _add(self, number: int, at_ms: int) -> None:
         runs = self.runs
+        if runs and number == runs[-1].last + 1:
+            runs[-1].last, runs[-1].last_ms = number, at_ms
+            return
         place = bisect_right(runs, number, key=attrgetter("first"))
         before = runs[place - 1] if place else None
         after = runs[place] if place < len(runs) else None

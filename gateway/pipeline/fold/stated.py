@@ -5,7 +5,7 @@ While the cluster serves a group, its coordinator grants, and no event tells wha
 then is no claim to be checked.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -90,8 +90,8 @@ class ClaimFold:
 
     def take(self, told: Told) -> None:
         """Take the next event, one of `KINDS`."""
-        if self.waiting and self.waiting[0].to_ms < told.at_ms:
-            self._settle(bisect_left(self.waiting, told.at_ms, key=attrgetter("to_ms")))
+        while self.waiting and self.waiting[0].to_ms < told.at_ms:
+            self._add(self.waiting.pop(0))
         match told.event:
             case OffsetsCommitted(member_id=member_id) as commits if member_id != NO_MEMBER:
                 partitions = tuple(
@@ -118,7 +118,9 @@ class ClaimFold:
 
     def finish(self) -> Claims:
         """The claims to each partition."""
-        self._settle(len(self.waiting))
+        for word in self.waiting:
+            self._add(word)
+        self.waiting.clear()
         found: dict[TopicPartition, dict[_Speaker, Claim]] = {}
         for (speaker, (topic, numbers)), (from_ms, to_ms) in self.spans.items():
             for number in numbers:
@@ -137,27 +139,24 @@ class ClaimFold:
         else:
             insort(self.waiting, word, key=attrgetter("to_ms"))
 
-    def _settle(self, ready: int) -> None:
-        for word in self.waiting[:ready]:
-            self._add(word)
-        del self.waiting[:ready]
-
     def _add(self, word: _Word) -> None:
-        rounds = self._rounds(word.member_id, word.from_ms)
-        last = self._rounds(word.member_id, word.to_ms)
+        member_id, is_commit, partitions, from_ms, to_ms = word
+        rounds = self._rounds(member_id, from_ms)
+        last = rounds if from_ms == to_ms else self._rounds(member_id, to_ms)
         if rounds == last:
-            self._extend(word, rounds, word.from_ms, word.to_ms)
+            self._extend((member_id, rounds, is_commit), partitions, from_ms, to_ms)
         else:
-            self._extend(word, rounds, word.from_ms, word.from_ms)
-            self._extend(word, last, word.to_ms, word.to_ms)
+            self._extend((member_id, rounds, is_commit), partitions, from_ms, from_ms)
+            self._extend((member_id, last, is_commit), partitions, to_ms, to_ms)
 
     def _rounds(self, member_id: str, at_ms: int) -> int:
         begun_ms = self.begun_ms.get(member_id, ())
         return bisect_right(begun_ms, at_ms) + bisect_right(self.rejoined_ms, at_ms)
 
-    def _extend(self, word: _Word, rounds: int, from_ms: int, to_ms: int) -> None:
-        speaker = word.member_id, rounds, word.is_commit
-        for each in word.partitions:
+    def _extend(
+        self, speaker: _Speaker, partitions: Iterable[_Partitions], from_ms: int, to_ms: int
+    ) -> None:
+        for each in partitions:
             first_ms, last_ms = self.spans.get((speaker, each), (from_ms, to_ms))
             self.spans[speaker, each] = min(first_ms, from_ms), max(last_ms, to_ms)
 

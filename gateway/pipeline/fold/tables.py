@@ -13,16 +13,23 @@ from pydantic import TypeAdapter
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.member_events import PartitionsStated
-from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
+from gateway.events.offset_events import (
+    NO_MEMBER,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsFetched,
+)
 from gateway.pipeline.fold import offsets, stated
 from gateway.pipeline.fold.changes import ChangeRow, changes
 from gateway.pipeline.fold.history import (
+    TURNS,
     History,
     LateLineError,
     Numbered,
     Order,
     Pairs,
     Told,
+    Words,
     clusters,
 )
 from gateway.pipeline.fold.lines import Line, RejectedRow, content_of, parse, rejected
@@ -219,8 +226,10 @@ class GroupFold:
     told: list[Told] = field(default_factory=list)
     """The events about the group, its members and their partitions. Later ones decide what they
     mean, so their rows are made at the end."""
-    seen_ms: dict[str, int] = field(default_factory=dict)
-    """When each member first spoke of partitions."""
+    words: list[dict[str, Words]] = field(default_factory=lambda: [{}])
+    """See `History.words`."""
+    turned_ms: int = -1
+    """When the latest of these times began."""
     numbers: Pairs[SequenceKey, list[Number]] = field(default_factory=dict)
     """Of the group's sequences: it may have several, one after another."""
     reached_ms: Pairs[tuple[str, int | None], dict[int, int]] = field(default_factory=dict)
@@ -240,12 +249,14 @@ class GroupFold:
         self._count(lines)
         made = Tables()
         for number, told in enumerate(self.order.take(lines), 1):
-            event = told.event
-            kind = type(event)
+            kind = type(told.event)
             if kind not in _SUMMED_UP:
                 self.told.append(told)
-            elif isinstance(event, OffsetsCommitted | PartitionsStated):
-                self.seen_ms.setdefault(event.member_id, told.at_ms)
+                if kind in TURNS:
+                    self.words.append({})
+                    self.turned_ms = told.at_ms
+            else:
+                self._hear(told)
             if kind in offsets.KINDS:
                 self.offsets.take(told)
             if kind in stated.KINDS:
@@ -259,7 +270,7 @@ class GroupFold:
     def finish(self) -> Tables:
         """All other rows, as if nothing followed. Only a copy of the state can go on then."""
         forced, cluster_id = self.order.forced, self.cluster_id
-        told = History(cluster_id, self.group_id, self.told, forced, self.seen_ms)
+        told = History(cluster_id, self.group_id, self.told, forced, self.words)
         its_changes = changes(told)
         its_claims = self.claims.finish()
         commits, starts = self.offsets.finish()
@@ -275,7 +286,7 @@ class GroupFold:
             rebalances=rounds,
             migrations=migrations(told, its_changes, owned, rounds),
             worse_steps=list(worse_steps(told)),
-            readiness=readiness(told),
+            readiness=readiness(told, its_changes),
         )
         for key, numbers in self.numbers.items():
             reached_ms = self.reached_ms.get((key.gateway_id, key.began_ms), {})
@@ -283,6 +294,21 @@ class GroupFold:
             made.sequences += sequences(cluster_id, key, in_order, reached_ms.items())
             made.contradictions += contradictions(cluster_id, key, in_order)
         return made
+
+    def _hear(self, told: Told) -> None:
+        """Note who speaks. A commit that was stored before a turn may be told after it."""
+        match told.event:
+            case OffsetsCommitted(member_id=member_id, to_ms=said_ms):
+                pass
+            case PartitionsStated(member_id=member_id):
+                said_ms = told.at_ms
+            case _:
+                return
+        words = self.words[-1 if said_ms >= self.turned_ms else -2]
+        if (its := words.get(member_id)) is not None:
+            its.last = told.position
+        elif member_id != NO_MEMBER:
+            words[member_id] = Words(told.position, told.at_ms, told.position)
 
     def _count(self, lines: Iterable[Numbered]) -> None:
         for each in lines:

@@ -18,18 +18,11 @@ from gateway.events.member_events import (
     MemberStateMoved,
     MemberSwitched,
 )
-from gateway.pipeline.fold.changes import (
-    CLASSIC,
-    NATIVE,
-    RESTARTED,
-    SEEN,
-    ChangeRow,
-    Kind,
-    Protocol,
-)
+from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.rebalances import revocations
 from gateway.pipeline.fold.row import Row
+from gateway.pipeline.fold.sightings import CLASSIC, NATIVE, RESTARTED, SEEN, Kind, Protocol
 
 _STABLE = "Stable"
 _AGAIN = ""

@@ -3,10 +3,14 @@
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
+
+from coordinator.interface.records import RemovalCause
 from gateway.data_path.brokers import ClientSoftware
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
+from gateway.events.member_events import MemberLeft
 from gateway.hosting.remembered import NameQuota
 from gateway.observers import clients_seen
 from gateway.observers.clients_seen import ClientsSeen
@@ -18,6 +22,12 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
 from tests.support.group_script import subscription
 from tests.support.hosted_groups import lone_request
 
@@ -99,6 +109,60 @@ def test_a_native_client_is_reported_when_it_joins() -> None:
     seen.see(replace(NATIVE, member_epoch=1), ConsumerGroupHeartbeatResponse(member_id="n"))
     ((_group_id, event),) = seen.told
     assert (event.fields["protocol"], event.fields["software_name"]) == ("consumer", None)
+
+
+@pytest.mark.parametrize(
+    ("message", "answer", "left"),
+    [
+        (
+            LeaveGroupRequest(group_id="orders", member_id="m"),
+            LeaveGroupResponse(),
+            ["m"],
+        ),
+        (
+            LeaveGroupRequest(
+                group_id="orders",
+                members=(MemberIdentity(member_id="m"), MemberIdentity(member_id="unknown")),
+            ),
+            LeaveGroupResponse(
+                members=(
+                    MemberResponse(member_id="m", group_instance_id=None),
+                    MemberResponse(
+                        member_id="unknown",
+                        group_instance_id=None,
+                        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                    ),
+                )
+            ),
+            ["m"],
+        ),
+        (
+            replace(NATIVE, member_epoch=-1),
+            ConsumerGroupHeartbeatResponse(member_id="n", member_epoch=-1),
+            ["n"],
+        ),
+        (
+            replace(NATIVE, member_epoch=-2),
+            ConsumerGroupHeartbeatResponse(member_id="n", member_epoch=-2),
+            [],
+        ),
+        (
+            LeaveGroupRequest(group_id="orders", member_id="m"),
+            LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR),
+            [],
+        ),
+    ],
+    ids=["classic", "several", "native", "static", "refused"],
+)
+def test_a_departure_that_the_cluster_accepted_is_reported(
+    message: Struct, answer: Struct, left: list[str]
+) -> None:
+    """A static member that means to come back has not left."""
+    seen = Seen()
+    seen.note_departure(lone_request(message, 5), answer)
+    assert seen.told == [
+        ("orders", MemberLeft(member_id=each, cause=RemovalCause.LEFT)) for each in left
+    ]
 
 
 def test_a_client_is_reported_once_until_it_changes() -> None:

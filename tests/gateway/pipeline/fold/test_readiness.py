@@ -19,6 +19,7 @@ from gateway.events.member_events import ClientSeen, MemberJoined, MemberLeft, P
 from gateway.pipeline.fold.readiness import ReadinessRow
 from tests.support.event_writer import EventWriter, WriteHistory, lines_of
 from tests.support.folded_lines import folded
+from tests.support.group_events import speaks
 from tests.support.simulated_events import SimulatedStep, undisturbed
 from tests.support.simulated_lines import write
 
@@ -92,6 +93,14 @@ def refused(
         2,
         ConversionRefused(direction=direction, member_id=member_id, client_id="c", reason="policy"),
     )
+
+
+def restarted_in_the_cluster(writer: EventWriter) -> None:
+    """A client that came in the place of another one is the only one left."""
+    writer.beside(0, GroupForwarded(reason="rule"))
+    for member_id, version in (("a", "3.9.2"), ("b", "4.1.0")):
+        is_seen(writer, member_id, version, protocol="classic", embedded_version=3)
+        writer.beside(1, speaks(member_id, 1))
 
 
 def ready(writer: EventWriter) -> None:
@@ -179,6 +188,9 @@ Found = tuple[str | None, str, int, int, bool | None, str | None]
 
 CASES: Mapping[object, Sequence[Found]] = {
     hosted_again: [("4.1.0", "classic", 1, 0, True, None)],
+    restarted_in_the_cluster: [
+        ("4.1.0", "classic", 1, 0, False, "the cluster has the group: rule")
+    ],
     ready: [
         ("3.9.2", "classic", 1, 0, False, None),
         ("4.1.0", "classic", 2, 1, True, None),

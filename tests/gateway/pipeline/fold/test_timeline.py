@@ -5,10 +5,16 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from gateway.events.group_events import GroupCreated, TopicsGone
-from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.events.group_events import (
+    GroupAdopted,
+    GroupCreated,
+    GroupForwarded,
+    GroupHosted,
+    TopicsGone,
+)
+from gateway.events.member_events import ClientSeen
 from gateway.pipeline.fold.timeline import TimelineRow
-from tests.support.event_writer import START_MS, EventWriter, WriteHistory, lines_of, seconds
+from tests.support.event_writer import EventWriter, WriteHistory, lines_of, seconds
 from tests.support.folded_lines import folded
 from tests.support.group_events import (
     AT_REST,
@@ -31,6 +37,7 @@ from tests.support.group_events import (
     is_to_give,
     joins,
     leaves,
+    speaks,
     switches,
     target,
 )
@@ -88,16 +95,7 @@ def several_to_give_up(writer: EventWriter) -> None:
 def late_and_quiet(writer: EventWriter) -> None:
     """A member that only commits was present all the time, and so was one that left without a
     join."""
-    writer.beside(
-        1,
-        OffsetsCommitted(
-            member_id="quiet",
-            is_transactional=False,
-            from_ms=START_MS,
-            to_ms=START_MS,
-            offsets={TOPIC: (CommittedOffsets(partition=0, commits=1, first=1, lowest=1, last=1),)},
-        ),
-    )
+    writer.beside(1, speaks("quiet", 0))
     writer.beside(3, leaves("late"), group_goes(STABLE, PREPARING, 2))
 
 
@@ -132,6 +130,64 @@ def a_restart_of_an_emptied_group(writer: EventWriter) -> None:
     writer.beside(5, TopicsGone(topics=("u",)))
     writer.process_id = "the next one"
     writer.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
+
+
+def seen(member_id: str, client_id: str, instance_id: str | None = None) -> ClientSeen:
+    return ClientSeen(
+        member_id=member_id,
+        client_id=client_id,
+        client_host="/h",
+        instance_id=instance_id,
+        software_name=None,
+        software_version=None,
+        protocol="classic",
+        protocol_type="consumer",
+        embedded_version=3,
+        assignors=("range",),
+    )
+
+
+def a_roll_in_the_cluster(writer: EventWriter) -> None:
+    """Nobody tells who is in a forwarded group. `a` was there; `b` came and left; `c` was killed,
+    and `d` came in its place, but not in that of `e`, which goes on, nor in that of `f`. Clients
+    that never speak of partitions may have been turned away."""
+    writer.beside(0, GroupForwarded(reason="rule"))
+    writer.beside(1, speaks("a", 1))
+    writer.beside(2, seen("b", "b"), seen("c", "c"), seen("e", "c"), seen("f", "f"))
+    writer.beside(2, seen("away", "away"))
+    for member_id in "bcef":
+        writer.beside(3, speaks(member_id, 3))
+    writer.beside(4, leaves("b"))
+    writer.process_id = "the next one"
+    writer.beside(5, GroupForwarded(reason="rule"))
+    writer.beside(6, seen("d", "c"))
+    writer.beside(7, speaks("e", 7))
+    writer.beside(8, speaks("d", 8))
+
+
+def a_static_member_in_the_cluster(writer: EventWriter) -> None:
+    """Its successor has the same instance id."""
+    writer.beside(0, GroupForwarded(reason="rule"))
+    writer.beside(1, seen("a", "c", "i"), seen("b", "c", "k"))
+    writer.beside(2, speaks("a", 2))
+    writer.beside(3, speaks("b", 3))
+    writer.beside(4, seen("a2", "other", "i"))
+    writer.beside(5, speaks("a2", 5))
+    writer.beside(6, speaks("a", 5))
+
+
+def an_adoption_and_a_release(writer: EventWriter) -> None:
+    """The gateway takes over `a`, but not `gone`. Released members come back; what they had
+    committed before may be told later."""
+    writer.beside(1, speaks("a", 1))
+    writer.beside(1, speaks("gone", 1))
+    writer.tell(4, GroupCreated(kind="classic"), joins("a"))
+    writer.beside(4, GroupAdopted(held_ms=1), GroupHosted(reason="it was adopted"))
+    writer.tell(4, group_goes(COMPLETING, STABLE))
+    writer.beside(5, speaks("a", 5))
+    writer.beside(7, leaves("a"), GroupForwarded(reason="it was released"))
+    writer.beside(8, speaks("a", 6))
+    writer.beside(9, speaks("a2", 9))
 
 
 CASES: Mapping[WriteHistory, Sequence[Interval]] = {
@@ -206,6 +262,29 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         ("a", "classic", "classic", "PreparingRebalance", 2, 5, "gateway_restarted"),
         ("b", "classic", "classic", "PreparingRebalance", 3, 5, "member_left"),
         ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
+    ],
+    a_roll_in_the_cluster: [
+        (None, None, None, None, 1, None, None),
+        ("a", None, None, None, None, None, None),
+        ("b", None, "classic", None, 2, 4, "member_left"),
+        ("c", None, "classic", None, 2, 6, "client_seen"),
+        ("d", None, "classic", None, 6, None, None),
+        ("e", None, "classic", None, 2, None, None),
+        ("f", None, "classic", None, 2, None, None),
+    ],
+    a_static_member_in_the_cluster: [
+        (None, None, None, None, 1, None, None),
+        ("a", None, "classic", None, 1, 4, "client_seen"),
+        ("b", None, "classic", None, 1, None, None),
+        ("a2", None, "classic", None, 4, None, None),
+    ],
+    an_adoption_and_a_release: [
+        (None, "classic", None, "CompletingRebalance", 1, 4, "group_state_moved"),
+        (None, "classic", None, "Stable", 4, None, None),
+        ("a", "classic", "classic", "CompletingRebalance", None, 4, "group_state_moved"),
+        ("a", "classic", "classic", "Stable", 4, 7, "member_left"),
+        ("gone", "classic", "classic", "CompletingRebalance", None, 4, "group_adopted"),
+        ("a2", "classic", "classic", "Stable", 9, None, None),
     ],
     a_restart_of_an_emptied_group: [
         (None, "classic", None, "PreparingRebalance", 0, 4, "group_state_moved"),
