@@ -116,7 +116,7 @@ def table_of(rows: Mapping[str, Mapping[str, Mapping[str, float] | str]]) -> str
     for row, arms in rows.items():
         for arm, found in arms.items():
             if isinstance(found, str):
-                cells = [found, *[""] * (len(FIGURES) - 1)]
+                cells = [found.replace("|", "/"), *[""] * (len(FIGURES) - 1)]
             else:
                 cells = [f"{found[name]:,.3g}" for name in FIGURES]
             lines.append(f"| {row} | {arm} | {' | '.join(cells)} |")

@@ -64,10 +64,10 @@ def test_repeated_runs_count_by_their_medians() -> None:
 
 
 def test_the_table_has_a_line_for_each_arm() -> None:
-    text = table_of({"eager": {"ours": dict.fromkeys(FIGURES, 1.0), "theirs": "refused"}})
+    text = table_of({"eager": {"ours": dict.fromkeys(FIGURES, 1.0), "theirs": "FATAL|refused"}})
     assert text.splitlines()[2:] == [
         "| eager | ours | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |",
-        "| eager | theirs | refused |  |  |  |  |  |  |  |",
+        "| eager | theirs | FATAL/refused |  |  |  |  |  |  |  |",
     ]
 
 
