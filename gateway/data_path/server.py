@@ -168,6 +168,8 @@ class _Clients:
         self._places = places
         self._is_draining = False
         self._ids = itertools.count(1)
+        # A listener's own may have the names of the connection that made it known.
+        self._context = contextvars.copy_context()
         self._connections: set[ClientConnection] = set()
         context.removal.visitors = places.traffic.open = self._connections
 
@@ -207,8 +209,7 @@ class _Clients:
             sock.close()
             self._refuse(client_host, str(error))
             return
-        # Empty: the listener's own may have the names of the connection that made it known.
-        guest = _Guest(client_host, place, contextvars.Context())
+        guest = _Guest(client_host, place, self._context.copy())
         guest.log_context.run(bind_contextvars, connection_id=f"c{next(self._ids)}")
         if self._tls is None:
             self._begin(guest, route, sock)

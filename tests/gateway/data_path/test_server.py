@@ -1,6 +1,7 @@
 """Draining, and the limits for clients."""
 
 import struct
+from contextvars import ContextVar
 
 import pytest
 import structlog
@@ -473,3 +474,25 @@ async def test_a_slow_client_delays_only_its_own_upstream_connection() -> None:
             while read < 8 + 500 * len(chunk):
                 read += len(await slow.stream.receive_some())
             assert read == 8 + 500 * len(chunk)
+
+
+SERVED_IN: ContextVar[str] = ContextVar("SERVED_IN", default="elsewhere")
+
+
+async def test_the_tasks_of_connections_inherit_the_context_of_the_gateway() -> None:
+    """Whoever has begun them: a connection that sleeps is woken by the poller's task."""
+    served_in: list[str] = []
+
+    class Groups(GroupApis):
+        async def answer(self, request: GroupRequest) -> Struct:
+            served_in.append(SERVED_IN.get())
+            return HeartbeatResponse()
+
+    SERVED_IN.set("the gateway")
+    async with running_fake_broker(FakeBroker()) as broker:
+        async with running_gateway([broker.address], group_apis=Groups()) as gateway:
+            SERVED_IN.set("the client")
+            async with connected(gateway.address) as client:
+                await client.send(HEARTBEAT)
+                await client.frame()
+    assert served_in == ["the gateway"]
