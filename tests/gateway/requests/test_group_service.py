@@ -13,7 +13,9 @@ import trio
 from structlog.testing import capture_logs
 
 from coordinator.interface.config import GroupConfig, StaticTakeover
+from coordinator.interface.records import RemovalCause
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.events.member_events import MemberLeft
 from gateway.simulation.coordinator import FakeGroup
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
@@ -410,7 +412,7 @@ async def test_groups_are_listed_and_filtered() -> None:
 
 
 async def test_the_cluster_answers_a_connect_worker() -> None:
-    """It also answers all later requests for that group."""
+    """It also answers all later requests for that group. Only that the worker left is told."""
     async with open_scene() as scene:
         how = {"protocol_type": "connect", "protocol": "compatible"}
         with capture_logs() as lines:
@@ -426,7 +428,8 @@ async def test_the_cluster_answers_a_connect_worker() -> None:
         assert (await scene.client.beat(joined, version=3)).error_code == 0
         left = await scene.client.leave(joined.member_id, version=1)
         assert left.error_code == 0
-        assert scene.gateway.events == []
+        (event,) = scene.gateway.events
+        assert event == MemberLeft(member_id=joined.member_id, cause=RemovalCause.LEFT)
 
 
 async def test_a_foreign_protocol_does_not_take_a_hosted_group() -> None:
