@@ -159,8 +159,7 @@ class HostedGroup:
             case inputs.Relayed(client, request, answer):
                 self._relayed(client, request, answer, now_ms)
             case inputs.Resumed(is_adopting):
-                if is_adopting:
-                    self.adoption.expect()
+                self.adoption.is_expected |= is_adopting
                 self._resume()
             case inputs.Adopt(wish):
                 self._adopt(wish)

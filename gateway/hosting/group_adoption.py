@@ -59,9 +59,7 @@ class GroupAdoption:
         effects: list[Effect],
     ) -> None:
         """`effects` takes what the driver has to do."""
-        self.is_under_way = False
-        """Whether the group may be about to change its coordinator."""
-        self._is_expected = False
+        self.is_expected = False
         """Whether the log is known to have an adoption that is not loaded yet."""
         self._group_id = standing.group_id
         self._standing = standing
@@ -85,11 +83,16 @@ class GroupAdoption:
     # -- what the group asks ---------------------------------------------------------------------
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether the group may be about to change its coordinator."""
+        return self._machine is not None or self.is_expected or bool(self._wishes)
+
+    @property
     def treatment(self) -> Treatment | None:
         """What becomes of requests; None if that does not depend on an adoption."""
         if self._machine is not None:
             return self._machine.treatment
-        return Treatment.HELD if self._is_expected else None
+        return Treatment.HELD if self.is_expected else None
 
     @property
     def stage(self) -> AdoptionStage | None:
@@ -109,13 +112,8 @@ class GroupAdoption:
 
     # -- beginning -------------------------------------------------------------------------------
 
-    def expect(self) -> None:
-        """The log has an adoption, and the group is about to be loaded."""
-        self.is_under_way = self._is_expected = True
-
     def wish(self, wish: Wish) -> None:
         """Adopt the group, which is about to be loaded."""
-        self.is_under_way = True
         self._wishes.append(wish)
         if self._is_ending:
             self.end()
@@ -139,12 +137,11 @@ class GroupAdoption:
 
     def start_again(self) -> None:
         """After a bug: what the log knows of the adoption decides how it goes on."""
-        self._is_expected |= self._machine is not None
+        self.is_expected |= self._machine is not None
         self._machine = None
         self._steps_under_way = 0
         self._rules.adopting.discard(self._group_id)
         self._fulfil(AdoptionOutcome.refused(self._group_id, "a bug: see the log"))
-        self.is_under_way = self._is_expected
 
     def _begin(self, now_ms: int) -> None:
         """Begin what is wished, or go on with what the log has."""
@@ -153,7 +150,7 @@ class GroupAdoption:
             self._fulfil(AdoptionOutcome.refused(self._group_id, "its state log cannot be read"))
         if not engine.is_loaded:
             return
-        self._is_expected = False
+        self.is_expected = False
         found = engine.core.state.adoption
         if found is None and not self._wishes:
             return
@@ -201,8 +198,6 @@ class GroupAdoption:
                 self.handle(steps.TimePassed(), now_ms)
         if self._machine is not None and self._machine.is_over:
             self._end(self._machine, now_ms)
-        is_moving = self._machine is not None or bool(self._wishes)
-        self.is_under_way = is_moving or self._is_expected
 
     def _carry_out(self, effects: Sequence[steps.Effect]) -> None:
         for effect in effects:

@@ -82,10 +82,6 @@ class GroupRelease:
         effects: list[Effect],
     ) -> None:
         """`effects` takes what the driver has to do."""
-        self.is_under_way = False
-        """Whether the engine does not serve the group any more, and the cluster not yet alone."""
-        self.is_wanted = False
-        """Whether somebody waits for it, or for its mark to be removed."""
         self.recall = Recall(
             owners_may_return=True,
             heartbeat_interval_ms=rules.config.consumer_heartbeat_interval_ms,
@@ -109,9 +105,19 @@ class GroupRelease:
     # -- what the group asks ---------------------------------------------------------------------
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether the engine does not serve the group any more, and the cluster not yet alone."""
+        return self._machine is not None
+
+    @property
     def stage(self) -> ReleaseStage | None:
         """How far it has come."""
         return None if self._machine is None else self._machine.stage
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for it, or for its mark to be removed."""
+        return bool(self._wishes) or self._is_reclaimed
 
     @property
     def keeps_anchor(self) -> bool:
@@ -151,13 +157,12 @@ class GroupRelease:
             settle_ms = longest_ms if wish.is_unattended else SETTLE_MAX_MS
             self._settle_until_ms = now_ms + settle_ms
         self._wishes.append(wish)
-        self.is_wanted = True
         if self._is_ending:
             self.end()
 
     def reclaim(self) -> None:
         """Remove the mark of an earlier release: the group's next join hosts it."""
-        self._is_reclaimed = self.is_wanted = True
+        self._is_reclaimed = True
 
     def end(self) -> None:
         """The gateway is shutting down. The next process finds in the log what has begun."""
@@ -167,7 +172,6 @@ class GroupRelease:
     def start_again(self) -> None:
         """After a bug: what the log knows of the release decides how it goes on."""
         self._machine, self._is_beginning = None, False
-        self.is_under_way = False
         self._refuse("a bug: see the log")
 
     def begun(self, *, is_durable: bool) -> None:
@@ -214,7 +218,6 @@ class GroupRelease:
             self._effects.append(Log("warning", "release_resumed", fields))
         guise = self._rules.standing.gateway.guise
         self._machine = Releasing(self._group_id, guise, release, now_ms)
-        self.is_under_way = True
         self.recall.leads_rounds = self._machine.has_natives
         self._effects.append(TellNow(group_events.ReleaseStarted(members=len(members))))
         if release.group is not None and (self._is_unattended or not self._has_begun_here):
@@ -232,7 +235,6 @@ class GroupRelease:
         """The engine has decided on a step."""
         if self._machine is None:
             self._is_beginning = self._is_reclaimed = False
-            self.is_wanted = bool(self._wishes)
             if is_durable:
                 self._rules.standing.released.discard(self._group_id)
                 self._standing.forget()
@@ -266,7 +268,6 @@ class GroupRelease:
 
     def _end(self, machine: Releasing, now_ms: int) -> None:
         self._machine, self._has_begun_here = None, False
-        self.is_under_way = False
         self.recall.end()
         self._rules.standing.released.add(self._group_id)
         self._effects.append(TellNow(group_events.GroupReleased(unowned_ms=machine.unowned_ms)))
@@ -280,7 +281,6 @@ class GroupRelease:
 
     def _fulfil(self, outcome: ReleaseOutcome) -> None:
         wishes, self._wishes = self._wishes, []
-        self.is_wanted = self._is_reclaimed
         for each in wishes:
             each.fulfil(outcome)
 
