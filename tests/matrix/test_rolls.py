@@ -30,7 +30,8 @@ pytestmark = [
 
 
 def params() -> list[object]:
-    """Every roll. One that cannot succeed must fail, so that a change is noticed."""
+    """Every roll. One that the library cannot do is expected to fail, with the library's reason; it
+    fails the run once it succeeds."""
     return [
         pytest.param(
             roll,

@@ -590,6 +590,6 @@ class Partition:
         return storing.at < self.began and told < stored
 
     def find_highest(self) -> None:
-        """Find it anew, after a commit that went back."""
+        """Recompute the highest offset after a commit that went back."""
         known = (self.before, self.stored, self.own, self.start, self.found)
         self.highest = max((each for each in known if each is not None), default=-1)

@@ -47,7 +47,7 @@ def test_it_computes_its_target_itself(make_group: MakeGroup) -> None:
 
 
 def test_it_does_not_wait_for_the_target_of_a_member_that_has_gone(make_group: MakeGroup) -> None:
-    """Nobody who is left can compute one (rule 9.7)."""
+    """No remaining member can compute a target (rule 9.7)."""
     policy = MigrationPolicy.UPGRADE
     group = make_group(config=replace(CLIENT_SIDE, consumer_migration_policy=policy))
     computes = (weighted(-1, name="range"),)
