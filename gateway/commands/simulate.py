@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Never
 
 from gateway.simulation.invariants import Invariant
@@ -25,7 +26,7 @@ SEEDS_PER_TASK = 4
 SEED_CPU_S_MAX = 60
 """An ordinary run takes less than a second."""
 WORKER_MEMORY_MIB_MAX = 2_048
-"""The address space of a worker process. An ordinary run needs a few megabytes."""
+"""What a worker process may add to its address space. An ordinary run needs a few megabytes."""
 PROGRESS_INTERVAL_S = 30
 OBJECTS_PER_COLLECTION = 50_000
 """How many objects a run creates between two garbage collections. Most of them are not garbage."""
@@ -48,8 +49,15 @@ def _begin_worker() -> None:
     signal.signal(signal.SIGVTALRM, _end_run)
     gc.freeze()
     gc.set_threshold(OBJECTS_PER_COLLECTION)
-    memory_max = WORKER_MEMORY_MIB_MAX * 1024 * 1024
+    memory_max = _address_space() + WORKER_MEMORY_MIB_MAX * 1024 * 1024
     resource.setrlimit(resource.RLIMIT_AS, (memory_max, memory_max))
+
+
+def _address_space() -> int:
+    """The size of this process's address space, in bytes. A worker begins with all of its
+    parent's."""
+    pages, *_ = Path("/proc/self/statm").read_text("ascii").split()
+    return int(pages) * resource.getpagesize()
 
 
 def _end_run(*_signal: object) -> Never:

@@ -1,5 +1,6 @@
 """The sweep over seeds, and its output."""
 
+import mmap
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway import cli
-from gateway.commands.simulate import failure, run, sweep
+from gateway.commands.simulate import WORKER_MEMORY_MIB_MAX, failure, run, sweep
 from gateway.simulation.run import Outcome, Run, replay_command, simulate
 
 
@@ -96,6 +97,18 @@ def test_a_run_that_does_not_end_fails_its_seed(
     assert f"in {play.__name__}" in report
     assert error in report
     assert replay_command(7) in report
+
+
+def modest(_run: Run) -> None:
+    assert len(bytes(2**26)) == 2**26
+
+
+def test_the_memory_of_the_parent_process_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker process is a copy of its parent, which may have reserved more than the limit."""
+    monkeypatch.setattr("gateway.simulation.run.Run.play", modest)
+    with mmap.mmap(-1, WORKER_MEMORY_MIB_MAX * 2**20):
+        is_fine, report = run(7, 1)
+    assert is_fine, report
 
 
 def test_a_run_without_memory_for_a_traceback_fails_its_seed(
