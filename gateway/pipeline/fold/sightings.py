@@ -331,16 +331,26 @@ def perhaps_forgotten(history: History) -> frozenset[str]:
 
 def _between_processes(told: Sequence[Told], are_kept: Iterable[bool]) -> Mapping[str, Told]:
     """The members that only the old one of two processes may have known, with the last event
-    between the two: their join was told after its last line, or else the group was converted then.
-    It may have been the new process that wrote these records, and a conversion is the one record of
-    all members that needs no earlier line of its process."""
+    between the two: their join was told after its last line, or else the next record of all members
+    was written then. It may have been the new process that wrote these records. Only a conversion
+    needs no earlier line of its process, and a generation that a static replacement has begun: its
+    line is among the records, and other members rejoin without one."""
     found: dict[str, Told] = {}
     joined: list[str] = []
     """Without a record."""
     unsure: list[str] = []
     process_id: str | None = None
     before: Told | None = None
+    is_known = True
+    """Whether the process that began the generation is."""
     for each, is_kept in zip(told, are_kept, strict=True):
+        match each.event:
+            case GroupStateMoved(to_state=ClassicPhase.COMPLETING_REBALANCE):
+                is_known = each.process_id is not None
+            case GroupConverted():
+                is_known = False
+            case _:
+                pass
         if each.process_id is not None:
             if before is not None and process_id not in (None, each.process_id):
                 found.update(dict.fromkeys(unsure, before))
@@ -350,7 +360,7 @@ def _between_processes(told: Sequence[Told], are_kept: Iterable[bool]) -> Mappin
         if isinstance(each.event, MemberJoined) and not is_kept:
             (unsure if each.process_id is None else joined).append(each.event.member_id)
         elif is_kept and _has_all_members(each.event):
-            unsure += joined if isinstance(each.event, GroupConverted) else []
+            unsure += [] if is_known else joined
             joined.clear()
         before = each
     return found

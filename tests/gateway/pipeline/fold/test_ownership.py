@@ -149,6 +149,20 @@ def a_replacement_that_a_restart_may_have_forgotten(writer: EventWriter) -> None
     writer.tell(9, gives("e", 0), gets("f", 0))
 
 
+def perhaps_forgotten_before_a_replacement_began_a_generation(writer: EventWriter) -> None:
+    """Its line is among the records, and `c` rejoins without one. So either process may have
+    told it, before the new one has told anything beside the records."""
+    writer.tell(0, goes(COMPLETING, STABLE), gets("a", 0))
+    writer.beside(1, joins("e"), goes(STABLE, PREPARING))
+    replaced = MemberReplaced(member_id="a", replaced_by="b")
+    writer.beside(2, gives("a", 0), replaced, joins("b"), gets("b", 0))
+    replaced = MemberReplaced(member_id="c", replaced_by="d")
+    writer.tell(4, replaced, joins("d"), goes(PREPARING, COMPLETING))
+    writer.tell(5, goes(COMPLETING, STABLE), gets("d", 0))
+    writer.process_id = "another"
+    writer.beside(6, joins("f"), goes(STABLE, PREPARING))
+
+
 def an_instance_with_another_member(writer: EventWriter) -> None:
     """An instance has one member, so a restart has forgotten the first one, which joined in a
     rebalance. Members of consumer groups change their instances without an event."""
@@ -428,6 +442,12 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "b", None, 3, 4),
         (0, "granted", "gap", None, None, 4, 6),
         (0, "granted", "owner", "e", None, 6, None),
+    ],
+    perhaps_forgotten_before_a_replacement_began_a_generation: [
+        (0, "granted", "owner", "a", None, 0, 2),
+        (0, "granted", "owner", "b", None, 2, None),
+        (0, "granted", "unsure", "d", "b", 5, 5),
+        (0, "granted", "owner", "d", None, 5, None),
     ],
     an_instance_with_another_member: [
         (0, "granted", "owner", "a", None, 1, 2),
