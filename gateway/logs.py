@@ -13,10 +13,27 @@ from typing import Literal, TextIO, TypeAlias, cast
 
 import structlog
 
+from gateway.events.event import GatewayEvent, Level
 from gateway.readable import escaped
 
 LogFormat: TypeAlias = Literal["console", "json"]
-LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+_LEVELS: dict[Level, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+log = structlog.get_logger()
+
+
+def write_to_log(event: GatewayEvent, group_id: str | None = None) -> None:
+    """Write an event, about a group or about the gateway, with the fields of its JSON line."""
+    about = {} if group_id is None else {"group_id": group_id}
+    bound = log.bind(**about)
+    if bound.is_enabled_for(_LEVELS[event.level]):  # the fields cost more than the rest
+        getattr(bound, event.level)(event.name, **event.fields)
 
 
 class _Lossy:
@@ -36,7 +53,7 @@ class _Lossy:
 
 
 def configure(
-    log_format: LogFormat = "console", log_level: LogLevel = "info", stream: TextIO | None = None
+    log_format: LogFormat = "console", log_level: Level = "info", stream: TextIO | None = None
 ) -> None:
     """Send all log lines of this level and above to the stream, stderr by default."""
     stream = stream or sys.stderr
@@ -47,9 +64,7 @@ def configure(
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_renderers(log_format, stream),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[log_level.upper()]
-        ),
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[log_level]),
         logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Lossy(stream))),
         # A cached logger would keep the old configuration, and tests capture logs by changing it.
         cache_logger_on_first_use=False,

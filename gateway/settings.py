@@ -30,8 +30,9 @@ from coordinator.interface.config import (
 from gateway.cluster.sasl import Mechanism
 from gateway.cluster.topics import TOPIC_NAME
 from gateway.data_path.broker_names import BrokerNames
+from gateway.events.event import Level
 from gateway.hosting.states import Adoption
-from gateway.logs import LogFormat, LogLevel
+from gateway.logs import LogFormat
 from gateway.plug_ins.installed import check_assignor
 from kafka_codecs.api_keys import ApiKey
 
@@ -268,7 +269,7 @@ class Settings(BaseModel):
         description="a topic of the cluster to which events are written too, created if missing",
     )
     log_format: LogFormat = Field("console", description="console for people, json for machines")
-    log_level: LogLevel = Field("info", description="debug, info, warning or error")
+    log_level: Level = Field("info", description="debug, info, warning or error")
     groups_host: _Patterns = Field(
         ("*",),
         description="patterns (* and ?) of group ids that may be hosted; all others are forwarded",

@@ -29,7 +29,7 @@ from gateway.board.views import (
 )
 from gateway.cluster.cluster import Cluster
 from gateway.data_path.places import Places
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.groups.clock import Clock
 from gateway.groups.glance import Glance
 from gateway.groups.groups import Groups as HostedGroups

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.events.group_events import GroupDeleted, TopicsGone
 from gateway.events.offset_events import OffsetsCommitted, OffsetsDeleted, OffsetsFetched
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import trio
 
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.events.offset_events import OffsetsCommitted
 
 EVENTS_MAX = 10_000

@@ -16,8 +16,7 @@ from gateway.board.lags import Lags
 from gateway.board.tallies import Tallies
 from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Rates, Traffic
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 from gateway.events.group_events import (
     ClientFlapped,
     GroupConverted,

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from coordinator.interface.volatile_records import ClassicPhase
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 from gateway.events.group_events import (
     ConversionRefused,
     GroupConverted,

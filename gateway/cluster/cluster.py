@@ -23,9 +23,9 @@ from gateway.cluster.topic_names import TopicNames
 from gateway.cluster.topics import ClusterTopic, can_be_topic, names_in, topics_in, with_topic_ids
 from gateway.events.event import Tell
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
-from gateway.events.log_lines import write_to_log
 from gateway.hosting.owner import Owner
 from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.logs import write_to_log
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import (

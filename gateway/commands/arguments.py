@@ -13,6 +13,7 @@ from gateway import logs, settings
 from gateway.commands import examples
 from gateway.control.messages import GROUP_ID_BYTES_MAX
 from gateway.demo.outcome import Options
+from gateway.events.event import Level
 from gateway.settings_sources import ENVIRONMENT_PREFIX, add_flags
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
@@ -395,7 +396,7 @@ def _add_demo(commands: _Commands) -> None:
         "--log-format", choices=get_args(logs.LogFormat), default="console", help="format on stderr"
     )
     demo.add_argument(
-        "--log-level", choices=get_args(logs.LogLevel), default="info", help="lowest level shown"
+        "--log-level", choices=get_args(Level), default="info", help="lowest level shown"
     )
 
 

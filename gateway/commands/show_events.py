@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gateway.events.catalog import BadLine
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.journal.line_files import PATTERN
 from gateway.journal.reading import read_lines
 from gateway.readable import escaped, moment, shown

@@ -20,7 +20,7 @@ from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_topics import is_there
 from gateway.events.catalog import BadLine, read_line
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.events.group_events import (
     AdoptionStarted,
     AdoptionUndone,

@@ -33,7 +33,7 @@ from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
 from gateway.events.event import Tell
 from gateway.events.gateway_events import DrainFinished, DrainStarted
-from gateway.events.log_lines import write_to_log
+from gateway.logs import write_to_log
 from gateway.transport.certificates import TlsContext
 from gateway.transport.sockets import TlsSocket, Transport, begin_tls, close
 

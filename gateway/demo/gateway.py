@@ -8,7 +8,7 @@ import trio
 
 from coordinator.interface.config import GroupConfig
 from gateway.data_path.config import DataPathConfig
-from gateway.events.envelope import Listener
+from gateway.events.event import Listener
 from gateway.gateway import GatewayConfig, run_gateway
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles

@@ -43,7 +43,7 @@ from gateway.demo.roll import Roll, RollStep
 from gateway.demo.story import Story
 from gateway.demo.upstream import OpenUpstream, Upstream
 from gateway.error_groups import first_of
-from gateway.events.envelope import Envelope, Listener
+from gateway.events.event import Envelope, Listener
 from gateway.events.group_events import Direction, GroupConverted
 from gateway.settings import Settings
 from gateway.state_folder import StateFolderError

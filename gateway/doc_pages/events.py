@@ -13,8 +13,7 @@ from typing import Any
 
 from gateway.doc_pages.fields import field_table
 from gateway.events.catalog import EVENTS, SUBJECTS
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "events.md"

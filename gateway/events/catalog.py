@@ -7,8 +7,7 @@ from types import MappingProxyType
 from pydantic import ValidationError
 
 from gateway.events import gateway_events, group_events, member_events, offset_events
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 
 SUBJECTS = MappingProxyType(
     {

@@ -15,11 +15,10 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from gateway.events.catalog import read_line
-from gateway.events.envelope import Envelope, Listener
-from gateway.events.event import GatewayEvent, Told
-from gateway.events.log_lines import write_to_log
+from gateway.events.event import Envelope, GatewayEvent, Listener, Told
 from gateway.journal.events_topic import EventsTopic
 from gateway.journal.line_files import LineFiles
+from gateway.logs import write_to_log
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.events.catalog import BadLine, read_line
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.journal.line_files import PATTERN
 
 FOLLOW_INTERVAL_S = 0.25

@@ -17,11 +17,11 @@ from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
 from gateway.data_path.presence import Presence
 from gateway.events.event import Tell
-from gateway.events.log_lines import write_to_log
 from gateway.groups.aside import Aside
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.remembered import NameQuota
+from gateway.logs import write_to_log
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.connection_members import note_member
 from gateway.observers.counts import AnswerCounts

@@ -7,7 +7,7 @@ import trio
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from gateway.demo import mock_cluster
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.state_log.sqlite_reader import read_state

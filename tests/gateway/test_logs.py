@@ -3,11 +3,16 @@
 import errno
 import io
 import json
+import logging
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
+from coordinator.interface.records import RemovalCause
 from gateway import logs
+from gateway.events.event import GatewayEvent
+from gateway.events.member_events import MemberLeft, PartitionsStated
 
 
 class Terminal(io.StringIO):
@@ -105,3 +110,28 @@ def test_a_traceback_contains_no_local_variables(log_format: logs.LogFormat) -> 
         structlog.get_logger().exception("connection_failed")
     assert "broken 7" in stream.getvalue()
     assert password not in stream.getvalue()
+
+
+def test_an_event_is_one_line_with_its_group() -> None:
+    """It has a past-tense name and fields."""
+    with capture_logs() as lines:
+        logs.write_to_log(MemberLeft(member_id="m", cause=RemovalCause.LEFT), "g")
+    assert lines == [
+        {
+            "event": "member_left",
+            "group_id": "g",
+            "member_id": "m",
+            "cause": "left",
+            "log_level": "info",
+        }
+    ]
+
+
+def test_an_event_below_the_level_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every join and many heartbeats state partitions, which the log normally leaves out."""
+    logger = structlog.make_filtering_bound_logger(logging.INFO)
+    monkeypatch.setattr(logs, "log", structlog.wrap_logger(None, wrapper_class=logger))
+    monkeypatch.setattr(GatewayEvent, "fields", property(lambda _: pytest.fail("nobody reads it")))
+    logs.write_to_log(
+        PartitionsStated(member_id="m", member_epoch=1, partitions={"foo": (0,)}), "g"
+    )

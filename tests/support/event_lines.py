@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from coordinator.interface.records import RemovalCause
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 from gateway.events.member_events import MemberLeft
 from gateway.journal.reading import read_lines
 

@@ -6,8 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 
 START_MS = 1_800_000_000_000
 GROUP = "orders"

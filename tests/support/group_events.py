@@ -2,8 +2,7 @@
 
 from coordinator.interface.records import EpochCause, RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase, MemberPhase
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 from gateway.events.group_events import (
     Direction,
     GroupConverted,

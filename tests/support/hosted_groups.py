@@ -47,8 +47,7 @@ from gateway.data_path.config import Limits
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook

@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from gateway.board import recent_events
 from gateway.board.recent_events import RecentEvents
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.events.group_events import GroupHosted
 from tests.gateway.board.test_lags import committed
 from tests.support.group_events import enveloped

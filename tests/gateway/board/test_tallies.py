@@ -8,8 +8,7 @@ from coordinator.interface.records import EpochCause, RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.board import tallies
 from gateway.board.tallies import Tallies, Tally
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent
+from gateway.events.event import Envelope, GatewayEvent
 from gateway.events.group_events import (
     ConversionRefused,
     GroupConverted,

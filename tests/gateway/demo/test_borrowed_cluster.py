@@ -23,7 +23,7 @@ from gateway.demo.errors import DemoError
 from gateway.demo.gateway import run_demo_gateway
 from gateway.demo.outcome import Options, Outcome
 from gateway.demo.run import RunGateway, run
-from gateway.events.envelope import Listener
+from gateway.events.event import Listener
 from gateway.settings import Address
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.header import RequestHeader

@@ -8,7 +8,7 @@ import trio
 
 from coordinator.interface.config import GroupConfig
 from gateway.demo.gateway import run_demo_gateway
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from tests.support.group_client import group_client
 from tests.support.mock_cluster import running_mock_cluster
 

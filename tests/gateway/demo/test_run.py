@@ -13,7 +13,7 @@ from gateway.data_path.errors import ListenError
 from gateway.demo.mock_cluster import embedded
 from gateway.demo.outcome import Options
 from gateway.demo.run import Interrupted, run
-from gateway.events.envelope import Listener
+from gateway.events.event import Listener
 from tests.support.until import until
 
 LIMIT_S = 60

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.doc_pages import events
 from gateway.events.catalog import EVENTS
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 
 REWRITE = "run: python -m gateway.doc_pages.events"
 

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.interface.records import RemovalCause
 from gateway.events.catalog import EVENTS, BadLine, read_line
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.events.gateway_events import UpstreamLost
 from gateway.events.member_events import MemberLeft, PartitionsAssigned
 

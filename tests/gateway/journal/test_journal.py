@@ -8,8 +8,7 @@ from structlog.testing import capture_logs
 
 from coordinator.interface.records import EpochCause, RemovalCause
 from gateway.events.catalog import read_line
-from gateway.events.envelope import Envelope
-from gateway.events.event import GatewayEvent, Told
+from gateway.events.event import Envelope, GatewayEvent, Told
 from gateway.events.gateway_events import GatewayEnded
 from gateway.events.group_events import GroupEpochBumped
 from gateway.events.member_events import MemberLeft

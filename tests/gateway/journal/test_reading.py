@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.events.catalog import BadLine
-from gateway.events.envelope import Envelope
+from gateway.events.event import Envelope
 from gateway.journal import reading
 from gateway.journal.reading import Line, read_lines
 from tests.support.event_lines import event_line
