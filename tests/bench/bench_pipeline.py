@@ -1,15 +1,20 @@
 """How fast the pipeline makes a report, and how that grows with the events.
 
     python tests/bench/bench_pipeline.py [--groups 10000] [--events 1000000,10000000]
+    python tests/bench/bench_pipeline.py --week [--groups 1000]
 
 writes the events of a day, as that many groups that are rolled to the new protocol would tell them,
 and runs `groupferry report` on each amount: events per second, the memory of all its processes at
 the peak, and how many times as long it takes as the amount before. Beside it stands what one core
 does without Spark: it folds the same lines into the same tables, and as a reference only decodes
 their JSON. CPU seconds say more than wall time on a busy machine.
+
+With --week a report follows a week of these groups, of which one in ten goes on after its first
+hours, in rounds of six hours: the CPU seconds of a round on each day.
 """
 
 import argparse
+import os
 import re
 import resource
 import subprocess
@@ -17,10 +22,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from statistics import median
 
 from pydantic_core import from_json
 
@@ -61,7 +67,7 @@ _EVENTS_BESIDES = 35
 """The events of a group apart from its commits."""
 
 
-def life(commits: int) -> EventWriter:
+def life(commits: int, span_s: float = DAY_S) -> EventWriter:
     """A group's day: three classic members join, are replaced one by one, and commit meanwhile."""
     writer = EventWriter(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
     writer.tell(0, GroupCreated(kind="classic"))
@@ -70,7 +76,7 @@ def life(commits: int) -> EventWriter:
         _comes(writer, 1, member_id, "classic")
     shares = _shares(members)
     writer.tell(2, *(_assigned(member_id, numbers) for member_id, numbers in shares.items()))
-    between_s = DAY_S / (MEMBERS + 1)
+    between_s = span_s / (MEMBERS + 1)
     per_phase = commits // (MEMBERS + 1)
     position = 0
     for step in range(MEMBERS + 1):
@@ -191,28 +197,35 @@ def _commit(member_id: str, numbers: tuple[int, ...], position: int, at_s: float
 def write_events(folder: Path, groups: int, events: int) -> int:
     """Write files of GATEWAYS gateways and return the number of events."""
     own = life(max(0, events // groups - _EVENTS_BESIDES)).lines
-    pattern = [
-        (re.sub(r'"sequence":\d+', '"sequence":SEQUENCE', line), '"process_id":null' not in line)
-        for line in own
-    ]
-    written = 0
     for gateway in range(GATEWAYS):
-        sequence = count(2)
-        head = EventWriter(f"gateway-{gateway}", f"process-{gateway}")
-        head.gateway(0, _started())
+        sequence = count(1)
         with (folder / f"events-{gateway}.jsonl").open("w") as file:
-            file.write(head.lines[0] + "\n")
+            file.write(_start(gateway, sequence))
             for group in range(gateway, groups, GATEWAYS):
-                text = "\n".join(
-                    line.replace("SEQUENCE", str(next(sequence))) if is_beside else whole
-                    for (line, is_beside), whole in zip(pattern, own, strict=True)
-                )
-                text = text.replace(_GROUP, f"group-{group}").replace(
-                    _GATEWAY, f"gateway-{gateway}"
-                )
-                file.write(text.replace(_PROCESS, f"process-{gateway}") + "\n")
-                written += len(own)
-    return written + GATEWAYS
+                file.write(_of_group(own, gateway, group, sequence))
+    return groups * len(own) + GATEWAYS
+
+
+def _start(gateway: int, sequence: Iterator[int]) -> str:
+    head = EventWriter(f"gateway-{gateway}", f"process-{gateway}")
+    head.gateway(0, _started())
+    assert next(sequence) == 1
+    return f"{head.lines[0]}\n"
+
+
+def _of_group(own: Sequence[str], gateway: int, group: int, sequence: Iterator[int]) -> str:
+    """The lines of a group, beside which the gateway counts its process's events."""
+    numbered = (
+        line
+        if '"process_id":null' in line
+        else _SEQUENCE.sub(f'"sequence":{next(sequence)}', line, count=1)
+        for line in own
+    )
+    text = "".join(f"{line}\n" for line in numbered).replace(_GROUP, f"group-{group}")
+    return text.replace(_GATEWAY, f"gateway-{gateway}").replace(_PROCESS, f"process-{gateway}")
+
+
+_SEQUENCE = re.compile(r'"sequence":\d+')
 
 
 def _started() -> GatewayEvent:
@@ -300,22 +313,83 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def follow_a_week(folder: Path, groups: int) -> Iterator[tuple[int, float]]:
+    """The events and CPU seconds of each round."""
+    from gateway.pipeline.spark.analysis import Analysis
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder
+    from gateway.pipeline.spark.session import open_session
+
+    rounds = DAYS * ROUNDS_PER_DAY
+    parts: list[list[str]] = [[] for _ in range(rounds)]
+    for line in life(rounds * COMMITS_PER_ROUND, DAYS * DAY_S).lines:
+        at_s = (from_json(line)["at_ms"] - START_MS) / 1000
+        parts[int(at_s * ROUNDS_PER_DAY / DAY_S)].append(line)
+    sequences = [count(1) for _ in range(GATEWAYS)]
+    with open_session("bench") as spark:
+        stream = Analysis(spark, Folder(spark, f"{folder}/out"), top=50)
+        for number, own in enumerate(parts):
+            lines = [_start(*each) for each in enumerate(sequences)] if number == 0 else []
+            for group in range(0, groups, 1 if number == 0 else IDLE_PER_ACTIVE):
+                gateway = group % GATEWAYS
+                lines.append(_of_group(own, gateway, group, sequences[gateway]))
+            text = "".join(lines)
+            file = folder / f"{number}.jsonl"
+            file.write_text(text)
+            used = _cpu_of_all_s(os.getpid())
+            stream.take_in(read_lines(spark, [str(file)]), number)
+            yield text.count("\n"), _cpu_of_all_s(os.getpid()) - used
+
+
+def _cpu_of_all_s(pid: int) -> float:
+    """CPU seconds of a process and all below it, also of those that have ended."""
+    ticks = 0
+    for each in _family(pid):
+        with suppress(OSError):
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+DAYS = 7
+ROUNDS_PER_DAY = 4
+COMMITS_PER_ROUND = 20
+IDLE_PER_ACTIVE = 9
+
+
+def tell_week(groups: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        rounds = list(follow_a_week(Path(name), groups))
+    for day in range(DAYS):
+        its = rounds[day * ROUNDS_PER_DAY : (day + 1) * ROUNDS_PER_DAY]
+        events, cpu_s = its[-1][0], median(used for _events, used in its)
+        print(f"day {day + 1}: {cpu_s:.1f} CPU s for a round of {events:,} events")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--groups", type=int)
     parser.add_argument("--events", default="1000000,10000000")
+    parser.add_argument("--week", action="store_true", help="follow")
     options = parser.parse_args()
+    if options.week:
+        tell_week(options.groups or 1_000)
+    else:
+        tell_batches(options.groups or 10_000, options.events)
+
+
+def tell_batches(groups: int, amounts: str) -> None:
     before: tuple[int, float] | None = None
-    for wanted in map(int, options.events.split(",")):
+    for wanted in map(int, amounts.split(",")):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "events"
             folder.mkdir()
-            events = write_events(folder, options.groups, wanted)
+            events = write_events(folder, groups, wanted)
             size = sum(path.stat().st_size for path in folder.iterdir())
             decode_s, fold_s = in_this_process(folder)
             taken_s, cpu_s, peak = measure(folder, Path(name) / "out")
         print(
-            f"{events:>12,} events of {options.groups:,} groups ({size / 1e9:.2f} GB): "
+            f"{events:>12,} events of {groups:,} groups ({size / 1e9:.2f} GB): "
             f"{taken_s:7.1f} s, {cpu_s:7.1f} CPU s, {events / taken_s:>9,.0f} events/s,"
             f" {peak / 1e6:,.0f} MB; one core without Spark: folds {1 / fold_s:,.0f} events/s,"
             f" decodes {1 / decode_s:,.0f}"

@@ -165,6 +165,8 @@ class Gravest(BaseModel, Generic[R]):
 
     def merge(self, kind: Kind, other: "Gravest[R]") -> None:
         """Add the rows of another one."""
+        if not other.count:
+            return
         self.count += other.count
         self.rows += other.rows
         self.cut(kind)

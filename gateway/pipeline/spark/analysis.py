@@ -1,16 +1,15 @@
 """Turns lines into tables and a digest, for a batch run and for a stream alike.
 
 A stream goes on with the folds of the groups that a batch is about. Only rows that are closed are
-stored by batches; the others are replaced, together with those of their bucket, and the states of
-the bucket come last. A batch that was interrupted and is taken in again therefore gives the same
-result. A line that comes too late for its group's fold makes the batch fold all lines of that group
-again.
+stored by batches; the others replace those of their groups, and the states of their buckets come
+last. A batch that was interrupted and is taken in again therefore gives the same result. A line
+that comes too late for its group's fold makes the batch fold all lines of that group again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby
-from operator import itemgetter
+from operator import and_, itemgetter
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -35,6 +34,7 @@ from gateway.pipeline.spark.folding import (
     FOLDED,
     GATEWAY,
     IS_CLOSED,
+    IS_NEW,
     KEPT,
     KEPT_ROW,
     KEY,
@@ -148,8 +148,7 @@ class Analysis:
             counts = self._sum(_digests(rows)).rows
             for name in CLOSED:
                 self._store_closed(rows, late, name, batch)
-            self._write(rows.where(~F.col(IS_CLOSED)), self._new, counts)
-            self._replace_open(touched)
+            self._replace_open(rows, touched, counts)
             self._states.put(_states(rows), batch)
             self._trim(batch)
             self._new.delete()
@@ -203,12 +202,25 @@ class Analysis:
             self._spark, self._tables / name, _columns(ALL_ROWS[name]), *_parts(ALL_ROWS[name])
         )
 
-    def _replace_open(self, touched: Sequence[int]) -> None:
-        """Replace the rows of the touched buckets that later lines may change."""
+    def _replace_open(
+        self, rows: DataFrame, touched: Sequence[int], counts: Mapping[str, int]
+    ) -> None:
+        """Replace the rows that later lines may change, of the groups and processes that have been
+        folded. The other rows of their buckets are copied."""
+        parts = [f"{BUCKET}={bucket}" for bucket in touched]
+        kept = _kept(rows)
+        anew = kept.where(F.col(IS_NEW) & F.col("kind").isin(OF_GROUP, OF_PROCESS)).select(*KEY)
         for name in ALL_ROWS:
-            for bucket in touched:
-                part = f"{BUCKET}={bucket}"
-                (self._tables / name / _OPEN / part).become(self._new / name / part)
+            folder, new = self._tables / name / _OPEN, self._new / name
+            made = _of_table(rows.where(~F.col(IS_CLOSED)), name)
+            before = [part for part in folder.names() if part in parts]
+            if before:
+                old = self._parts_of(folder, before, _columns(ALL_ROWS[name]))
+                made = _without(old, anew).unionByName(made)
+            if before or counts.get(name):
+                new.write(made, *_parts(ALL_ROWS[name]))
+            for part in sorted({*before, *new.names()}.intersection(parts)):
+                (folder / part).become(new / part)
 
     def _trim(self, batch: int) -> None:
         """Delete what is older than `keep_days`, once for each day."""
@@ -241,6 +253,10 @@ class Analysis:
         for name, row in ALL_ROWS.items():
             if counts.get(name):
                 (folder / name).write(_of_table(rows, name), *_parts(row))
+
+    def _parts_of(self, folder: Folder, parts: Sequence[str], schema: StructType) -> DataFrame:
+        read = self._spark.read.schema(schema).option("basePath", folder.path)
+        return read.parquet(*((folder / part).path for part in parts)).select(*schema.names)
 
     def _read(self, folder: Folder, row: type[BaseRow]) -> DataFrame:
         schema = _columns(row)
@@ -281,6 +297,17 @@ def _join(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:
     """Rows whose keys are among these, or are not."""
     same = [rows[name].eqNullSafe(keys[name]) for name in (BUCKET, *KEY)]
     return rows.join(keys, same, how)
+
+
+def _without(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """Rows of a table about other groups and processes than these. A key without a process is that
+    of a group; rows about a process name no group."""
+    is_same = rows["group_id"].eqNullSafe(keys["group_id"])
+    if "process_id" in rows.columns:
+        process = ("gateway_id", "process_id")
+        same = reduce(and_, (rows[name] == keys[name] for name in process))
+        is_same &= keys["process_id"].isNull() | same
+    return rows.join(keys, is_same, "left_anti")
 
 
 def _kept(rows: DataFrame) -> DataFrame:

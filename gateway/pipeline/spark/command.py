@@ -18,11 +18,13 @@ from importlib.metadata import version
 
 from pyspark.sql import DataFrame, SparkSession
 
+from gateway.pipeline import PipelineError
 from gateway.pipeline.report.digest import Digest, report
 from gateway.pipeline.report.model import Provenance, Report
 from gateway.pipeline.report.page import page
 from gateway.pipeline.report.verdict import Verdict, judge
 from gateway.pipeline.spark.analysis import Analysis
+from gateway.pipeline.spark.connect import SCHEME
 from gateway.pipeline.spark.inputs import Sources
 from gateway.pipeline.spark.output import CHECKPOINT, Folder, locked
 from gateway.pipeline.spark.session import open_session, send_own_code, send_to_machines
@@ -116,9 +118,9 @@ def run(
     with open_session(
         "groupferry report", master=master, settings=settings, secrets=sources.secrets()
     ) as spark:
-        send_to_machines(spark.sparkContext)
+        send_to_machines(spark)
         folder = Folder(spark, output)
-        with locked(spark, folder, follows=False):
+        with locked(folder, follows=False):
             verdict = renew(spark, sources.lines(spark), folder, top, sources.names)
     _print(verdict, folder)
     return verdict.is_safe
@@ -151,12 +153,14 @@ def run_follow(
     settings: Mapping[str, str],
 ) -> int:
     """Follow the sources until a signal arrives. Returns its number. Raises PipelineError."""
+    if master is not None and master.startswith(SCHEME):
+        raise PipelineError("--follow needs a JVM of its own: Spark Connect makes single reports")
     sources.require_without(output)
     sources.require()
     with open_session(
         "groupferry report", master=master, settings=settings, secrets=sources.secrets()
     ) as spark:
-        send_to_machines(spark.sparkContext)
+        send_to_machines(spark)
         folder = Folder(spark, output)
         lines = sources.growing_lines(spark)
         analysis = Analysis(spark, folder, top, keep_days)
@@ -169,7 +173,7 @@ def run_follow(
                 said.append(verdict)
                 _print(verdict, folder)
 
-        with locked(spark, folder, follows=True):
+        with locked(folder, follows=True):
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
 
 

@@ -8,7 +8,7 @@ stopped.
 
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, groupby
@@ -33,6 +33,7 @@ from pyspark.sql.types import (
     StructType,
 )
 from pyspark.sql.udf import UserDefinedFunction
+from pyspark.sql.utils import is_remote
 from pyspark.util import PythonEvalType
 
 from gateway.events.gateway_events import GatewayStarted
@@ -100,12 +101,9 @@ PARSED = StructType(
         StructField("is_good", BooleanType()),
         *(StructField(name, StringType()) for name in ("event", "line")),
         *(StructField(name, StringType()) for name in ("file", "place", "problem")),
-        StructField("state", StringType()),
-        StructField("digest", StringType()),
     ]
 )
-"""What `parsed` makes of lines, and what is kept of folds: a `state` of a group or process, with
-the digest of the rows that are closed."""
+"""What `parsed` makes of lines."""
 
 GATEWAY, OF_GROUP, OF_PROCESS, REJECTED, DIGEST = range(5)
 """The kinds of parsed and kept rows, in the order in which a fold needs them. The start of a
@@ -118,7 +116,17 @@ KEPT = "kept"
 """The column with kept rows in what a fold makes; the others are named after tables."""
 IS_CLOSED = "is_closed"
 """The column that tells whether no later line changes the row."""
-KEPT_ROW = StructType([PARSED[name] for name in (*KEY, "line", "state", "digest")])
+IS_NEW = "is_new"
+"""The column that tells whether a fold has kept the row anew; null for new lines."""
+KEPT_ROW = StructType(
+    [
+        *(PARSED[name] for name in (*KEY, "line")),
+        *(StructField(name, StringType()) for name in ("state", "closed", "digest")),
+        StructField(IS_NEW, BooleanType()),
+    ]
+)
+"""What is kept of a group or process: its `state`, and digests of its closed rows and of all. Of
+others either a line or a digest is kept."""
 FOLDED = StructType(
     [
         StructField(BUCKET, IntegerType()),
@@ -160,7 +168,10 @@ def _in_order(rows: DataFrame) -> DataFrame:
 
 
 def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
-    """`DataFrame.mapInArrow`, which demands pandas but does not use it."""
+    """`DataFrame.mapInArrow`, which demands pandas but does not use it. Spark Connect needs pandas
+    anyway."""
+    if is_remote():
+        return rows.mapInArrow(how, schema)
     mapped = UserDefinedFunction(
         how, schema, name="groupferry", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     )
@@ -273,96 +284,118 @@ def _continue(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.Record
     with without_garbage_collection():
         for bucket, of_bucket in groupby(_rows(batches), key=itemgetter(BUCKET)):
             out, digest = _Out(bucket), Digest(top=top)
-            yield from _continued(of_bucket, out, digest)
+            yield from _Continued(out, digest).take(of_bucket)
             yield from out.finish(digest)
 
 
-def _continued(rows: Iterable[_Row], out: "_Out", digest: Digest) -> Iterator[pa.RecordBatch]:
-    """Go on with the folds of one bucket."""
-    cluster_of: Mapping[str, str] = {}
-    for kind, of_kind in groupby(rows, key=itemgetter("kind")):
-        if kind == GATEWAY:
-            starts = [(*_start(row), row) for row in of_kind]
-            starts.sort(key=lambda each: (each[0].at_ms, each[0].sequence))
-            cluster_of = clusters((line, event) for line, event, _row in starts)
-            for row in {line.gateway_id: row for line, _event, row in starts}.values():
-                out.keep(row)
-        elif kind == OF_GROUP:
-            for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
-                yield from _group_continued(group_id, of_group, cluster_of, out, digest)
-        elif kind == OF_PROCESS:
-            for key, of_process in groupby(of_kind, key=_sequence_key):
-                yield from _process_continued(key, of_process, cluster_of, out, digest)
-        else:
-            its = Digest(top=1)
-            for part in _rejections(_without_sums(of_kind, its)):
-                its.add(None, part.tables)
-                yield from out.take(part)
-            out.keep({"kind": REJECTED, "digest": its.model_dump_json()})
-            digest.merge(its)
+class _Continued:
+    """Goes on with the folds of one bucket. What is kept of a group or process without new lines
+    stays as it is."""
 
+    def __init__(self, out: "_Out", digest: Digest) -> None:
+        self._out = out
+        self._digest = digest
+        self._cluster_of: Mapping[str, str] = {}
+        self._have_moved = False
+        """Whether the new lines name another cluster for any gateway."""
 
-def _group_continued(
-    group_id: str,
-    rows: Iterable[_Row],
-    cluster_of: Mapping[str, str],
-    out: "_Out",
-    digest: Digest,
-) -> Iterator[pa.RecordBatch]:
-    states, lines = _divided(rows)
-    digests: dict[Key | None, Digest] = {}
-    folds = [STATES.validate_json(row["state"]) for row in states]
-    for fold, row in zip(folds, states, strict=True):
-        digests[fold.key] = Digest.model_validate_json(row["digest"])
-    try:
-        with closing(Pieces(lines)) as pieces:
-            if folds:
-                parts = go_on(group_id, folds, chain.from_iterable(pieces), cluster_of)
+    def take(self, rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
+        """Take new lines, and what is kept from earlier ones."""
+        for kind, of_kind in groupby(rows, key=itemgetter("kind")):
+            if kind == GATEWAY:
+                self._take_starts(list(of_kind))
+            elif kind == OF_GROUP:
+                for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
+                    yield from self._go_on(of_group, partial(self._fold_group, group_id))
+            elif kind == OF_PROCESS:
+                for key, of_process in groupby(of_kind, key=_sequence_key):
+                    yield from self._go_on(of_process, partial(self._fold_process, key))
             else:
-                parts = fold_name(group_id, pieces, cluster_of, keeps_state=True)
-            for part in parts:
-                its = digests.setdefault(part.key, Digest(top=1))
-                if part.is_last:
-                    row = {"kind": OF_GROUP, "group_id": group_id, "state": part.state}
-                    out.keep({**row, "digest": its.model_dump_json()})
-                its.add(part.key, part.tables, is_last=part.is_last)
-                if part.is_last:
-                    digest.merge(its)
-                yield from out.take(part)
-    except LateLineError:
-        out.keep({"kind": OF_GROUP, "group_id": group_id})
+                yield from self._take_rejected(of_kind)
+
+    def _take_starts(self, rows: Sequence[_Row]) -> None:
+        starts = [(*_start(row), row) for row in rows]
+        starts.sort(key=lambda each: (each[0].at_ms, each[0].sequence))
+        self._cluster_of = clusters((line, event) for line, event, _row in starts)
+        before = clusters((line, event) for line, event, row in starts if row[IS_NEW] is not None)
+        self._have_moved = before != self._cluster_of
+        for row in {line.gateway_id: row for line, _event, row in starts}.values():
+            self._out.keep(row)
+
+    def _go_on(
+        self,
+        rows: Iterable[_Row],
+        fold: Callable[[Sequence[_Row], Iterator[_Row]], Iterator[pa.RecordBatch]],
+    ) -> Iterator[pa.RecordBatch]:
+        kept, lines = _divided(rows)
+        if lines is not None or self._have_moved:
+            yield from fold(kept, lines or iter(()))
+            return
+        for row in kept:
+            self._out.keep(row, is_new=False)
+            self._digest.merge(Digest.model_validate_json(row["digest"]))
+        yield from self._out.take_kept()
+
+    def _fold_group(
+        self, group_id: str, kept: Sequence[_Row], lines: Iterator[_Row]
+    ) -> Iterator[pa.RecordBatch]:
+        digests: dict[Key | None, Digest] = {}
+        folds = [STATES.validate_json(row["state"]) for row in kept]
+        for fold, row in zip(folds, kept, strict=True):
+            digests[fold.key] = Digest.model_validate_json(row["closed"])
+        try:
+            with closing(Pieces(lines)) as pieces:
+                if folds:
+                    parts = go_on(group_id, folds, chain.from_iterable(pieces), self._cluster_of)
+                else:
+                    parts = fold_name(group_id, pieces, self._cluster_of, keeps_state=True)
+                for part in parts:
+                    its = digests.setdefault(part.key, Digest(top=1))
+                    closed = its.model_dump_json() if part.is_last else None
+                    its.add(part.key, part.tables, is_last=part.is_last)
+                    if part.is_last:
+                        row = {"kind": OF_GROUP, "group_id": group_id, "state": part.state}
+                        self._out.keep({**row, "closed": closed, "digest": its.model_dump_json()})
+                        self._digest.merge(its)
+                    yield from self._out.take(part)
+        except LateLineError:
+            self._out.keep({"kind": OF_GROUP, "group_id": group_id})
+
+    def _fold_process(
+        self, key: SequenceKey, kept: Sequence[_Row], lines: Iterator[_Row]
+    ) -> Iterator[pa.RecordBatch]:
+        fold = PROCESS_STATES.validate_json(kept[0]["state"]) if kept else None
+        row = {"kind": OF_PROCESS, "gateway_id": key.gateway_id, "process_id": key.process_id}
+        cluster_id = self._cluster_of.get(key.gateway_id, "")
+        try:
+            part = fold_process(cluster_id, key, map(_number, lines), fold)
+        except LateLineError:
+            self._out.keep(row)
+            return
+        its = Digest(top=1)
+        its.add(None, part.tables)
+        self._out.keep({**row, "state": part.state, "digest": its.model_dump_json()})
+        self._digest.merge(its)
+        yield from self._out.take(part)
+
+    def _take_rejected(self, rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
+        its = Digest(top=1)
+        for part in _rejections(_without_sums(rows, its)):
+            its.add(None, part.tables)
+            yield from self._out.take(part)
+        self._out.keep({"kind": REJECTED, "digest": its.model_dump_json()})
+        self._digest.merge(its)
 
 
-def _process_continued(
-    key: SequenceKey,
-    rows: Iterable[_Row],
-    cluster_of: Mapping[str, str],
-    out: "_Out",
-    digest: Digest,
-) -> Iterator[pa.RecordBatch]:
-    states, lines = _divided(rows)
-    fold = PROCESS_STATES.validate_json(states[0]["state"]) if states else None
-    row = {"kind": OF_PROCESS, "gateway_id": key.gateway_id, "process_id": key.process_id}
-    try:
-        cluster_id = cluster_of.get(key.gateway_id, "")
-        part = fold_process(cluster_id, key, map(_number, lines), fold)
-    except LateLineError:
-        out.keep(row)
-        return
-    out.keep({**row, "state": part.state})
-    digest.add(None, part.tables)
-    yield from out.take(part)
-
-
-def _divided(rows: Iterable[_Row]) -> tuple[list[_Row], Iterator[_Row]]:
-    """The states, which come first, and the lines."""
+def _divided(rows: Iterable[_Row]) -> tuple[list[_Row], Iterator[_Row] | None]:
+    """What is kept, which comes first, and the lines; None if there are no lines."""
     rest = iter(rows)
-    states: list[_Row] = []
+    kept: list[_Row] = []
     for row in rest:
         if row["state"] is None:
-            return states, chain([row], rest)
-        states.append(row)
-    return states, iter(())
+            return kept, chain([row], rest)
+        kept.append(row)
+    return kept, None
 
 
 def _without_sums(rows: Iterable[_Row], digest: Digest) -> Iterator[_Row]:
@@ -467,13 +500,17 @@ class _Out:
             while len(waiting) >= _ROWS_MAX:
                 yield self._message(name, waiting[:_ROWS_MAX], is_closed=is_closed)
                 del waiting[:_ROWS_MAX]
+        yield from self.take_kept()
+
+    def keep(self, row: _Row, *, is_new: bool = True) -> None:
+        """Add a kept row."""
+        self._kept.append({**{name: row.get(name) for name in KEPT_ROW.names}, IS_NEW: is_new})
+
+    def take_kept(self) -> Iterator[pa.RecordBatch]:
+        """The kept rows, if they are enough for a message."""
         if len(self._kept) >= _KEPT_MAX:
             yield self._batch(KEPT, self._kept, is_closed=False)
             self._kept = []
-
-    def keep(self, row: _Row) -> None:
-        """Add a kept row."""
-        self._kept.append({name: row.get(name) for name in KEPT_ROW.names})
 
     def finish(self, digest: Digest) -> Iterator[pa.RecordBatch]:
         """Everything else, with the digest of the bucket."""

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
 from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.lines import TEXT_MAX
@@ -70,10 +71,16 @@ def _text(spark: SparkSession, inputs: Sequence[str]) -> DataFrame:
         read = spark.read.option("recursiveFileLookup", "true")
         read = read.option("ignoreMissingFiles", "true")  # gateways delete their oldest files
         read = read.option("mapreduce.input.linerecordreader.line.maxlength", PASSED_OVER_BYTES)
-        return read.text(list(inputs), lineSep="\n")  # by default a stray \r ends a line too
+        paths = list(map(_shared, inputs)) if is_remote() else list(inputs)
+        return read.text(paths, lineSep="\n")  # by default a stray \r ends a line too
     except AnalysisException as error:
         reason = (error.getMessage() or str(error)).partition("\n")[0]
         raise PipelineError(f"cannot read {', '.join(inputs)}: {reason}") from None
+
+
+def _shared(path: str) -> str:
+    """A path as another process on this machine reads it."""
+    return path if "://" in path else str(Path(path).absolute())
 
 
 BATCH_BYTES_MAX = 64 << 20
@@ -247,13 +254,13 @@ class Sources:
         """`file`, `place`, `block` and `line` of everything available now. Raises PipelineError."""
         files = [read_lines(spark, self.inputs)] if self.inputs else []
         records = [topic_lines(spark, self.topic)] if self.topic else []
-        return reduce(DataFrame.union, [*files, *records])
+        return reduce(lambda one, other: one.union(other), [*files, *records])
 
     def growing_lines(self, spark: SparkSession) -> DataFrame:
         """The same as a stream. Raises PipelineError."""
         files = [growing_lines(spark, self.inputs)] if self.inputs else []
         records = [growing_topic_lines(spark, self.topic)] if self.topic else []
-        return reduce(DataFrame.union, [*files, *records])
+        return reduce(lambda one, other: one.union(other), [*files, *records])
 
 
 def _has_any(given: str, folders: Collection[Path]) -> bool:

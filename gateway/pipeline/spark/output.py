@@ -1,21 +1,19 @@
 """The output folder: Parquet and text files, a lock, and the rows of a stream by batch.
 
-Uses Hadoop's file systems, so a folder may be a URL. Files and folders are replaced as a whole, or
-not at all. The JVM holds the lock, because it does the writing, and outlives a killed Python
-process briefly. A batch is stored under its own number, so storing it again changes nothing.
+A folder may be a URL. Files and folders are replaced as a whole, or not at all. A batch is stored
+under its own number, so storing it again changes nothing.
 """
 
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from gateway.pipeline import PipelineError
+from gateway.pipeline.spark.files import files_of
 from gateway.pipeline.spark.folding import BUCKET
 
 _ROW_GROUP_BYTES = 16 << 20
@@ -26,45 +24,32 @@ class Folder:
     """One folder, local or not."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self.path = path.rstrip("/")
+        """Raises PipelineError."""
         self._spark = spark
-        jvm: Any = spark.sparkContext._jvm
-        self._path_of = jvm.org.apache.hadoop.fs.Path
-        self._path = self._path_of(self.path)
-        self._files = self._path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+        self._files, self.path = files_of(spark, path.rstrip("/"))
 
     def __truediv__(self, name: str) -> "Folder":
         return Folder(self._spark, f"{self.path}/{name}")
 
-    def local_path(self) -> str | None:
-        """The path on this machine; None if the folder is elsewhere."""
-        uri = self._files.makeQualified(self._path).toUri()
-        return str(uri.getPath()) if uri.getScheme() == "file" else None
-
     def make(self) -> None:
         """Create the folder and its parents unless it exists."""
-        if not self._files.mkdirs(self._path):
-            raise OSError(f"{self.path} cannot be created")
+        self._files.make(self.path)
 
     def exists(self) -> bool:
-        return bool(self._files.exists(self._path))
+        return self._files.exists(self.path)
 
     def names(self) -> list[str]:
         """The names of its entries; none if it does not exist."""
-        if not self.exists():
-            return []
-        return sorted(each.getPath().getName() for each in self._files.listStatus(self._path))
+        return self._files.names(self.path)
 
     def delete(self) -> None:
         """Delete the folder and everything in it, if it exists."""
-        self._files.delete(self._path, True)
+        self._files.delete(self.path)
 
     def replace(self, other: "Folder") -> None:
         """Move `other` to the place of this folder."""
         self.delete()
-        self._files.mkdirs(self._path.getParent())
-        if not self._files.rename(other._path, self._path):
-            raise OSError(f"{other.path} cannot be renamed to {self.path}")
+        self._files.move(other.path, self.path)
 
     def become(self, other: "Folder") -> None:
         """Move `other` to the place of this folder; delete this one if there is no other."""
@@ -80,15 +65,21 @@ class Folder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write one file in UTF-8, as a whole or not at all."""
-        new, file = (self._path_of(self._path, each) for each in (f"{name}.new", name))
-        stream = self._files.create(new, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-        self._files.delete(file, False)
-        if not self._files.rename(new, file):
-            raise OSError(f"{self.path}/{name} cannot be written")
+        file = f"{self.path}/{name}"
+        self._files.write(f"{file}.new", text.encode())
+        self._files.delete(file)
+        self._files.move(f"{file}.new", file)
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Hold a lock in the folder, unless it is on another machine. Raises PipelineError."""
+        with self._files.opened(f"{self.path}/{name}") as lock:
+            until_s = time.monotonic() + _KILLED_S_MAX
+            while lock is not None and not lock.is_taken():
+                if time.monotonic() > until_s:
+                    raise PipelineError(f"another groupferry report writes to {self.path}")
+                time.sleep(_LOOK_INTERVAL_S)
+            yield
 
 
 CHECKPOINT = "checkpoint"
@@ -101,12 +92,13 @@ _LOOK_INTERVAL_S = 0.25
 
 
 @contextmanager
-def locked(spark: SparkSession, output: Folder, *, follows: bool) -> Iterator[None]:
+def locked(output: Folder, *, follows: bool) -> Iterator[None]:
     """Hold the folder for a stream or for a batch run. Only a local folder is locked.
 
     Raises PipelineError if another run has the folder, or if it belongs to the other kind of run.
     """
-    with _holding(spark, output):
+    output.make()
+    with output.held(LOCK):
         checkpoint = output / CHECKPOINT
         if checkpoint.exists() and not follows:
             raise PipelineError(f"{output.path} belongs to report --follow: choose another folder")
@@ -118,35 +110,6 @@ def locked(spark: SparkSession, output: Folder, *, follows: bool) -> Iterator[No
                 )
             checkpoint.make()
         yield
-
-
-@contextmanager
-def _holding(spark: SparkSession, output: Folder) -> Iterator[None]:
-    output.make()
-    path = (output / LOCK).local_path()
-    if path is None:
-        yield
-        return
-    jvm: Any = spark.sparkContext._jvm
-    file = jvm.java.io.RandomAccessFile(path, "rw")
-    try:
-        until_s = time.monotonic() + _KILLED_S_MAX
-        while not _try_lock(file):
-            if time.monotonic() > until_s:
-                raise PipelineError(f"another groupferry report writes to {output.path}")
-            time.sleep(_LOOK_INTERVAL_S)
-        yield
-    finally:
-        file.close()
-
-
-def _try_lock(file: Any) -> bool:
-    try:
-        return file.getChannel().tryLock() is not None
-    except Py4JJavaError as error:  # this JVM holds the lock already
-        if "OverlappingFileLockException" in error.java_exception.toString():
-            return False
-        raise
 
 
 PARTS_MERGED = 16

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -25,12 +26,14 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 import coordinator
 import gateway
 import kafka_codecs
 from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_home
+from gateway.pipeline.spark.connect import SCHEME, connected
 from gateway.readable import escaped
 
 LINES_MAX = 200
@@ -96,11 +99,16 @@ def send_own_code(context: SparkContext) -> None:
     sys.path[:] = searched  # this process imports the installed packages
 
 
-def send_to_machines(context: SparkContext) -> None:
+def send_to_machines(spark: SparkSession) -> None:
     """The same, unless all Python functions run on this machine, with the packages of this
     process."""
-    if not str(context.master).startswith("local"):
-        send_own_code(context)
+    if is_remote():
+        with tempfile.TemporaryDirectory(prefix="groupferry-code-") as folder:
+            archive = Path(folder, "groupferry.zip")
+            pack(archive)
+            spark.addArtifacts(str(archive), pyfile=True)
+    elif not str(spark.sparkContext.master).startswith("local"):
+        send_own_code(spark.sparkContext)
 
 
 def pack(archive: Path) -> None:
@@ -163,11 +171,16 @@ def open_session(
 
     `settings` are Spark's own, by name, and `secrets` variables of the JVM's environment. The
     session runs locally on all processors unless `master` or Spark's configuration says otherwise.
-    Under spark-submit it uses the JVM that runs this program. Call it in the main thread, one
-    session at a time. Raises PipelineError if the session cannot start, and in place of Spark's
-    exceptions inside the block.
+    Under spark-submit it uses the JVM that runs this program, and with a `master` of Spark Connect
+    that of its server. Call it in the main thread, one session at a time. Raises PipelineError if
+    the session cannot start, and in place of Spark's exceptions inside the block.
     """
     given = dict(settings or {})
+    if master is not None and master.startswith(SCHEME):
+        of_session = {name: value for name, value in EVERYWHERE.items() if "spark.sql." in name}
+        with as_pipeline_errors(), connected(app_name, master, {**of_session, **given}) as session:
+            yield session
+        return
     if master is not None:
         given["spark.master"] = master
     stderr = JvmStderr()

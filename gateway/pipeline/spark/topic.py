@@ -19,6 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.utils import is_remote
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.bearer_tokens import BearerTokens
@@ -179,13 +180,18 @@ def _require_secrets(spark: SparkSession, topic: EventsTopic) -> None:
     """Spark would end with a parser's error. Raises PipelineError."""
     if not topic.access.credentials:
         return
-    jvm: Any = spark.sparkContext._jvm
-    is_known = all(jvm.System.getenv(name) for name in topic.secrets())
-    if not is_known or not str(spark.sparkContext.master).startswith("local"):
+    if is_remote() or not _has_secrets(spark, topic):
         raise PipelineError(
             f"{topic} needs SASL: read it in local mode and without spark-submit, so that no"
             " secret leaves this machine"
         )
+
+
+def _has_secrets(spark: SparkSession, topic: EventsTopic) -> bool:
+    """Whether the JVM has them, and nobody else needs them."""
+    jvm: Any = spark.sparkContext._jvm
+    is_known = all(jvm.System.getenv(name) for name in topic.secrets())
+    return is_known and str(spark.sparkContext.master).startswith("local")
 
 
 def _lines(reader: DataFrameReader | DataStreamReader, topic: EventsTopic) -> DataFrame:

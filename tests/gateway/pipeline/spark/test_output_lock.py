@@ -19,7 +19,7 @@ def hold(spark: SparkSession, output: Path, *, follows: bool) -> AbstractContext
         locked,  # needs PySpark
     )
 
-    return locked(spark, Folder(spark, str(output)), follows=follows)
+    return locked(Folder(spark, str(output)), follows=follows)
 
 
 def refusal(spark: SparkSession, output: Path, *, follows: bool) -> str:

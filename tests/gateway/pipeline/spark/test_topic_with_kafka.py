@@ -171,7 +171,7 @@ def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_pat
         if batch == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with locked(spark, out, follows=True):
+    with locked(out, follows=True):
         lines = sources.growing_lines(spark)
         assert follow(spark, lines, take_in, out, interval_s=0.1) == signal.SIGTERM
     streamed = {each: rows(table) for each, table in analysis.tables().items()}

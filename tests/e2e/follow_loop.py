@@ -1,0 +1,148 @@
+"""Kills `groupferry report --follow` at random moments while its files grow, and compares the
+result with that of one batch.
+
+    python -m tests.e2e.follow_loop --minutes 5
+
+The files have the lines of many groups: most of them in order, some late, twice or damaged.
+"""
+
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gateway.events.gateway_events import GatewayStarted
+from gateway.pipeline.spark.analysis import Analysis
+from gateway.pipeline.spark.output import CHECKPOINT, Folder
+from gateway.pipeline.spark.session import open_session
+from tests.support.event_writer import EventWriter
+from tests.support.followed_tables import differences
+from tests.support.simulated_events import simulated
+from tests.support.spark import SETTINGS
+
+GROUPS = 40
+STEPS = 120
+FILES = 3
+LINES_MAX = 60
+"""In one look at the files."""
+BETWEEN_S_MAX = 2.0
+LIVES_S = 4.0, 45.0
+"""How long a process lives."""
+CAUGHT_UP_S_MAX = 300.0
+
+
+def history(dice: random.Random) -> list[str]:
+    """All lines, most of them in the order of their times."""
+    lines: list[tuple[float, str]] = []
+    for number in range(GROUPS):
+        writer = EventWriter(f"gateway-{number % 2}", f"process-{number}", f"group-{number}")
+        writer.gateway(
+            0, GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
+        )
+        begins_s = dice.uniform(0, 600)
+        for step in simulated(number)[:STEPS]:
+            tell = writer.tell if step.is_durable else writer.beside
+            tell(begins_s + step.at_ms / 1000, *step.events)
+        lines += [(json.loads(line)["at_ms"], line) for line in writer.lines]
+    for at_ms, line in dice.sample(lines, len(lines) // 50):
+        lines.append((at_ms + dice.uniform(0, 300_000), line))
+    for at_ms, line in dice.sample(lines, len(lines) // 100):
+        lines.append((at_ms, line[: dice.randrange(len(line))]))
+    late = set(dice.sample(range(len(lines)), len(lines) // 100))
+    placed = [
+        (at_ms + (dice.uniform(0, 600_000) if number in late else 0), line)
+        for number, (at_ms, line) in enumerate(lines)
+    ]
+    return [line for _at_ms, line in sorted(placed)]
+
+
+def grow(folder: Path, lines: list[str], dice: random.Random) -> None:
+    """Move some lines to the files."""
+    some = [lines.pop(0) for _ in range(min(len(lines), dice.randrange(LINES_MAX)))]
+    for line in some:
+        with (folder / f"{dice.randrange(FILES)}.jsonl").open("a") as file:
+            file.write(f"{line}\n")
+
+
+def followed(folder: Path, output: Path, lines: list[str], options: argparse.Namespace) -> int:
+    """Follow the growing files. Returns how often the process was killed."""
+    dice = random.Random(options.seed)
+    until_s, kills = time.monotonic() + 60 * options.minutes, 0
+    grow(folder, lines, dice)
+    while time.monotonic() < until_s:
+        process = start(folder, output)
+        dies_s = time.monotonic() + dice.uniform(*LIVES_S)
+        while time.monotonic() < dies_s:
+            time.sleep(dice.uniform(0, BETWEEN_S_MAX))
+            grow(folder, lines, dice)
+        process.kill()
+        process.wait()
+        kills += 1
+    while lines:
+        grow(folder, lines, dice)
+    process = start(folder, output)
+    try:
+        until_s = time.monotonic() + CAUGHT_UP_S_MAX
+        while not has_caught_up(folder, output):
+            if process.poll() is not None or time.monotonic() > until_s:
+                sys.exit("the last process does not catch up")
+            time.sleep(1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    return kills
+
+
+def start(folder: Path, output: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
+    conf = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
+    return subprocess.Popen(
+        [*command, "--follow", "--interval", "1", "--master", "local[2]", *conf],
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def has_caught_up(folder: Path, output: Path) -> bool:
+    """Whether the batches that have ended include all bytes of the files."""
+    ended = numbers(output / CHECKPOINT / "commits")
+    if not ended:
+        return False
+    offsets = (output / CHECKPOINT / "offsets" / str(ended[-1])).read_text().splitlines()
+    read = json.loads(offsets[-1])
+    return all(read.get(str(path)) == path.stat().st_size for path in folder.iterdir())
+
+
+def numbers(folder: Path) -> Sequence[int]:
+    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdecimal())
+
+
+def main() -> None:
+    """Follow, kill and compare."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder, output = Path(name, "events"), Path(name, "followed")
+        folder.mkdir()
+        lines = history(random.Random(options.seed))
+        total = len(lines)
+        kills = followed(folder, output, lines, options)
+        batches = len(numbers(output / CHECKPOINT / "commits"))
+        print(f"{total} lines, {kills} kills, at least {batches} batches", flush=True)
+        with open_session("compare", master="local[2]", settings=SETTINGS) as spark:
+            stream = Analysis(spark, Folder(spark, str(output)), top=1)
+            differ = differences(spark, stream, folder, Path(name, "at-once"))
+    if differ:
+        sys.exit(f"differs from one batch: {', '.join(differ)}")
+    print("equal to one batch")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""A report through a server of Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway.pipeline import PipelineError
+from gateway.pipeline.installed import java_home
+from tests.support.followed_tables import rows
+from tests.support.offset_history import OffsetHistory
+from tests.support.ports import free_port, is_open
+from tests.support.spark import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEEDED = ("pandas", "grpc", "grpc_status", "google.rpc", "zstandard")
+START_S_MAX = 120
+REPORT_S_MAX = 300
+
+
+def need_connect() -> None:
+    """Skip the test without the packages of pyspark[connect], which nothing else needs."""
+    with suppress(ModuleNotFoundError):
+        if all(map(find_spec, NEEDED)):
+            return
+    pytest.skip("needs pyspark[connect]")
+
+
+@contextmanager
+def running_server() -> Iterator[str]:
+    """The URL of a server on this machine."""
+    import pyspark
+
+    port = free_port()
+    settings = {
+        **SETTINGS,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+    }
+    script = Path(pyspark.__path__[0], "sbin", "start-connect-server.sh")
+    conf = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
+    with java_home() as home:
+        server = subprocess.Popen(
+            ["/bin/bash", str(script), "--wait", "--master", "local[2]", *conf],
+            env={**os.environ, "JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
+        try:
+            until_s = time.monotonic() + START_S_MAX
+            while not is_open(port):
+                assert server.poll() is None
+                assert time.monotonic() < until_s
+                time.sleep(0.1)
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+@pytest.mark.spark
+def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path: Path) -> None:
+    """With the server's file system, and relative names of this process."""
+    need_connect()
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder
+
+    it = OffsetHistory("g")
+    it.gets(0, "a")
+    for minute in range(10):
+        it.commits(60 * minute, "a", minute + 1)
+    (tmp_path / "events").write_text("".join(f"{line}\n" for line in [*it.writer.lines, "garbage"]))
+    command = [sys.executable, "-m", "gateway", "report", "events", "--output", "out"]
+    with running_server() as url:
+        for _again in range(2):
+            made = subprocess.run(
+                [*command, "--master", url],
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=REPORT_S_MAX,
+                cwd=tmp_path,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+            assert made.returncode == 0, made.stderr
+    here = Analysis(spark, Folder(spark, f"{tmp_path}/here"), top=1)
+    here.make(read_lines(spark, [f"{tmp_path}/events"]))
+    there = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1).tables()
+    for name, table in here.tables().items():
+        assert rows(there[name]) == rows(table), name
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_stream_needs_a_jvm_of_its_own() -> None:
+    """The folds of a round would run in the server, with nothing of this process."""
+    from gateway.pipeline.spark.command import run_follow  # needs PySpark
+    from gateway.pipeline.spark.inputs import Sources
+
+    with pytest.raises(PipelineError, match="Spark Connect makes single reports"):
+        run_follow(
+            Sources(inputs=("events",)),
+            "out",
+            top=1,
+            interval_s=1,
+            keep_days=None,
+            master="sc://127.0.0.1:1",
+            settings={},
+        )
