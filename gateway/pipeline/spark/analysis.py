@@ -6,8 +6,10 @@ last. A batch that was interrupted and is taken in again therefore gives the sam
 that comes too late for its group's fold makes the batch fold all lines of that group again.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
+from hashlib import blake2b
 from itertools import groupby
 from operator import and_, itemgetter
 from typing import TypeAlias
@@ -19,9 +21,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
 
+from gateway.events.catalog import EVENTS
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.row import BaseRow, columns
-from gateway.pipeline.fold.tables import ALL_ROWS, Key
+from gateway.pipeline.fold.sequences import PROCESS_STATES
+from gateway.pipeline.fold.tables import ALL_ROWS, STATES, Key
 from gateway.pipeline.fold.timeline import TimelineRow
 from gateway.pipeline.report.digest import Digest
 from gateway.pipeline.report.group_story import INTERVALS_MAX, Span, names, ownership_map
@@ -127,7 +131,7 @@ class Analysis:
         self._new = output / "unfinished"
         self._tables = output / "tables"
         self._lines = Store(spark, output / "stored", PARSED, BUCKET)
-        self._states = States(spark, output / "states", _STATE)
+        self._states = States(spark, output / "states", _STATE, _shape())
 
     def make(self, lines: DataFrame) -> Digest:
         """Make all tables from these lines alone, in an empty folder."""
@@ -142,17 +146,26 @@ class Analysis:
         if not self._states.has(batch):
             self._new.delete()
             self._lines.append(parsed(lines), batch)
-            new = self._lines.rows(range(batch, batch + 1))
+            is_anew = self.is_outdated()
+            new = self._lines.rows(None if is_anew else range(batch, batch + 1))
             touched = sorted(row.bucket for row in new.select(BUCKET).distinct().collect())
             rows, late = self._continued(new, touched)
             counts = self._sum(_digests(rows)).rows
-            for name in CLOSED:
-                self._store_closed(rows, late, name, batch)
+            if is_anew:
+                self._begin(rows, batch)
+            else:
+                for name in CLOSED:
+                    self._store_closed(rows, late, name, batch)
             self._replace_open(rows, touched, counts)
             self._states.put(_states(rows), batch)
             self._trim(batch)
             self._new.delete()
         return self.digest()
+
+    def is_outdated(self) -> bool:
+        """Whether another version has left states that this one cannot go on with: the next batch
+        folds all stored lines."""
+        return self._states.are_outdated()
 
     def digest(self) -> Digest:
         """The digest of everything stored."""
@@ -185,6 +198,13 @@ class Analysis:
         more = self._written(continued(again, self._top), "folded again")
         is_start = F.coalesce(F.col(f"{KEPT}.kind") == GATEWAY, F.lit(False))
         return rows.unionByName(more.where(~is_start)), late
+
+    def _begin(self, rows: DataFrame, batch: int) -> None:
+        """Replace the closed rows, and delete all others: every group has been folded."""
+        for name in ALL_ROWS:
+            (self._tables / name / _OPEN).delete()
+        for name in CLOSED:
+            self._closed(name).begin(_of_table(rows.where(IS_CLOSED), name), batch)
 
     def _store_closed(self, rows: DataFrame, late: DataFrame | None, name: str, batch: int) -> None:
         """Store the rows that no later line changes. Those of late groups replace earlier ones."""
@@ -272,6 +292,22 @@ class Analysis:
 
 
 _STATE = StructType([*KEPT_ROW, StructField(BUCKET, IntegerType())])
+
+
+def _shape() -> str:
+    """A hash of all that decides whether a later version can go on with this one's states and
+    tables."""
+    shapes = (
+        [each.json_schema() for each in (STATES, PROCESS_STATES, TypeAdapter(Digest))],
+        {name: event.schema_version for name, event in EVENTS.items()},
+        [FOLDED.jsonValue(), _STATE.jsonValue()],
+    )
+    told = json.loads(json.dumps(shapes), object_hook=_without_description)
+    return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _without_description(schema: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in schema.items() if name != "description"}
 
 
 def _of_table(rows: DataFrame, name: str) -> DataFrame:

@@ -174,6 +174,11 @@ def run_follow(
                 _print(verdict, folder)
 
         with locked(folder, follows=True):
+            if analysis.is_outdated():
+                _say(
+                    f"{folder.path} has states of another version of groupferry:"
+                    " all stored lines are folded again"
+                )
             return follow(spark, lines, take_in, folder, interval_s=interval_s)
 
 
@@ -205,6 +210,9 @@ def write_report(report: Report, output: Folder) -> None:
 
 
 def _print(verdict: Verdict, folder: Folder) -> None:
-    told = (*verdict.lines, f"{folder.path}/{PAGE}")
-    sys.stdout.write("".join(f"{escaped(line)}\n" for line in told))
+    _say(*verdict.lines, f"{folder.path}/{PAGE}")
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{escaped(line)}\n" for line in lines))
     sys.stdout.flush()

@@ -27,7 +27,7 @@ def connected(app_name: str, url: str, settings: Mapping[str, str]) -> Iterator[
         finally:
             session.stop()
     except PySparkImportError as error:
-        raise PipelineError(f"Spark Connect needs pyspark[connect]: {error}") from None
+        raise PipelineError(f"Spark Connect needs the extra connect: {error}") from None
     finally:
         os.environ.clear()
         os.environ.update(before)

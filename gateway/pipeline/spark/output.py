@@ -150,9 +150,15 @@ class Store:
         self._write(rows, range(batch, batch + 1))
 
     def rewrite(self, rows: DataFrame, batch: int) -> None:
-        """Replace everything up to this batch. Does nothing if that has been done."""
+        """Replace everything up to this batch. Does nothing if that has been done: `rows` may be
+        what the replaced parts had."""
         if range(batch + 1) not in self._parts():
             self._write(rows, range(batch + 1))
+        self._clean()
+
+    def begin(self, rows: DataFrame, batch: int) -> None:
+        """Replace everything up to this batch by rows from elsewhere."""
+        self._write(rows, range(batch + 1))
         self._clean()
 
     def rows(self, of: range | None = None) -> DataFrame:
@@ -215,12 +221,20 @@ def _is_within(part: range, other: range) -> bool:
 
 
 class States:
-    """What the folds of each bucket keep: in the files of the latest batch that touched it."""
+    """What the folds of each bucket keep: in the files of the latest batch that touched it. Those
+    of another shape, which another version has left, do not count."""
 
-    def __init__(self, spark: SparkSession, folder: Folder, schema: StructType) -> None:
+    def __init__(self, spark: SparkSession, folder: Folder, schema: StructType, shape: str) -> None:
+        """`shape` names what the schema does not tell, as a part of a file name."""
         self._spark = spark
-        self.folder = folder
+        self._all = folder
+        self._shape = f"shape={shape}"
+        self.folder = folder / self._shape
         self._schema = schema
+
+    def are_outdated(self) -> bool:
+        """Whether there are states, but only of other shapes."""
+        return bool(self._all.names()) and not any(self._batches())
 
     def has(self, batch: int) -> bool:
         """Whether the states after this batch are stored."""
@@ -240,6 +254,9 @@ class States:
                 continue
             for bucket in old:
                 (folder / f"{BUCKET}={bucket}").delete()
+        for name in self._all.names():
+            if name != self._shape:
+                (self._all / name).delete()
 
     def rows(self, buckets: Collection[int] | None = None) -> DataFrame:
         """The latest states of all buckets, or of these."""

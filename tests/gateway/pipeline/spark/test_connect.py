@@ -20,6 +20,7 @@ from gateway.pipeline.installed import java_home
 from tests.support.followed_tables import rows
 from tests.support.offset_history import OffsetHistory
 from tests.support.ports import free_port, is_open
+from tests.support.requirements import missing
 from tests.support.spark import SETTINGS
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ REPORT_S_MAX = 300
 
 
 def need_connect() -> None:
-    """Skip the test without the packages of pyspark[connect], which nothing else needs."""
+    """Skip the test, or fail it in CI, without the packages that only Spark Connect needs."""
     with suppress(ModuleNotFoundError):
         if all(map(find_spec, NEEDED)):
             return
-    pytest.skip("needs pyspark[connect]")
+    missing("no pyspark[connect], which the extra connect has")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -202,7 +203,7 @@ def test_a_batch_folds_the_groups_that_it_is_about(spark: SparkSession, tmp_path
     for batch, (some, about) in enumerate(batches):
         new = [(one, str(number), None, line) for number, line in enumerate(some)]
         stream.take_in(spark.createDataFrame(new, schema), batch)
-        kept = spark.read.parquet(f"{tmp_path}/out/states").where("state is not null")
+        kept = spark.read.parquet(f"{tmp_path}/out/states/*").where("state is not null")
         folded = kept.where("group_id is not null and is_new").select("group_id").collect()
         assert {row.group_id for row in folded} == about, batch
         with (tmp_path / "events").open("a") as file:
@@ -226,6 +227,50 @@ def history(seed: int, group_id: str) -> list[str]:
     for step in simulated(seed)[:STEPS]:
         (writer.tell if step.is_durable else writer.beside)(step.at_ms / 1000, *step.events)
     return writer.lines
+
+
+@pytest.mark.parametrize("had_shape", [False, True])
+def test_states_of_another_version_are_folded_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, had_shape: bool
+) -> None:
+    """Whatever they and the tables look like, and if the first attempt crashes."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.output import Folder, States
+
+    whole = b"".join(pieces()).decode().splitlines()
+    schema = "file string, place string, block long, line string"
+    lines = [("f", str(number), None, line) for number, line in enumerate(whole)]
+    out = tmp_path / "out"
+    old = Analysis(spark, Folder(spark, f"{out}"), top=1)
+    assert not old.is_outdated()
+    old.take_in(spark.createDataFrame(lines[: len(lines) // 2], schema), 0)
+    assert not old.is_outdated()
+
+    (its,) = (out / "states").iterdir()
+    shutil.rmtree(its)
+    older = out / "states" / "shape=old" if had_shape else out / "states"
+    spark.sql("select 'old' as state, 3 as bucket").write.parquet(f"{older}/batch=0")
+    for part in (out / "tables").glob("*/batches=*"):
+        shutil.rmtree(part)
+        spark.sql("select 'old' as group_id, 3 as bucket").write.partitionBy("bucket").parquet(
+            f"{part}"
+        )
+
+    def put(_states: States, _rows: DataFrame, _batch: int) -> None:
+        raise Crashed
+
+    stream = Analysis(spark, Folder(spark, f"{out}"), top=1)
+    new = spark.createDataFrame(lines[len(lines) // 2 :], schema)
+    with monkeypatch.context() as patched:
+        patched.setattr(States, "put", put)
+        with pytest.raises(Crashed):
+            stream.take_in(new, 1)
+    assert stream.is_outdated()
+    stream.take_in(new, 1)
+    assert not stream.is_outdated()
+    assert [each.name for each in (out / "states").iterdir()] == [its.name]
+    (tmp_path / "events").write_text("".join(f"{line}\n" for line in whole))
+    assert not differences(spark, stream, tmp_path / "events", tmp_path / "at-once")
 
 
 def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_the_latest_states_of_each_bucket_count(spark: SparkSession, tmp_path: P
 
     fields = StructField("state", StringType()), StructField(BUCKET, IntegerType())
     schema = StructType([*fields])
-    states = States(spark, Folder(spark, str(tmp_path)), schema)
+    states = States(spark, Folder(spark, str(tmp_path)), schema, "a")
     for batch, buckets in enumerate(([1, 2], [2, 3], [1])):
         assert not states.has(batch)
         rows = [(f"{bucket} at {batch}", bucket) for bucket in buckets]
@@ -110,4 +110,5 @@ def test_the_latest_states_of_each_bucket_count(spark: SparkSession, tmp_path: P
     found = {row.bucket: row.state for row in states.rows().collect()}
     assert found == {1: "1 at 2", 2: "2 at 1", 3: "3 at 1"}
     assert [row.state for row in states.rows([3]).collect()] == ["3 at 1"]
-    assert sorted(each.name for each in tmp_path.glob("batch=*")) == ["batch=1", "batch=2"]
+    names = sorted(each.name for each in tmp_path.glob("shape=a/batch=*"))
+    assert names == ["batch=1", "batch=2"]
