@@ -3,8 +3,10 @@ api versions of each."""
 
 import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 import trio
@@ -29,6 +31,9 @@ TRY_AGAIN_S = 1.0
 """How often a broker that is away is tried. One task tries, and all clients of the broker wait for
 it. The gateway's own requests have other limits: `cluster.py`, `coordinator_connections.py`."""
 
+OPENING_MAX = 256
+"""Connections to one broker that are being opened at the same time. When all clients come back at
+once, each that is being opened takes 13 KiB, and each that waits for its turn 5."""
 
 SUSPECT_PATIENCE_S = 0.5
 """How long a new connection waits for the verdict on a broker that was slow to answer."""
@@ -63,6 +68,9 @@ class Brokers:
         self._away: dict[int, trio.Event] = {}  # the event is set when the broker is back
         self._suspected: dict[int, trio.Event] = {}  # the event is set after the check
         self._told_slow_s: dict[int, float] = {}
+        self._opening: defaultdict[int, trio.Semaphore] = defaultdict(
+            partial(trio.Semaphore, OPENING_MAX)
+        )
         self._access = access
         self._limits = limits or Limits()
         self._turn = 0
@@ -133,15 +141,21 @@ class Brokers:
     async def _connect_to(
         self, node_id: int, address: Address, software: ClientSoftware
     ) -> BrokerConnection:
-        if node_id in self._away:
-            raise UpstreamError(f"broker {node_id} is away")
+        self._expect(node_id)
         if node_id in self._suspected:
             # The client has already waited for an answer; a second full wait could end its session.
             with trio.move_on_after(SUSPECT_PATIENCE_S):
                 await self._suspected[node_id].wait()
             if node_id in self._suspected or node_id in self._away:
                 raise UpstreamError(f"broker {node_id} may be away")
-        return await self._reach(node_id, address, software)
+        async with self._opening[node_id]:
+            self._expect(node_id)  # those before may have waited for it in vain
+            return await self._reach(node_id, address, software)
+
+    def _expect(self, node_id: int) -> None:
+        """Raises UpstreamError for a broker that is known to be away."""
+        if node_id in self._away:
+            raise UpstreamError(f"broker {node_id} is away")
 
     async def _reach(
         self, node_id: int, address: Address, software: ClientSoftware

@@ -3,8 +3,8 @@
 The speed of the relay depends on this narrow interface. It knows about Kafka only that a frame
 begins with its size. The caller checks sizes against its limits.
 
-A source holds a buffer only while it has bytes to look at: a bytearray is resident at once, and
-most connections are idle most of the time.
+A source borrows a buffer to receive, and keeps it only until what has arrived is relayed or waits
+for a task: a bytearray is resident at once, and most connections are idle most of the time.
 """
 
 import socket
@@ -112,7 +112,6 @@ class FrameSource:
         "_end",
         "_facilities",
         "_hung_up",
-        "_kept",
         "_receiver",
         "_receives",
         "_run",
@@ -132,8 +131,7 @@ class FrameSource:
         self._sock = sock
         self._receiver: Receiver = receiver
         self._facilities = facilities
-        self._view = _NOTHING  # a buffer, or empty while none is held
-        self._kept = b""  # unread bytes while no buffer is held
+        self._view = _NOTHING  # a buffer of the pool, or just the unread bytes while none is held
         self._run = self._start = self._end = 0  # run: [_run, _start); unread: [_start, _end)
         self._drained = False  # the last receive was short, so another would find nothing
         self._hung_up = False  # the end of the stream has arrived behind the bytes
@@ -154,7 +152,7 @@ class FrameSource:
     @property
     def empty(self) -> bool:
         """Whether no byte of the next frame has arrived, and none of this one is missing."""
-        return self._end == self._start and not self._kept and not self.rest
+        return self._end == self._start and not self.rest
 
     @property
     def has_run(self) -> bool:
@@ -380,7 +378,7 @@ class FrameSource:
             if count == 0:
                 return Found.END
             if not self._consume():
-                self._give_back_if_empty()
+                self._give_back_if_sent()
                 return Found.WORK
         return Found.MORE
 
@@ -408,7 +406,7 @@ class FrameSource:
 
     def _receive(self) -> int | None:
         """Receive once. The number of bytes, 0 at the end of the stream, None if none is here."""
-        if self._view or self._kept:
+        if self._view:
             self._make_room()
         else:  # nearly always
             self._view = self._facilities.buffers.take()
@@ -448,7 +446,7 @@ class FrameSource:
             self._run = self._start
             count -= here
             if count == 0:
-                self._give_back_if_empty()
+                self._give_back_if_sent()
                 return
             await self._fill_or_fail()
 
@@ -467,27 +465,25 @@ class FrameSource:
 
     def _make_room(self) -> None:
         assert self._run == self._start, "a run waits to be sent"
-        if not self._view:
+        unread = self._view[self._start : self._end]
+        if len(self._view) < BUFFER_BYTES:
             self._view = self._facilities.buffers.take()
-            rest, self._kept = self._kept, b""
-        elif self._start:
-            rest = bytes(self._view[self._start : self._end])
-        else:
+        elif not self._start:
             return
-        self._end = len(rest)
-        self._view[: self._end] = rest
+        self._end = len(unread)
+        self._view[: self._end] = bytes(unread)
         self._run = self._start = 0
 
-    def _give_back_if_empty(self) -> None:
-        """Before the task answers what was taken out. A JoinGroup may wait for minutes."""
-        if self._run == self._end:
+    def _give_back_if_sent(self) -> None:
+        """Before a task goes on with what is unread. It may wait for its broker to connect, or for
+        the answer to a JoinGroup, for minutes."""
+        if self._run == self._start:
             self._give_back()
 
     def _give_back(self) -> None:
-        if not self._view:
-            return
-        if self._start < self._end:
-            self._kept = bytes(self._view[self._start : self._end])
-        self._run = self._start = self._end = 0
-        self._facilities.buffers.give_back(self._view)
-        self._view = _NOTHING
+        held, start, end = self._view, self._start, self._end
+        self._view = memoryview(bytearray(held[start:end])) if start < end else _NOTHING
+        self._run = self._start = 0
+        self._end = end - start
+        if len(held) == BUFFER_BYTES:
+            self._facilities.buffers.give_back(held)

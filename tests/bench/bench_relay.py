@@ -4,12 +4,17 @@
 
 All stand before the same C program, which answers with prepared frames. Small fetches show round
 trips and what the relay adds to their latency; large ones, and Produce, show throughput. At the
-end, connections that idle show their memory. Processor time is that of the relay alone.
+end, connections that idle show their memory, and its peak when they all begin at once. Processor
+time is that of the relay alone.
 """
 
+import os
 import shutil
+import signal
+import socket
 import struct
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from uuid import UUID
@@ -60,6 +65,7 @@ BYTES = 500_000_000
 """Relayed per round, in at most `ROUND_TRIPS` frames."""
 IDLE = 1_000
 IDLE_PEERS = ("HAProxy", SUBJECT)
+ANSWER_LIMIT_S, SETTLE_S = 30, 0.5
 
 HAPROXY = """
 global
@@ -267,7 +273,11 @@ def named(size: int) -> str:
 def measure_idle(results: Results, form: Form, behind: Server, names: list[str]) -> None:
     """Memory of connections that have had one answer, beside HAProxy. Memory is not given back at
     once, so each round has new processes."""
+    row, peak_row = f"Idle connection of {IDLE}", f"Idle, first requests of {IDLE} at once, peak"
+    if not (results.wants(row) or results.wants(peak_row)):
+        return
     samples: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    peaks: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for _ in range(form.rounds if form is FULL else 1):
         for name in names:
             with RELAYS[name](behind) as server:
@@ -276,7 +286,29 @@ def measure_idle(results: Results, form: Form, behind: Server, names: list[str])
                     with load(server, fetch(12), IDLE):
                         grown_kib = server.memory_kib - before_kib
                 samples[name].append({"kib": grown_kib / IDLE})
-    results.note(f"Idle connection of {IDLE}", samples)
+            with RELAYS[name](behind) as server, load(server, fetch(12), 1):
+                peaks[name].append({"kib": peak_of_first_requests_kib(server) / IDLE})
+    results.note(row, samples)
+    results.note(peak_row, peaks)
+
+
+def peak_of_first_requests_kib(server: Server) -> int:
+    """The memory that connections take at the peak, when silent clients all send at once."""
+    requests, before_kib = fetch(12), server.resident_kib
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection((HOST, server.port), ANSWER_LIMIT_S))
+            for _ in range(IDLE)
+        ]
+        time.sleep(SETTLE_S)
+        os.kill(server.pid, signal.SIGSTOP)
+        for client in clients:
+            client.sendall(requests.frames[0])
+        os.kill(server.pid, signal.SIGCONT)
+        for client in clients:
+            received = client.recv(requests.answer_bytes, socket.MSG_WAITALL)
+            assert len(received) == requests.answer_bytes
+    return server.peak_kib - before_kib
 
 
 def measure(results: Results, form: Form) -> None:

@@ -118,6 +118,20 @@ class Server:
         (row,) = (row for row in rows if row.startswith("Pss:"))
         return int(row.split()[1])
 
+    @property
+    def resident_kib(self) -> int:
+        """Its memory, with all of the shared pages."""
+        return self._status("VmRSS")
+
+    @property
+    def peak_kib(self) -> int:
+        """The most that was resident."""
+        return self._status("VmHWM")
+
+    def _status(self, name: str) -> int:
+        rows = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(row.split()[1]) for row in rows if row.startswith(f"{name}:"))
+
 
 @contextmanager
 def running(name: str, command: Sequence[str], port: int) -> Iterator[Server]:

@@ -85,7 +85,7 @@ class FakeBroker:
         if handler:
             await handler(wire, header, frame[offset:])
         elif key is ApiKey.API_VERSIONS:
-            await self._answer_versions(wire, header, frame[offset:])
+            await self.answer_versions(wire, header, frame[offset:])
         elif key is ApiKey.METADATA:
             await answer(wire, header, self.metadata())
         else:
@@ -97,7 +97,8 @@ class FakeBroker:
         broker = MetadataResponseBroker(node_id=self.node_id, host=host, port=port)
         return MetadataResponse(brokers=(broker,), cluster_id=self.cluster_id)
 
-    async def _answer_versions(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+    async def answer_versions(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        """Answer ApiVersions."""
         if header.api_version > self.versions[ApiKey.API_VERSIONS][1]:
             refused = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
             await answer_bytes(wire, header, encode(refused, 0))

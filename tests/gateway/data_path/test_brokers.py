@@ -69,6 +69,42 @@ async def test_a_hanging_broker_is_down_until_it_answers(
     nursery.cancel_scope.cancel()
 
 
+async def test_few_connections_to_a_broker_are_opened_at_once(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    """Clients that come back together take memory together. Those that waited for others, which
+    found the broker away, do not try it."""
+    monkeypatch.setattr(module, "OPENING_MAX", 2)
+    asked: list[RequestHeader] = []
+    refused: list[str] = []
+    go_on = trio.Event()
+
+    async def hang(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        asked.append(header)
+        await go_on.wait()
+        raise EOFError
+
+    async def connect() -> None:
+        try:
+            await brokers.connect(1, SOFTWARE)
+        except UpstreamError as error:
+            refused.append(f"{error}")
+
+    async with running_fake_broker(FakeBroker()) as broker:
+        broker.handlers[ApiKey.API_VERSIONS] = hang
+        brokers = Brokers(lambda: {1: broker.address}, nursery)
+        brokers.learn({1: broker.address})
+        async with trio.open_nursery() as clients:
+            for _ in range(5):
+                clients.start_soon(connect)
+            await until(lambda: len(asked) == 2)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            assert len(asked) == 2
+            go_on.set()
+    assert refused[2:] == ["broker 1 is away"] * 3
+    nursery.cancel_scope.cancel()
+
+
 async def test_any_live_broker_serves_requests_without_a_broker(nursery: trio.Nursery) -> None:
     """Brokers that are down are skipped. A broker without known versions counts as supporting those
     of another."""

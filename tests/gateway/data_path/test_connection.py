@@ -4,6 +4,7 @@ import contextvars
 import socket
 import struct
 from collections.abc import Collection
+from contextlib import AsyncExitStack
 from typing import cast
 
 import pytest
@@ -22,6 +23,7 @@ from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import Places
 from gateway.data_path.presence import Presence
+from gateway.data_path.stream import BufferPool
 from gateway.hosting.owner import Owner
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
@@ -100,6 +102,43 @@ async def test_a_connection_that_has_ended_needs_no_garbage_collection() -> None
             await on.client.frame()
             with trio.fail_after(5):
                 await until(lambda: count(ClientConnection) == 1)
+
+
+async def test_no_buffer_is_lent_while_brokers_are_being_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes 128 KiB, and clients come back together after an outage."""
+    lent: list[memoryview] = []
+    take, give_back = BufferPool.take, BufferPool.give_back
+
+    def take_counted(pool: BufferPool) -> memoryview:
+        lent.append(take(pool))
+        return lent[-1]
+
+    def give_back_counted(pool: BufferPool, buffer: memoryview) -> None:
+        del lent[[each is buffer for each in lent].index(True)]
+        give_back(pool, buffer)
+
+    monkeypatch.setattr(BufferPool, "take", take_counted)
+    monkeypatch.setattr(BufferPool, "give_back", give_back_counted)
+    asked: list[RequestHeader] = []
+    go_on = trio.Event()
+
+    async def answer_later(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        asked.append(header)
+        await go_on.wait()
+        await on.broker.answer_versions(wire, header, body)
+
+    async with ground() as on, AsyncExitStack() as stack:
+        on.broker.handlers[ApiKey.API_VERSIONS] = answer_later
+        clients = [await stack.enter_async_context(connected(on.gateway.address)) for _ in range(9)]
+        for each in clients:
+            await each.send(request_frame(ApiKey.FETCH, 4, 1, b"abc"))
+        await until(lambda: len(asked) == len(clients))
+        assert not lent
+        go_on.set()
+        for each in clients:
+            assert struct.unpack(">ii", await each.frame()) == (1, 3)
 
 
 async def test_fragmented_frames_are_reassembled() -> None:

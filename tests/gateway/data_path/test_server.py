@@ -186,7 +186,7 @@ async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker(
         if is_slow:
             asked.set()
             await release.wait()
-        await broker._answer_versions(wire, header, body)
+        await broker.answer_versions(wire, header, body)
 
     broker.handlers[ApiKey.API_VERSIONS] = slow
     async with running_fake_broker(broker), trio.open_nursery() as nursery:

@@ -252,12 +252,28 @@ async def test_a_connection_has_no_buffer_while_its_request_is_answered() -> Non
         while not ends.source.ready(16):
             assert await ends.source.fill()
         assert await ends.source.hold(4) == b"abcd"
-        assert not ends.buffers.spare, "the next request is in it"
+        assert len(ends.buffers.spare) == 1, "the next request is kept without it"
         assert await ends.source.hold(4) == b"abcd"
         assert len(ends.buffers.spare) == 1
         await ends.sender.send_all(b"\0\0\0\4abcd")
         assert await ends.source.arrivals(lambda: not ends.source.take_out(4)) is Found.WORK
         assert len(ends.buffers.spare) == 1
+
+
+async def test_a_frame_that_waits_for_a_task_keeps_no_buffer() -> None:
+    """A thousand connections whose brokers are being opened would hold 128 MiB."""
+    async with connected_ends(COPYING) as ends:
+        await ends.sender.send_all(b"\0\0\0\4abcd" * 2)
+        assert await ends.source.arrivals(lambda: not ends.source.ready(16)) is Found.WORK
+        assert len(ends.buffers.spare) == 1
+        ends.source.relay(4)
+        await ends.sender.send_all(b"\0\0\0\4abcd")
+        await ends.source.flush(ends.sink)
+        while not ends.source.ready(16):
+            assert await ends.source.fill()
+        assert ends.consume()
+        ends.sink.shutdown(socket.SHUT_WR)
+        assert await _all_from(ends.receiver) == b"\0\0\0\4abcd" * 3
 
 
 async def test_send_all_waits_for_a_full_socket() -> None:
