@@ -7,7 +7,9 @@
 - *Void*: no rule of the protocol could have reserved the partition for the client. A late request
   of the client stated outdated partitions, or a leader made an invalid assignment.
 
-The offset checks ignore a partition for the rest of the run once a claim to it was void.
+The offset checks ignore a partition for the rest of the run once a claim to it was void, or once
+its client came back into the classic generations with a stale claim: from then on its commits have
+the current generation, and no classic coordinator asks whose partition they are for (rule 2.9).
 """
 
 from collections import defaultdict
@@ -93,7 +95,8 @@ class ExemptClaims:
         """Record removed members, absent static members, and lies, after a step that changed the
         group."""
         group = self._state().group
-        gone = removed_members(step).keys() | self._left_behind(step)
+        joined = {each.member_id for each in step.records if isinstance(each, JoinReleased)}
+        gone = removed_members(step).keys() | self._left_behind(step, joined)
         for member_id in gone:
             self._removed_ms[member_id] = self._world.now_ms
         for client in self._clients:
@@ -101,6 +104,9 @@ class ExemptClaims:
                 self._world.counts["removed owners"] += 1
             if not client.is_honest:
                 self._liars.update(client.member_ids)
+            elif client.member_id in joined:
+                stale = (p for p, claim in client.claims.items() if self.is_stale(p, claim))
+                self.partitions.update(stale)
         self._note_lies(step)
         self._note_liars(step)
         self._members = group.members.keys() if group is not None else frozenset()
@@ -130,7 +136,7 @@ class ExemptClaims:
             case _:
                 return False
 
-    def _left_behind(self, step: Step) -> Set[str]:
+    def _left_behind(self, step: Step, joined: Set[str]) -> Set[str]:
         """Static members that a new generation of a classic group began without."""
         starts = any(
             isinstance(record, ClassicCoreMoved)
@@ -140,7 +146,6 @@ class ExemptClaims:
         group = self._state().group
         if not starts or not isinstance(group, ClassicGroup):
             return frozenset()
-        joined = {each.member_id for each in step.records if isinstance(each, JoinReleased)}
         return group.members.keys() - joined
 
     def _note_lies(self, step: Step) -> None:

@@ -96,6 +96,25 @@ def test_a_restart_backs_no_claim_that_the_stored_generation_reassigned() -> Non
     assert all(stage.exempt_claims.is_stale(*owned) for owned in frozen.claims.items())
 
 
+def test_offsets_of_partitions_that_a_generation_took_from_an_absent_member_are_ignored() -> None:
+    """A cooperative static member that rejoins in time still commits for them, now with the
+    current generation, until it has revoked them (seed 92799)."""
+    stage = Stage()
+    how: dict[str, Any] = {"session_timeout_ms": 60_000, "callback_ms": 2_000, **COOPERATIVE}
+    static = stage.classic("c1", instance_id="i1", **how)
+    stage.wait()
+    static.freeze()
+    heir = stage.classic("c2", **COOPERATIVE)
+    while not heir.claims:
+        stage.wait(1_000)
+    disputed = heir.claims.keys() & static.claims.keys()
+    assert disputed
+    static.rejoin()
+    static.thaw()
+    stage.wait(2_000)
+    assert stage.exempt_claims.partitions >= disputed
+
+
 def test_a_liar_voids_claims_even_after_its_client_died() -> None:
     """The classic leader has believed its list of owned partitions. The honest owner is still
     revoking one of them when the group converts (seed 93000403)."""
