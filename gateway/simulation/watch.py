@@ -424,15 +424,20 @@ class Watch:
 
     def _check_commits(self, process: Process) -> None:
         """Invariant 10: the group knows every commit that the cluster may still store, even after
-        a conversion. Those of earlier processes are fenced before a partition is granted."""
-        known = self._state.commits
+        a conversion. Those of earlier processes are fenced before a partition is granted, and the
+        anchor fences those of non-members as long as there are members."""
+        known, group = self._state.commits, self._state.group
+        has_members = group is not None and bool(group.members)
         forgotten = [
             commit.request.token
             for commit in self._network.cluster.may_store(
                 lambda commit: (
                     commit.sender == process.number
                     and commit.request.token not in known
-                    and not (commit.request.is_transactional and not commit.request.member_id)
+                    and (
+                        commit.request.member_id
+                        or (has_members and not commit.request.is_transactional)
+                    )
                 )
             )
         ]

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from coordinator.engine import GroupEngine, Step
+from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.records import CurrentAssignment
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.volatile_records import CommitEnded, CommitStarted
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
+from gateway.simulation.network import ADMIN, Ask, Line
 from gateway.simulation.process import WatchedEngine
 from tests.support.simulation import PEACEFUL, Stage
 
@@ -90,6 +93,35 @@ def test_an_unlogged_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(step, durable=tuple(logged))
 
     assert play(monkeypatch, "handle", planted).invariant is Invariant.REPLAY
+
+
+def test_a_late_commit_of_an_admin_concerns_no_empty_group() -> None:
+    """The anchor has fenced it for the last members, and will for the next (seed 92800)."""
+    stage = Stage(plan=replace(PEACEFUL, lost_answer_rate=1.0, anchor_linger_ms=10))
+    commit = OffsetCommitReceived(
+        token=stage.network.next_token(),
+        version=9,
+        member_id="",
+        instance_id=None,
+        epoch=-1,
+        partitions=frozenset(stage.foo(0)),
+    )
+    nothing = Mock()
+    positions = dict.fromkeys(commit.partitions, 1)
+    Line(stage.network, ADMIN).send(
+        Ask(request=commit, heard=nothing, lost=nothing, positions=positions)
+    )
+    stage.wait(200)
+    stage.cluster.lost_answer_rate = 0.0
+    member = stage.classic("c1")
+    while not member.claims:
+        stage.wait(10)
+    member.close()
+    while not stage.cluster.may_store(bool):
+        stage.wait(10)
+    stage.classic("c2", join_version=4)
+    stage.wait(30)
+    assert stage.cluster.may_store(bool)
 
 
 def test_a_forgotten_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
