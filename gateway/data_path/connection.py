@@ -125,7 +125,7 @@ class ClientConnection:
             client_host=client_host,
             place=place,
             log_context=log_context,
-            on_stored=self._note_stored,
+            on_end=self._note_end_of_request,
         )
 
     def sleep(self) -> None:
@@ -433,8 +433,8 @@ class ClientConnection:
             self._move(ClientState.SERVING if has_rested else ClientState.RESTING)
         return is_done
 
-    def _note_stored(self) -> None:
-        """The broker has answered a commit that was sent at once."""
+    def _note_end_of_request(self) -> None:
+        """A request that was under way without a task has its answer."""
         if self._groups.has_begun or self._state is ClientState.DRAINING:
             self._source.wake()
         elif self._state is ClientState.SERVING and self._source.is_parked:

@@ -4,7 +4,8 @@ The data path decodes a group request, waits for the answer and encodes it. `Gro
 answer, and whether to ask the cluster.
 """
 
-from collections.abc import Awaitable, Sequence
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +33,24 @@ class GroupRequest:
     """What the cluster has lately allowed the client."""
     tls_subject: str | None = None
     """The subject of the client's verified certificate, if it showed one."""
+
+
+class AnswerUnderWay(Awaitable[Struct]):
+    """An answer that the group gives later. To await it takes a task."""
+
+    @abstractmethod
+    def watch(self, changed: Callable[[], None]) -> bool:
+        """Have `changed` called once, when there is an answer, or something that takes a task.
+        False if that is so already."""
+
+    @abstractmethod
+    def take(self) -> Struct | None:
+        """The answer after `changed`, once; None if a task has to await it. Raises as
+        `GroupApis.answer`."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more."""
 
 
 class CommitUnderWay(Protocol):

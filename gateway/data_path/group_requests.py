@@ -20,7 +20,7 @@ from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Grants
-from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
+from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest
 from gateway.data_path.offer import NO_VERSIONS
 from gateway.data_path.places import Place
 from gateway.data_path.relayed_requests import RelayedRequests
@@ -59,11 +59,12 @@ class GroupRequests:
         "_context",
         "_frames",
         "_grants",
-        "_on_stored",
+        "_on_end",
         "_place",
         "_relayed",
         "_shared",
         "_tls_subject",
+        "_under_way",
     )
 
     def __init__(
@@ -76,9 +77,9 @@ class GroupRequests:
         client_host: str,
         place: Place,
         log_context: contextvars.Context,
-        on_stored: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
-        """`on_stored` is called when a commit that was sent at once has its answer."""
+        """`on_end` is called when a request that is under way without a task has its answer."""
         self._frames = frames
         self._shared = context
         self._authentication = authentication
@@ -93,12 +94,16 @@ class GroupRequests:
         )
         self._context = log_context
         self._begun: Begun | None = None
-        self._on_stored = on_stored
+        self._on_end = on_end
         self._changed: trio.Event | None = None  # of `_begun`, while a task waits for that
+        self._under_way: AnswerUnderWay | None = None  # unless it has been awaited
 
     def close(self) -> None:
         """Forget the connection, which need not wait for the garbage collector then."""
-        self._on_stored = _do_nothing
+        self._on_end = _do_nothing
+        if self._under_way is not None:
+            self._under_way.abandon()
+            self._under_way = None
         if self._authentication is not None:
             self._grants.close()
 
@@ -138,21 +143,50 @@ class GroupRequests:
         if api_key == ApiKey.OFFSET_COMMIT:
             return self._send_commit(request, frame[:body_at], body)
         response = self._context.run(self._shared.group_apis.answer, request)
+        if isinstance(response, AnswerUnderWay):
+            return self._wait(request, response)
         if not isinstance(response, Struct):
             self._begun = partial(self._finish, request, response)
             return False
-        if api_key == ApiKey.JOIN_GROUP and bytes_of(response, ASIDE_FROM_BYTES) > ASIDE_FROM_BYTES:
-            self._begun = partial(self._reply, request, response)  # it lists all members
+        self._begun = self._send(request, response)
+        return self._begun is None
+
+    def _wait(self, request: GroupRequest, pending: AnswerUnderWay) -> bool:
+        """Wait for an answer without a task: thousands of joins may wait at once, for minutes.
+        False if it takes one."""
+        if not pending.watch(partial(self._go_on, request, pending)):
+            self._begun = partial(self._finish, request, pending)
             return False
+        self._begun, self._under_way = self._until_end, pending
+        return True
+
+    def _go_on(self, request: GroupRequest, pending: AnswerUnderWay) -> None:
+        """Send the answer if it is there, or let a task wait for it."""
+        self._under_way = None
+        rest: Begun | None
+        try:
+            response = self._context.run(pending.take)
+            if response is None:
+                rest = partial(self._finish, request, pending)
+            else:
+                rest = self._send(request, response)
+        except Exception as error:  # raised in the task, because the group has called
+            rest = partial(_fail, error)
+        self._note_end(rest)
+
+    def _send(self, request: GroupRequest, response: Struct) -> Begun | None:
+        """Send an answer. Returns what a task has to do for the rest."""
+        header, frames = request.header, self._frames
+        lists_members = header.api_key == ApiKey.JOIN_GROUP
+        if lists_members and bytes_of(response, ASIDE_FROM_BYTES) > ASIDE_FROM_BYTES:
+            return partial(self._reply, request, response)
         last_word = self._shared.group_apis.last_word(request, response)
-        answer = framed_answer(header, version, last_word)
+        answer = framed_answer(header, header.api_version, last_word)
         try:
             sent = frames.sock.send(answer)
         except BlockingIOError:
             sent = 0
-        if sent < len(answer):
-            self._begun = partial(send_all, frames.sock, answer[sent:])
-        return self._begun is None
+        return partial(send_all, frames.sock, answer[sent:]) if sent < len(answer) else None
 
     async def answer(self, key: ApiKey, size: int) -> None:
         """Answer the next request."""
@@ -221,24 +255,24 @@ class GroupRequests:
                 is_for_client = self._context.run(commit.stored, answer)
             finally:
                 rest = None if is_for_client else partial(self._end_commit, request, commit)
-                self._note_stored(rest)
+                self._note_end(rest)
             return is_for_client
 
         sent = bytearray(start + commit.body)
         _INT16.pack_into(sent, VERSION_IN_REQUEST, commit.version)
-        self._begun = self._until_stored
+        self._begun = self._until_end
         correlation_id = request.header.correlation_id
         rest = upstream.send_inspected(ApiKey.OFFSET_COMMIT, sent, correlation_id, inspect)
         if rest:
             self._begun = partial(self._send_rest, rest)
         return not rest
 
-    def _note_stored(self, rest: Begun | None) -> None:
-        """The broker has answered a commit; `rest` is what the client's answer still takes."""
+    def _note_end(self, rest: Begun | None) -> None:
+        """A request that was under way has its answer; `rest` is what that still takes."""
         self._begun = rest
         if self._changed is not None:
             self._changed.set()
-        self._on_stored()
+        self._on_end()
 
     async def _end_commit(self, request: GroupRequest, commit: CommitUnderWay) -> None:
         await self._reply(request, await self._shared.group_apis.end_commit(request, commit))
@@ -250,8 +284,8 @@ class GroupRequests:
             await self._frames.upstream.send_rest(rest)
         await self._changed.wait()
 
-    async def _until_stored(self) -> None:
-        """Wait for the answer to a commit that was sent at once."""
+    async def _until_end(self) -> None:
+        """Wait for the answer to a request that is under way."""
         self._changed = trio.Event()
         await self._changed.wait()
 
@@ -280,6 +314,10 @@ class GroupRequests:
         is_alike = (api_key, its_version) == (ApiKey.OFFSET_COMMIT, version)
         is_here = size >= SHORTEST_REQUEST and source.ready(SIZE.size + size)
         return size if is_alike and is_here else None
+
+
+async def _fail(error: Exception) -> None:
+    raise error
 
 
 def _do_nothing() -> None:

@@ -143,6 +143,8 @@ class GroupDriver:
         self._services = services
         self._idle = idle
         self._inputs: deque[Input] = deque()
+        self._changed: deque[Callable[[], None]] = deque()
+        """Who is to learn that a call has changed, once the effects are carried out."""
         self._is_feeding = False
         self._is_refreshing = False
         self._left: trio.Event | None = None
@@ -212,11 +214,30 @@ class GroupDriver:
                         assert do is not None
                         self.feed(await do(errand))
         except BaseException:
-            self._end_relay(call)
-            if call.answer is None:
-                self.feed(Gone(call))
+            self.abandon(call)
             raise
         return call.answer
+
+    def watch(self, call: Call, changed: Callable[[], None]) -> bool:
+        """Have `changed` called once, when a call that has begun has its answer, or an errand; then
+        `finish` must follow. False if it has one already."""
+        if call.errand is not None or call.answer is not None:
+            return False
+
+        def on_change() -> None:
+            call.on_change = partial(self._note_answer, call)
+            self._note_answer(call)
+            self._changed.append(changed)
+
+        call.on_change = on_change
+        return True
+
+    def abandon(self, call: Call) -> None:
+        """Nobody waits for the answer any more."""
+        self._end_relay(call)
+        if call.answer is None:
+            call.on_change = None
+            self.feed(Gone(call))
 
     def _note_answer(self, call: Call) -> None:
         """Count the call from the moment when it is decided that the cluster answers it, and its
@@ -282,6 +303,7 @@ class GroupDriver:
         if self._left is not None and not self.group.anchor.is_here:
             self._left.set()
         self._plan()
+        self._tell_changes()
 
     def _start_again(self, now_ms: int) -> Sequence[Effect]:
         log.exception("group_failed", group_id=self.group.group_id)
@@ -318,6 +340,10 @@ class GroupDriver:
                 self._services.nursery.start_soon(self._run)
         elif self._todo or (next_ms is not None and next_ms < self._wakes_ms):
             self._woken.set()
+
+    def _tell_changes(self) -> None:
+        while self._changed:
+            self._changed.popleft()()
 
     async def _run(self) -> None:
         structlog.contextvars.clear_contextvars()  # inherited from the first client's connection
@@ -387,6 +413,7 @@ class GroupDriver:
             self._at_work -= 1
             self._carry_out(self._start_again(self._services.clock.now_ms()))
             self._plan()
+            self._tell_changes()
             return
         self._at_work -= 1
         if answer is None:

@@ -3,9 +3,9 @@
 This is the data path's `GroupApis`.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import trio
 
@@ -14,7 +14,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
 from gateway.data_path.errors import UpstreamLost
-from gateway.data_path.group_apis import CommitUnderWay, GroupRequest
+from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest
 from gateway.data_path.presence import Presence
 from gateway.events.event import Tell
 from gateway.groups.aside import Aside
@@ -34,7 +34,7 @@ from gateway.requests.commits import CommitApis, CommitOnItsWay
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.defective_joins import DefectiveJoins
-from gateway.requests.member_apis import MemberApis, is_foreign
+from gateway.requests.member_apis import Asked, MemberApis, is_foreign
 from gateway.requests.messages import GroupMessage, MemberMessage, api_of
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
@@ -115,6 +115,8 @@ class GroupService:
             answer = self._members.answer(request, message)
             if isinstance(answer, Struct):
                 return self._noted(request, answer)
+            if isinstance(answer, Asked):
+                return _UnderWay(self, answer)
             return self._later(request, answer)
         return self._checked(request)
 
@@ -143,8 +145,14 @@ class GroupService:
         if isinstance(message, MemberMessage):
             await self._regexes.ask(request, message)
             answer = self._members.answer(request, message)
+            if isinstance(answer, Asked):
+                return await self._members.finish(answer)
             return answer if isinstance(answer, Struct) else await answer
         return await self._answer(request)
+
+    async def finish(self, asked: Asked) -> Struct:
+        """The answer to a request that is under way. Raises as `answer` does."""
+        return await self._later(asked.request, self._members.finish(asked))
 
     async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
         began_s = trio.current_time()
@@ -152,6 +160,10 @@ class GroupService:
             answer = await pending
         except UpstreamLost:
             return await self._answer_alone(request)
+        return self.noted_after(began_s, request, answer)
+
+    def noted_after(self, began_s: float, request: GroupRequest, answer: Struct) -> Struct:
+        """The answer to a request that has waited since then, once it is noted."""
         self.answers.note_wait(type(answer), trio.current_time() - began_s)
         return self._noted(request, answer)
 
@@ -351,3 +363,29 @@ class GroupService:
         if node_id in (None, request.node_id):
             return Situation.BROKER_AWAY
         return Situation.COORDINATOR_MOVED
+
+
+class _UnderWay(AnswerUnderWay):
+    """The answer to a request of a member, which its group gives later."""
+
+    __slots__ = ("_asked", "_began_s", "_service")
+
+    def __init__(self, service: GroupService, asked: Asked) -> None:
+        self._service = service
+        self._asked = asked
+        self._began_s = trio.current_time()
+
+    def __await__(self) -> Generator[Any, None, Struct]:
+        return self._service.finish(self._asked).__await__()
+
+    def watch(self, changed: Callable[[], None]) -> bool:
+        return self._asked.driver.watch(self._asked.call, changed)
+
+    def take(self) -> Struct | None:
+        answer = self._asked.answer
+        if answer is None:
+            return None
+        return self._service.noted_after(self._began_s, self._asked.request, answer)
+
+    def abandon(self) -> None:
+        self._asked.driver.abandon(self._asked.call)

@@ -2,7 +2,7 @@
 answers, or the cluster if the group is not hosted."""
 
 from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from coordinator.group.topic_names import topics_of_request
@@ -30,6 +30,29 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 
 
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """A request that its group answers later."""
+
+    request: GroupRequest
+    message: MemberMessage
+    call: Call
+    driver: GroupDriver
+
+    @property
+    def answer(self) -> Struct | None:
+        """The answer, None if there is none yet, or if it takes the cluster or a thread. Raises
+        GroupFailed."""
+        version = self.request.header.api_version
+        match self.call.answer:
+            case None | Forwarded() | PrepareAssignmentReply():
+                return None
+            case Refused(situation, why):
+                return refused(self.message, version, situation, why)
+            case reply:
+                return messages.response(checked(reply), version)
+
+
 class MemberApis:
     """Answers members, and clients that want to be one."""
 
@@ -46,9 +69,11 @@ class MemberApis:
         self._coordinators = coordinators
         self._presence = presence
 
-    def answer(self, request: GroupRequest, message: MemberMessage) -> Struct | Awaitable[Struct]:
-        """The answer to one request, or what to await for it. Either raises UpstreamLost,
-        GroupFailed."""
+    def answer(
+        self, request: GroupRequest, message: MemberMessage
+    ) -> Struct | Asked | Awaitable[Struct]:
+        """The answer to one request, what to `finish`, or what to await for it. All raise
+        UpstreamLost, GroupFailed."""
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
             return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
@@ -71,7 +96,7 @@ class MemberApis:
         answer = driver.begin(call)
         if isinstance(answer, Reply):
             return messages.response(answer, version)
-        return self._later(request, message, call, driver)
+        return Asked(request=request, message=message, call=call, driver=driver)
 
     async def _translated_aside(
         self, request: GroupRequest, message: MemberMessage, call: Call
@@ -81,16 +106,14 @@ class MemberApis:
         call.event = await self._aside.run(translate)
         driver = self._groups.driver(message.group_id, request.owner)
         driver.begin(call)
-        return await self._later(request, message, call, driver)
+        return await self.finish(Asked(request=request, message=message, call=call, driver=driver))
 
-    async def _later(
-        self, request: GroupRequest, message: MemberMessage, call: Call, driver: GroupDriver
-    ) -> Struct:
+    async def finish(self, asked: Asked) -> Struct:
+        """The answer to a request that the group, or the cluster, answers later."""
+        request, message, call, driver = asked.request, asked.message, asked.call, asked.driver
         answer = await driver.finish(call)
         group_id, version = message.group_id, request.header.api_version
         match answer:
-            case Refused(situation, why):
-                return refused(message, version, situation, why)
             case Forwarded(why):
                 with driver.relaying(call):
                     told = await ask_cluster(request, message, why)
@@ -106,7 +129,9 @@ class MemberApis:
             case PrepareAssignmentReply():
                 return await self._aside.run(partial(messages.response, answer, version))
             case _:
-                return messages.response(checked(answer), version)
+                translated = asked.answer
+                assert translated is not None
+                return translated
 
     def _note_foreign(self, message: MemberMessage, told: Struct) -> None:
         match message, told:

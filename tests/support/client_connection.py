@@ -1,14 +1,16 @@
 """A client connection in front of a fake broker."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import structlog
 import trio
 import trio.testing
 
 from gateway.data_path.config import DataPathConfig, Limits
-from gateway.data_path.group_apis import GroupApis, GroupRequest
+from gateway.data_path.group_apis import AnswerUnderWay, GroupApis, GroupRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
@@ -66,6 +68,59 @@ class Parked(GroupApis):
         self.asked.set()
         await self.go_on.wait()
         return HeartbeatResponse(error_code=len(self.requests))
+
+
+class Later(AnswerUnderWay):
+    """An answer that the test gives."""
+
+    def __init__(self) -> None:
+        self.answer: Struct | Exception | None = None
+        self.changed: Callable[[], None] | None = None
+        self.taken = trio.Event()
+        self.is_abandoned = False
+
+    def __await__(self) -> Generator[Any, None, Struct]:
+        async def answer() -> Struct:
+            await self.taken.wait()
+            assert isinstance(self.answer, Struct)
+            return self.answer
+
+        return answer().__await__()
+
+    def watch(self, changed: Callable[[], None]) -> bool:
+        self.changed = changed
+        return True
+
+    def take(self) -> Struct | None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        structlog.get_logger().warning("taken")
+        return self.answer
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+
+class AnswersLater(GroupApis):
+    """Group APIs that answer the first request at once, the negotiation being over then."""
+
+    def __init__(self) -> None:
+        self.pending: list[Later] = []
+        self._has_begun = False
+
+    def answer(self, request: GroupRequest) -> Struct | Later:
+        if not self._has_begun:
+            self._has_begun = True
+            return HeartbeatResponse()
+        self.pending.append(Later())
+        return self.pending[-1]
+
+    async def asked(self, count: int) -> Later:
+        """Wait for so many requests. Returns the latest."""
+        while len(self.pending) < count:
+            await trio.sleep(0.001)
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        return self.pending[-1]
 
 
 def answer_after(release: trio.Event) -> Handler:

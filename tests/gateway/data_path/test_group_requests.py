@@ -1,6 +1,7 @@
 """Group requests are answered at once where their group can, and in order."""
 
 import struct
+from typing import Any
 
 import pytest
 import structlog
@@ -8,6 +9,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.group_requests import GroupRequests
 from gateway.data_path.request_server import RequestServer
@@ -19,7 +21,13 @@ from kafka_codecs.consumer_group_heartbeat import (
 )
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatResponse
-from tests.support.client_connection import HEARTBEAT, Parked, answer_after, ground
+from tests.support.client_connection import (
+    HEARTBEAT,
+    AnswersLater,
+    Parked,
+    answer_after,
+    ground,
+)
 from tests.support.wire import connected, request_frame
 
 
@@ -179,3 +187,103 @@ async def test_answers_wait_for_a_client_that_reads_nothing() -> None:
             frame = await on.client.frame()
             assert struct.unpack_from(">i", frame) == (place,)
             assert frame.endswith(encode(long, 0))
+
+
+# -- answers that come later -----------------------------------------------------------------------
+
+
+HEARTBEAT_FRAME = request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4))
+WAITING = HeartbeatResponse(error_code=27)
+
+
+async def test_an_answer_that_comes_later_takes_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of joins may wait at once. Its log lines name its connection all the same."""
+    started: list[object] = []
+    start = ConnectionTasks.start
+
+    def note_and_start(tasks: ConnectionTasks[Any], connection: Any) -> None:
+        started.append(connection)
+        start(tasks, connection)
+
+    monkeypatch.setattr(ConnectionTasks, "start", note_and_start)
+    monkeypatch.setattr("gateway.data_path.connection_tasks.KEPT_MAX", 0)
+    apis = AnswersLater()
+    async with ground(group_apis=apis) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        started.clear()
+        for count in (1, 2):
+            await on.client.send(HEARTBEAT_FRAME)
+            later = await apis.asked(count)
+            assert later.changed is not None
+            later.answer = WAITING
+            with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+                later.changed()
+            assert (await on.client.frame()).endswith(encode(WAITING, 4))
+            assert [line["event"] for line in lines if "connection_id" in line] == ["taken"]
+        assert not started
+
+
+async def test_what_a_client_sends_meanwhile_waits_for_the_answer() -> None:
+    """As in a broker, also if its bytes have woken a task."""
+    apis = AnswersLater()
+    async with ground(group_apis=apis) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        await on.client.send(HEARTBEAT_FRAME)
+        first = await apis.asked(1)
+        await on.client.send(HEARTBEAT_FRAME + request_frame(ApiKey.FETCH, 4, 3, b""))
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        assert len(apis.pending) == 1
+        assert first.changed is not None
+        first.answer = HeartbeatResponse()
+        first.changed()
+        second = await apis.asked(2)
+        second.answer = HeartbeatResponse()
+        second.taken.set()
+        frames = [await on.client.frame() for _ in range(3)]
+        assert [struct.unpack_from(">i", frame)[0] for frame in frames] == [1, 1, 3]
+
+
+async def test_a_task_awaits_what_the_group_cannot_answer_alone() -> None:
+    """The cluster has to be asked, for example."""
+    apis = AnswersLater()
+    async with ground(group_apis=apis) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        await on.client.send(HEARTBEAT_FRAME)
+        later = await apis.asked(1)
+        assert later.changed is not None
+        later.changed()
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        later.answer = WAITING
+        later.taken.set()
+        assert (await on.client.frame()).endswith(encode(WAITING, 4))
+
+
+async def test_an_answer_that_fails_ends_its_connection_only() -> None:
+    """The group has called, and must not notice."""
+    apis = AnswersLater()
+    async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
+        await on.client.ask(HEARTBEAT, 4)
+        await on.client.send(HEARTBEAT_FRAME)
+        later = await apis.asked(1)
+        assert later.changed is not None
+        later.answer = ValueError("a bug")
+        with capture_logs() as lines:
+            later.changed()
+            assert await on.client.at_end()
+        assert [line["event"] for line in lines] == ["connection_failed"]
+        await other.send(request_frame(ApiKey.FETCH, 4, 4, b""))
+        assert struct.unpack_from(">i", await other.frame()) == (4,)
+
+
+async def test_nobody_waits_for_the_answer_to_a_connection_that_has_ended() -> None:
+    """The group learns it, and a late answer is dropped."""
+    apis = AnswersLater()
+    async with ground(group_apis=apis) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        await on.client.send(HEARTBEAT_FRAME)
+        later = await apis.asked(1)
+    assert later.is_abandoned
+    assert later.changed is not None
+    later.answer = WAITING
+    later.changed()

@@ -20,6 +20,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.support.client_connection import AnswersLater
 from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_bytes, answer_size, running_fake_broker
 from tests.support.forward_everything import ForwardEverything
@@ -222,6 +223,29 @@ async def test_a_drain_leaves_requests_behind_the_present_one_unread() -> None:
             with trio.fail_after(5):
                 await client.frame()
                 assert await client.at_end()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_drain_waits_for_an_answer_that_takes_no_task() -> None:
+    """It is in flight like any other."""
+    groups, broker = AnswersLater(), FakeBroker()
+    async with running_fake_broker(broker), trio.open_nursery() as nursery:
+        stop = trio.Event()
+        address, _ended = await _serve(nursery, broker, stop, Limits(), groups)
+        async with connected(address) as client:
+            await client.send(HEARTBEAT)
+            await client.frame()
+            await client.send(HEARTBEAT)
+            later = await groups.asked(1)
+            stop.set()
+            await trio.testing.wait_all_tasks_blocked(QUIET_S)
+            assert later.changed is not None
+            later.answer = HeartbeatResponse()
+            later.changed()
+            with trio.fail_after(5):
+                await client.frame()
+                assert await client.at_end()
+            assert not later.is_abandoned
         nursery.cancel_scope.cancel()
 
 

@@ -1,6 +1,7 @@
 """The task of one group: its order, its start and its end."""
 
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 import structlog
@@ -9,12 +10,16 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     OffsetVerdict,
     SyncGroupReply,
 )
+from gateway.groups.group_driver import GroupDriver
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Call
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_script import read_assignment
@@ -97,6 +102,55 @@ async def test_a_request_of_a_disconnected_client_is_handled(autojump_clock: Moc
         groups.log.gate.set()
         await wait_all_tasks_blocked()
         assert [each["member_id"] for each in groups.told("member_left")] == [joined.member_id]
+
+
+async def leaving(groups: HostedGroups) -> tuple[Call, GroupDriver]:
+    """A member's leave, which waits for the log."""
+    await groups.native("n")
+    groups.log.gate, groups.events = trio.Event(), []
+    event = ConsumerHeartbeatReceived(
+        token=1,
+        version=1,
+        member_id="n",
+        member_epoch=-1,
+        client_id="client",
+        client_host="/",
+        fresh_id=uuid4(),
+    )
+    call = Call(api=GroupApi.CONSUMER_LEAVE, is_placed=True, event=event, token=event.token)
+    driver = groups.table.driver(GROUP)
+    assert driver.begin(call) is None
+    return call, driver
+
+
+async def test_a_call_can_be_watched_without_a_task(autojump_clock: MockClock) -> None:
+    """Who watches learns of the answer once it may leave: the records are in the log, and the
+    events are told."""
+    async with hosted_groups() as groups:
+        call, driver = await leaving(groups)
+        heard: list[tuple[object, int]] = []
+        assert driver.watch(call, lambda: heard.append((call.answer, len(groups.events))))
+        await wait_all_tasks_blocked()
+        assert not heard
+        assert groups.log.gate is not None
+        groups.log.gate.set()
+        await wait_all_tasks_blocked()
+        ((answer, told),) = heard
+        assert isinstance(answer, ConsumerHeartbeatReply)
+        assert told == len(groups.events) > 0
+        assert not driver.watch(call, lambda: None)
+
+
+async def test_an_abandoned_call_is_decided(autojump_clock: MockClock) -> None:
+    """Nobody hears of it any more."""
+    async with hosted_groups() as groups:
+        call, driver = await leaving(groups)
+        assert driver.watch(call, lambda: pytest.fail("the client has gone"))
+        driver.abandon(call)
+        assert groups.log.gate is not None
+        groups.log.gate.set()
+        await wait_all_tasks_blocked()
+        assert groups.told("member_left")
 
 
 async def test_refusals_are_logged_with_their_reason(autojump_clock: MockClock) -> None:
