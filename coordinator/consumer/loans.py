@@ -68,7 +68,9 @@ def take_place(
     step: StepBuilder, member_id: str, event: JoinGroupReceived | ConsumerHeartbeatReceived
 ) -> Member | None:
     """Give a new member the place of the one that it replaces. Returns that one, under the new id;
-    None if there is no such place. The caller stores the member."""
+    None if there is no such place, or if it lent what no target has any more: the group has been
+    converted since, without a topic that was deleted, or before its borrower had rejoined. The
+    caller stores the member."""
     found = find_place(step, event)
     if found is None:
         return None
@@ -81,7 +83,7 @@ def take_place(
     if not place.lent:
         if target is not None:
             step.emit(TargetAssignmentMember(member_id=member_id, partitions=target, metadata=said))
-    elif _may_move(step):
+    elif _may_move(step) and all(each in step.consumer.target_owners for each in place.lent):
         _give_back(step, member_id, place)
     else:
         return None

@@ -152,7 +152,6 @@ class ClassicGroup(Forkable):
             leader=value.leader,
             unwatched_hash=value.unwatched_hash,
             initial_delay=None,
-            held_at_downgrade=None,
         )
         self.members.clear()
         self.instances.clear()

@@ -46,6 +46,9 @@ class Owners(Forkable):
             else:
                 self._owned.drop(block)
 
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._members
+
     def __getitem__(self, partition: Partition) -> str:
         """The target owner. Raises KeyError if there is none."""
         return self._members[partition]

@@ -12,7 +12,11 @@ from coordinator.interface.events import ReleaseBegan
 from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_classic_group_member
+from tests.support.group_records import (
+    given_classic,
+    given_classic_group_member,
+    given_native,
+)
 from tests.support.group_script import GroupScript, make_topics, partitions
 
 GRACE_MS, LOAN_MS = 1_000, 6_000
@@ -93,6 +97,43 @@ def test_a_borrower_that_has_not_heard_yet_is_told_by_the_converted_group(
     group.wait(LONG_MS)
     group.native("n1", topics=("bar", "foo"))
     assert group.beat("b", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_replacement_gets_nothing_of_a_deleted_topic(group: GroupScript) -> None:
+    """It joins as a new member."""
+    group.topics = make_topics(2, bar=1)
+    group.native("n1", topics=("bar", "foo"))
+    assert group.consumer.target_of("n1") == partitions({"bar": (0,)})
+
+
+@pytest.fixture
+def lagging(make_group: MakeGroup) -> GroupScript:
+    """After a quiet downgrade: b and d still have epoch 7 (DEV D79), and b is to borrow from c."""
+    group = make_group(config=CONFIG)
+    group.given_consumer_group(
+        given_classic("b", epoch=7),
+        given_classic("c", assigned=FOO_1),
+        given_classic("d", epoch=7, assigned=FOO_0),
+        given_native("n1", instance_id="i1", assigned={"foo": (2,)}),
+    )
+    group.join(instance_id="i1")
+    group.leave("c")
+    group.wait(LONG_MS)
+    assert group.classic.core.told_to_rejoin == {"b"}
+    return group
+
+
+def test_a_loan_leaves_members_with_an_older_epoch_alone(lagging: GroupScript) -> None:
+    """ILLEGAL_GENERATION would make their clients drop their partitions."""
+    assert lagging.beat("d", 7).error == ErrorCode.NONE
+    assert lagging.beat("b", 7).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_borrower_with_an_older_epoch_gives_nothing_back(lagging: GroupScript) -> None:
+    """The conversion lets it go on from there, when it had not borrowed."""
+    lagging.native("n2")
+    assert lagging.consumer.target_of("b") == frozenset()
+    assert lagging.consumer.target_of("n2") == partitions(FOO_1)
 
 
 def test_a_member_that_stays_away_costs_one_loan(group: GroupScript) -> None:
