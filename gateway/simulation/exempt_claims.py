@@ -1,11 +1,12 @@
 """Finds the claims of clients that the ownership checks must ignore.
 
 - *Stale*: the group removed the member after it granted the partition, and the client does not know
-  yet. Or the client took a partition after it had stated that it did not own it, which frees it
-  (rule 3.7); Java and librdkafka do so if a full heartbeat falls between an assignment and its
-  reconciliation. The engine must refuse such commits and fetches.
+  yet. The engine must refuse such commits and fetches.
 - *Void*: no rule of the protocol could have reserved the partition for the client. A late request
-  of the client stated outdated partitions, or a leader made an invalid assignment.
+  of the client stated outdated partitions, or a leader made an invalid assignment. Or the client
+  took a partition after it had stated that it did not own it, which frees it (rule 3.7); Java and
+  librdkafka do so if a full heartbeat falls between an assignment and its reconciliation. It may
+  have the current epoch all the same, and then its commits are accepted (rule 3.15).
 
 The offset checks ignore a partition for the rest of the run once a claim to it was void, or once
 its client came back into the classic generations with a stale claim: from then on its commits have
@@ -72,19 +73,21 @@ class ExemptClaims:
         self._liars: set[str] = set()
         """The member ids of dishonest clients. Such a member may outlive its client."""
 
-    def is_stale(self, partition: Partition, claim: Claim) -> bool:
-        """Whether the group removed the member after it granted the partition, or freed a partition
-        that the client had disowned."""
-        if claim.granted_ms <= self._removed_ms.get(claim.member_id, 0):
-            return True
-        if not claim.is_disowned:
-            return False
-        group = self._state().group
-        return isinstance(group, ConsumerGroup) and group.holders.get(partition) != claim.member_id
+    def is_stale(self, claim: Claim) -> bool:
+        """Whether the group removed the member after it granted the partition."""
+        return claim.granted_ms <= self._removed_ms.get(claim.member_id, 0)
 
     def is_void(self, client: Client, partition: Partition, claim: Claim) -> bool:
         """Whether the engine could not have kept the partition from another client."""
         if claim.is_lie or claim.granted_ms <= self._distrusted_ms.get(client.name, 0):
+            return True
+        group = self._state().group
+        is_freed = (
+            claim.is_disowned
+            and isinstance(group, ConsumerGroup)
+            and group.holders.get(partition) != claim.member_id
+        )
+        if is_freed:
             return True
         doubted_ms = self._doubted_ms.get(client.name)
         return doubted_ms is not None and claim.granted_ms <= doubted_ms.get(partition, 0)
@@ -105,7 +108,7 @@ class ExemptClaims:
             if not client.is_honest:
                 self._liars.update(client.member_ids)
             elif client.member_id in joined:
-                stale = (p for p, claim in client.claims.items() if self.is_stale(p, claim))
+                stale = (p for p, claim in client.claims.items() if self.is_stale(claim))
                 self.partitions.update(stale)
         self._note_lies(step)
         self._note_liars(step)

@@ -109,7 +109,7 @@ class OwnerWatch:
         for partition, claim in client.claims.items():
             if self._exempt_claims.is_void(client, partition, claim):
                 self._exempt_claims.partitions.add(partition)
-            elif not self._exempt_claims.is_stale(partition, claim):
+            elif not self._exempt_claims.is_stale(claim):
                 owned.add(partition)
         return owned
 
