@@ -71,6 +71,69 @@ def test_any_broker_of_the_embedded_cluster_will_do() -> None:
     assert coordinators.is_at_lately("g", embedded)
 
 
+async def found_together(coordinators: Coordinators, count: int) -> list[int | UpstreamError]:
+    """What so many who ask at once are told."""
+    found: list[int | UpstreamError] = []
+
+    async def ask() -> None:
+        try:
+            found.append(await coordinators.node_of("g", None))
+        except UpstreamError as error:
+            found.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(count):
+            nursery.start_soon(ask)
+    return found
+
+
+async def test_members_that_join_at_once_share_one_lookup() -> None:
+    """A thousand lookups would hold each other up until their time is over."""
+    cluster = ScriptedCluster()
+    coordinators = Coordinators(cluster, NameQuota())
+    assert await found_together(coordinators, 100) == [1] * 100
+    assert cluster.coordinator_questions == ["g"]
+    cluster.coordinators["g"] = 2
+    assert await coordinators.node_of("g", None) == 2
+
+
+async def test_members_that_share_a_lookup_share_its_failure() -> None:
+    """Each gets an error of its own. The next one asks again."""
+    cluster = ScriptedCluster()
+    cluster.failure = UpstreamError("away")
+    coordinators = Coordinators(cluster, NameQuota())
+    found = await found_together(coordinators, 10)
+    assert [str(each) for each in found] == ["away"] * 10
+    assert len({id(each) for each in found}) == 10
+    assert cluster.coordinator_questions == ["g"]
+    cluster.failure = None
+    assert await coordinators.node_of("g", None) == 1
+
+
+async def test_a_lookup_goes_on_without_the_member_that_began_it(
+    autojump_clock: MockClock,
+) -> None:
+    """Its client may disconnect. Another member then asks."""
+    cluster = ScriptedCluster()
+    cluster.hangs = True
+    coordinators = Coordinators(cluster, NameQuota())
+    async with trio.open_nursery() as nursery:
+        first = trio.CancelScope()
+
+        async def ask() -> None:
+            with first:
+                await coordinators.node_of("g", None)
+
+        nursery.start_soon(ask)
+        await trio.sleep(1)
+        nursery.start_soon(found_together, coordinators, 10)
+        await trio.sleep(1)
+        assert cluster.coordinator_questions == ["g"]
+        cluster.hangs = False
+        first.cancel()
+    assert cluster.coordinator_questions == ["g", "g"]
+
+
 async def test_the_cluster_is_asked_once_while_clients_stay() -> None:
     """Every heartbeat needs the coordinator."""
     cluster = ScriptedCluster()
