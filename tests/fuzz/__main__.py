@@ -60,7 +60,7 @@ async def _play_all(campaigns: list[Campaign]) -> list[str]:
             f"{campaign.listens}: {outcome.frames} frames on {outcome.connections} connections"
             f" in {trio.current_time() - began_s:.0f} s,"
             f" {outcome.cpu_s:.0f} s of processor time in the gateway,"
-            f" memory {' -> '.join(map(str, outcome.memory_kib))} KiB,"
+            f" memory {' -> '.join(map(str, outcome.memory[:1] + outcome.memory[-1:]))},"
             f" {outcome.rounds} rounds of the neighbours",
             *outcome.problems,
             sep="\n",
@@ -77,7 +77,7 @@ def _tell(campaign: Campaign, began_s: float, so_far: Outcome) -> None:
     elapsed_s = trio.current_time() - began_s
     print(
         f"{campaign.listens}: {so_far.frames} frames in {elapsed_s:.0f} s,"
-        f" memory {so_far.memory_kib[-1]} KiB",
+        f" memory {so_far.memory[-1]}",
         flush=True,
     )
 
