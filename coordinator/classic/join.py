@@ -53,15 +53,18 @@ PENDING_IDS_MAX = 1_000
 UNKNOWN_MEMBER_ID and asks for another."""
 
 
-def join(step: StepBuilder, event: JoinGroupReceived) -> None:
+def join(step: StepBuilder, event: JoinGroupReceived, *, epoch_before: int) -> None:
     """Decide a JoinGroup; the caller knows that the group is classic or missing.
 
     The first JoinGroup without an id creates a missing group. DEV D55: a refused JoinGroup does
     not, because it would leave an empty group behind for every name that a client tries.
+
+    DEV D88: the generations go on from the epoch of the consumer group that this one replaces, so
+    that a late request of an earlier member never states an epoch of a present one.
     """
     was_nothing = step.state.group is None and not step.records
     if step.state.group is None:
-        _create_group(step, event)
+        _create_group(step, event, epoch_before)
     elif not _has_room(step, event):
         _turn_away(step, event)
         return
@@ -76,12 +79,12 @@ def join(step: StepBuilder, event: JoinGroupReceived) -> None:
         _join_without_id(step, event)
 
 
-def _create_group(step: StepBuilder, event: JoinGroupReceived) -> None:
+def _create_group(step: StepBuilder, event: JoinGroupReceived, generation: int) -> None:
     if event.member_id:
         raise GroupError(
             ErrorCode.UNKNOWN_MEMBER_ID, "the group has no members", member_id=event.member_id
         )
-    value = ClassicGroupValue(protocol_type=None, generation=0, protocol=None, leader=None)
+    value = ClassicGroupValue(protocol_type=None, generation=generation, protocol=None, leader=None)
     step.emit(ClassicGroupMetadata(value=value))
 
 

@@ -94,9 +94,17 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
     if group is None:
         return False
     if not group.members:
-        remove_classic_group(step)
+        _replace_empty_group(step, group.core.generation)
         return False
     return _upgrade(step, group, event)
+
+
+def _replace_empty_group(step: StepBuilder, generation: int) -> None:
+    """DEV D88: the epochs go on from the generation, so that a late request of an earlier member
+    never states an epoch of a present one."""
+    remove_classic_group(step)
+    if generation > 0:
+        step.emit(GroupEpoch(epoch=generation, cause=EpochCause.CONVERTED))
 
 
 def _no_longer_a_member(group: ClassicGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:

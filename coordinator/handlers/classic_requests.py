@@ -29,12 +29,14 @@ FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 def join(step: StepBuilder, event: JoinGroupReceived) -> None:
     """JoinGroup; an empty consumer group gives way to a classic one (rule 6.6)."""
     _check_session_timeout(step, event)
+    epoch = 0
     if isinstance(step.state.group, ConsumerGroup):
         if step.consumer.members:
             mixed_join(step, event)
             return
+        epoch = step.consumer.epoch
         remove_empty_consumer_group(step)
-    classic_join(step, event)
+    classic_join(step, event, epoch_before=epoch)
 
 
 def _check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:

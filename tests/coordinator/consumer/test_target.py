@@ -93,15 +93,15 @@ def test_only_changed_targets_are_written(make_group: MakeGroup) -> None:
 def test_a_paused_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(
     group: GroupScript,
 ) -> None:
-    """DEV D75: it gets no target, but its members cannot wait at epoch 0, which means to join."""
+    """DEV D75: it gets no target. Its members wait at the epoch where it became classic."""
     group.native("n1")
     group.set_policy(RollPolicy.PAUSE)
     group.native("n1", -1)
     group.send_join(group.take_id())
-    assert group.native("n2").member_epoch == 1
-    assert (group.consumer.assignment_epoch, group.consumer.epoch) == (1, 2)
+    assert group.native("n2").member_epoch == 3
+    assert (group.consumer.assignment_epoch, group.consumer.epoch) == (3, 4)
     group.set_policy(RollPolicy.ALLOW)
-    assert group.native("n2", 1).member_epoch == 2
+    assert group.native("n2", 3).member_epoch == 4
 
 
 def test_an_empty_group_computes_no_target(group: GroupScript) -> None:

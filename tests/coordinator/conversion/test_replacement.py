@@ -24,3 +24,16 @@ def test_no_timer_of_the_consumer_group_outlives_it(group: GroupScript) -> None:
     causes = [r.cause for r in group.last_step.durable if isinstance(r, GroupEpoch)]
     assert causes == [EpochCause.GROUP_REMOVED]
     assert {key.kind for key in group.engine.state.deadlines} == {DeadlineKind.PENDING_ID}
+
+
+def test_a_late_request_of_an_earlier_member_states_no_epoch_of_a_present_one(
+    group: GroupScript,
+) -> None:
+    """DEV D88: a late copy of a join makes a native member present again whose client left long
+    ago. Its late commit has the epoch of then, and another member has the partitions."""
+    earlier = group.native("n1").member_epoch
+    group.native("n1", -1)
+    group.stable_classic_group({"c1": {"foo": (0, 1, 2)}})
+    assert group.native("n1").member_epoch > earlier
+    _commit, verdict = group.commit("n1", earlier, {"foo": (0,)})
+    assert verdict.error == ErrorCode.STALE_MEMBER_EPOCH

@@ -133,7 +133,7 @@ async def a_refused_join_of_an_empty_consumer_group(both: BothSides) -> None:
     await both.join("A", "made-up", error=ErrorCode.UNKNOWN_MEMBER_ID)
     await both.join("A", protocols=[], error=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     # Kafka shows the leftovers only after another group has written a record.
-    await both.native("N", 0)
+    await both.native("N", 0, unlike=Unlike.epoch("member_epoch", kafka=2, gateway=4))
 
 
 @script()

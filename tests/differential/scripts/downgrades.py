@@ -87,7 +87,7 @@ async def all_members_are_removed_at_once(both: BothSides) -> None:
     await both.describe()
     await both.join("B")
     await both.list()
-    await both.join("B")
+    await both.join("B", unlike=Unlike.epoch("generation_id", kafka=1, gateway=4))
     await both.sync("B", {"B": ALL_FOO})
     await both.describe_classic()
 

@@ -1,5 +1,7 @@
 """A native member joins a classic group (rule 4; scenarios 1 to 18)."""
 
+from unittest.mock import ANY
+
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.both_sides import BothSides, Owned
 from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
@@ -77,15 +79,18 @@ async def an_empty_group_always_changes_kind(both: BothSides) -> None:
     await both.commit("A", {"foo": {1: 7}})
     await both.leave("A")
     await both.list()
-    await both.native("N", 0)
+    await both.native("N", 0, unlike=Unlike.epoch("member_epoch", kafka=2, gateway=3))
     await both.fetch()
     await both.list()
     await both.native("N", -1)
-    await both.describe()
+    goes_on = Unlike(
+        deviation=Deviation.EPOCHS_GO_ON, kafka={"groups": ANY}, gateway={"groups": ANY}
+    )
+    await both.describe(unlike=goes_on)
     await both.list()
     await both.join("A", "A")
     await both.join("B")
-    await both.join("B")
+    await both.join("B", unlike=Unlike.epoch("generation_id", kafka=1, gateway=5))
     await both.sync("B", {"B": ALL_FOO})
     await both.fetch()
     await both.list()

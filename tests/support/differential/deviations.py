@@ -37,6 +37,7 @@ class Deviation(StrEnum):
     NOTHING_CREATED = "deviation D55"
     RESUBSCRIBED = "deviation D59"
     ASSIGNOR_OR_RACK = "deviation D66"
+    EPOCHS_GO_ON = "deviation D88"
     OLD_FETCH = "deviation D80"
     HELD = "deviation D37"
     SHORT_SUBSCRIPTION = "deviation D24"
@@ -115,6 +116,16 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "a_regex_is_cleared",
         }
     ),
+    Deviation.EPOCHS_GO_ON: frozenset(
+        {
+            "a_refused_join_of_an_empty_consumer_group",
+            "all_members_are_removed_at_once",
+            *(
+                f"an_empty_group_always_changes_kind-{profile}"
+                for profile in ("main", "upgrade", "downgrade", "disabled")
+            ),
+        }
+    ),
     Deviation.SHORT_SUBSCRIPTION: frozenset({"a_subscription_without_its_last_field"}),
     Deviation.MALFORMED_BYTES: frozenset(
         {"malformed_assignment_refuses_the_upgrade", "joins_that_do_not_fit"}
@@ -141,6 +152,11 @@ class Unlike:
         return cls(
             deviation=deviation, kafka={"error_code": kafka}, gateway={"error_code": gateway}
         )
+
+    @classmethod
+    def epoch(cls, field: str, *, kafka: int, gateway: int) -> "Unlike":
+        """The epoch of a group that replaces an empty one of the other kind."""
+        return cls(deviation=Deviation.EPOCHS_GO_ON, kafka={field: kafka}, gateway={field: gateway})
 
     @classmethod
     def deletions(cls, codes: Mapping[str, Mapping[int, int]]) -> "Unlike":
@@ -211,7 +227,14 @@ def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None
             return Deviation.UNHEARD
         case "ConsumerGroupHeartbeat", (0, 0) if gateway["member_epoch"] < kafka["member_epoch"]:
             return Deviation.LATE_JOIN if "epoch=0" in what else Deviation.UNHEARD
+        case (("JoinGroup" | "ConsumerGroupHeartbeat"), (0, 0)) if _epoch(gateway) > _epoch(kafka):
+            return Deviation.EPOCHS_GO_ON
     return None
+
+
+def _epoch(plain: Any) -> int:
+    """The epoch or generation in an answer to a join or a native heartbeat."""
+    return int(plain["member_epoch"] if "member_epoch" in plain else plain["generation_id"])
 
 
 def first_error(plain: Any) -> Any:
