@@ -45,12 +45,15 @@ class TargetWatch:
         if isinstance(event, JoinGroupReceived):  # the member has given up its partitions
             spared = {id_: mine for id_, mine in spared.items() if id_ != event.member_id}
         assignor: str | None = None
+        has_target = False
         for record in step.records:
             if isinstance(record, MemberMetadata):
                 spared = {id_: mine for id_, mine in spared.items() if id_ != record.member_id}
                 assignor = None  # the next target is for other members
             elif isinstance(record, TargetAssignmentMetadata):
-                assignor = record.assignor
+                # A loan's return is a target, too: its borrower may have exactly that (rule 3.18).
+                spared = {} if has_target else spared
+                assignor, has_target = record.assignor, True
         lent = [place.lent for place in state.places.values() if place.lent]
         if isinstance(group, ConsumerGroup) and lent:
             if group.epoch == group.assignment_epoch:

@@ -86,6 +86,25 @@ def test_a_target_is_not_compared_with_the_members_after_it(group: GroupScript) 
         watch.after_step(state, TimePassed(), Step(records=(COMPUTED,)), CONFIG, group.topics)
 
 
+def test_a_target_is_not_compared_with_the_members_before_the_return_of_a_loan(
+    group: GroupScript,
+) -> None:
+    """A replacement that subscribes to something else gets the loan back and begins another target
+    in the same step. The borrower has exactly its target then, and either of two eager members may
+    be disturbed (seed 150540)."""
+    watch, state = TargetWatch(), group.engine.state
+    watch.after_load(state)
+    assert isinstance(state.group, ConsumerGroup)
+    records = [
+        TargetAssignmentMember(member_id=id_, partitions=partitions({"foo": numbers}))
+        for id_, numbers in {"c1": range(3), "n1": range(5, 8), "n2": range(3, 5)}.items()
+    ]
+    for record in records:
+        state.group.apply(record)
+    step = Step(records=(COMPUTED, *records, replace(COMPUTED, epoch=12)))
+    watch.after_step(state, TimePassed(), step, CONFIG, group.topics)
+
+
 def test_where_every_member_rejoins_anyway_nobody_is_spared(group: GroupScript) -> None:
     config = replace(CONFIG, unaffected_members_rejoin=True)
     computed(group, config, c1=range(3), n1=range(5, 8), n2=range(3, 5))
