@@ -111,7 +111,7 @@ class RandomActions:
             self._crash: 1 * plan.has_crashes,
             self._set_policy: 0.7 * plan.has_policy_changes,
             self._steer: 1 * plan.has_policy_changes,
-            self._intrude: 0.5 * plan.has_takeovers * plan.holds_anchors,
+            self.intrude: 0.5 * plan.has_takeovers * plan.holds_anchors,
             self._cluster.remove_anchor: 0.7 * plan.has_takeovers * plan.holds_anchors,
             self._pause: 0.7 * plan.has_pauses,
             self._take_the_log: 0.7 * plan.has_two_gateways * plan.holds_anchors,
@@ -270,7 +270,7 @@ class RandomActions:
         jumps = self._plan.has_clock_jumps
         return self._world.dice.choice(CLOCKS_AHEAD_MS) if jumps else None
 
-    def _intrude(self) -> None:
+    def intrude(self) -> None:
         """Let a consumer that bypasses the gateway take the anchor's place."""
         if not self._cluster.has_intruder:
             process = self._driver.process
@@ -284,7 +284,8 @@ class RandomActions:
         lose once the anchor of this process rejoins: only a process that held the group before can
         see that somebody else has had it, unless its joins have no answers (DEV D36)."""
         state = self._driver.engine.state
-        will_see = held_by is self._driver.process and not self._cluster.failure_rate
+        is_same = self._driver.is_up and held_by is self._driver.process
+        will_see = is_same and not self._cluster.failure_rate
         has_nobody = state.group is None or not state.group.members
         if self._cluster.has_intruder and (has_nobody or will_see):
             self._cluster.consume_elsewhere()

@@ -2,8 +2,11 @@
 
 import pytest
 
+from gateway.simulation.cluster import INTRUDER
 from gateway.simulation.plan import CHAOS_MS
+from gateway.simulation.random_actions import INTRUSION_MS_MAX
 from gateway.simulation.run import Run
+from tests.support.simulation import Stage
 
 
 @pytest.mark.simulation
@@ -31,3 +34,19 @@ def test_stop_ends_all_random_actions() -> None:
     before = len(run.clients)
     run.world.run_until(run.world.now_ms + CHAOS_MS)
     assert len(run.clients) <= before
+
+
+def test_a_consumer_that_no_gateway_can_notice_commits_nothing() -> None:
+    """It comes to the cluster and leaves while the gateway is down (DEV D36, seed 93878)."""
+    stage = Stage()
+    owner = stage.native("n1")
+    stage.wait()
+    assert owner.claims
+    stage.driver.crash(2 * INTRUSION_MS_MAX)
+    stage.wait(100)
+    stored = dict(stage.cluster.offsets)
+    stage.random_actions.intrude()
+    stage.wait(INTRUSION_MS_MAX)
+    assert stage.cluster.offsets == stored
+    told = [what for _at_ms, who, what in stage.world.transcript if who == INTRUDER]
+    assert told == ["is in the group in the cluster", "leaves"]
