@@ -23,7 +23,7 @@ LEAK = """
 from gateway.data_path.connection import ClientConnection
 kept, serve = [], ClientConnection.serve
 def leak(self):
-    kept.append([object() for _ in range(500)])
+    kept.append([object() for _ in range(2_000)])
     return serve(self)
 ClientConnection.serve = leak
 """
