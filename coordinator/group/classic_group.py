@@ -187,3 +187,6 @@ class ClassicGroup(Forkable):
         if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
             self.instances.drop(member.instance_id)
         self.unsynced.drop(member_id)
+        if member_id in self.core.told_to_rejoin:
+            told = self.core.told_to_rejoin - {member_id}
+            self.core = replace(self.core, told_to_rejoin=told)

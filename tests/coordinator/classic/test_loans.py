@@ -269,6 +269,25 @@ def test_a_group_is_not_handed_back_before_the_borrower_knows(make_group: MakeGr
     assert group.engine.state.is_leaving
 
 
+def test_a_group_is_handed_back_although_its_borrower_was_replaced_before_it_knew(
+    make_group: MakeGroup,
+) -> None:
+    """The static member that replaces it gets everything at once."""
+    group = make_group(config=CONFIG)
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0),
+        given_classic_group_member("b", instance_id="i1"),
+        given_classic_group_member("c", FOO_1),
+        generation=3,
+    )
+    group.leave("c")
+    group.wait(LONG_MS)
+    joined = group.join(instance_id="i1")
+    assert group.synced(joined.member_id, 3) == FOO_1
+    group.feed(ReleaseBegan())
+    assert group.engine.state.is_leaving
+
+
 def test_the_place_of_a_borrower_has_what_it_borrowed(group: GroupScript) -> None:
     """Both come back as native members, and each gets its own."""
     group.leave("b")

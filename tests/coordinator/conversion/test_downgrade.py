@@ -153,6 +153,15 @@ def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
     assert group.beat("c1", 10).error == ErrorCode.NONE
 
 
+def test_a_replacement_leaves_members_with_an_older_epoch_alone(make_group: MakeGroup) -> None:
+    """It needs no rebalance, although the group is stored."""
+    group = given_laggard(make_group)
+    group.join(instance_id="i1")
+    assert group.join(instance_id="i1").generation == 10
+    assert group.classic.phase is ClassicPhase.STABLE
+    assert group.beat("c1", 7).error == ErrorCode.NONE
+
+
 def test_a_member_that_lags_after_a_quiet_downgrade_is_upgraded_as_it_is(
     make_group: MakeGroup,
 ) -> None:
