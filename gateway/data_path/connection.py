@@ -392,8 +392,8 @@ class ClientConnection:
             return False  # as in a broker, what follows a commit waits for it
         relayed = self._upstream.offer.relayed
         has_ended = source.has_run and not source.rest  # a request of which a part was here before
-        while not source.rest and source.ready(REQUEST_START.size):
-            size, api_key, version, correlation_id = source.unpack(REQUEST_START)
+        while (start := source.next_start(REQUEST_START)) is not None:
+            size, api_key, version, correlation_id = start
             self._check_size(size)
             is_done = (
                 upstream is not None
@@ -408,7 +408,9 @@ class ClientConnection:
                 self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
             if has_ended:
                 self._begun_s = trio.current_time()
-        return not source.rest_is_long and (upstream is None or source.send_run(upstream.sock))
+        if source.rest and source.rest_is_long:
+            return False
+        return upstream is None or source.send_run(upstream.sock)
 
     async def _arrivals(self) -> Found:
         """Wait for what cannot be relayed at once."""

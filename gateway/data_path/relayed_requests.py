@@ -34,6 +34,9 @@ from kafka_codecs.header import decode_request_header
 SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a request for a name costs less than reading its topics."""
 
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
+
 _S = TypeVar("_S", bound=Struct)
 
 
@@ -70,19 +73,18 @@ class RelayedRequests:
             return False
         if self._shared.private_names and self._may_name_private(api_key, size):
             return False
-        acks = -1
-        if api_key == ApiKey.PRODUCE:
-            known = acks_of(self._source.head()[: SIZE.size + size], version)
-            if known is None:
+        acks: int | None = None
+        if api_key == _PRODUCE:
+            acks = acks_of(self._source.head()[: SIZE.size + size], version)
+            if acks is None:
                 return False
-            acks = known
         if self._authentication is not None:
             self._authentication.check_relayed()
-        if api_key == ApiKey.PRODUCE:
+        if acks is not None:
             upstream_id = self._produce_id(connection, version, correlation_id, acks)
         else:
             upstream_id = connection.expect(correlation_id)
-            self.fetches += api_key == ApiKey.FETCH
+            self.fetches += api_key == _FETCH
         self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
         return True
 

@@ -47,19 +47,9 @@ OnWork = Callable[[], None]
 """Called once when there is something that a task has to do."""
 
 
-class BufferPool:
-    """Buffers that sources take while they have bytes to look at."""
-
-    def __init__(self) -> None:
-        self.spare: list[memoryview] = []
-        """The unused buffers."""
-
-    def take(self) -> memoryview:
-        return self.spare.pop() if self.spare else memoryview(bytearray(BUFFER_BYTES))
-
-    def give_back(self, buffer: memoryview) -> None:
-        if len(self.spare) < SPARE_BUFFERS:
-            self.spare.append(buffer)
+def new_buffer() -> memoryview:
+    """A buffer, lent to one source after another."""
+    return memoryview(bytearray(BUFFER_BYTES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +57,8 @@ class Facilities:
     """What the sources of all connections share."""
 
     poller: Poller = field(default_factory=Poller)
-    buffers: BufferPool = field(default_factory=BufferPool)
+    spare_buffers: list[memoryview] = field(default_factory=list)
+    """Those that no source has borrowed."""
     pipes: PipePool = field(default_factory=PipePool)
     patience: Patience = field(default_factory=Patience)
     pressure: Pressure = field(default_factory=Pressure)
@@ -81,8 +72,6 @@ class Facilities:
 class Found(Enum):
     """What a turn of receiving ended with, and what a task was woken for."""
 
-    NOTHING = auto()
-    """No more bytes: wait."""
     MORE = auto()
     """The limit of a turn. More bytes may have arrived."""
     WORK = auto()
@@ -116,6 +105,7 @@ class FrameSource:
         "_receives",
         "_run",
         "_sock",
+        "_spare",
         "_start",
         "_view",
         "_waiting",
@@ -131,14 +121,15 @@ class FrameSource:
         self._sock = sock
         self._receiver: Receiver = receiver
         self._facilities = facilities
-        self._view = _NOTHING  # a buffer of the pool, or just the unread bytes while none is held
+        self._spare = facilities.spare_buffers
+        self._view = _NOTHING  # a borrowed buffer, or just the unread bytes
         self._run = self._start = self._end = 0  # run: [_run, _start); unread: [_start, _end)
         self._drained = False  # the last receive was short, so another would find nothing
         self._hung_up = False  # the end of the stream has arrived behind the bytes
         self._receives = 0
         self._consume: Consume
         self._waiting: trio.lowlevel.Task | OnWork | None = None  # a task in `arrivals`
-        self._woken_by: Found | Exception = Found.NOTHING
+        self._woken_by: Found | Exception = Found.WORK
         self.has_ended = False
         """Whether the peer has closed its side, and all that it had sent has been received."""
         self.received = 0
@@ -171,6 +162,13 @@ class FrameSource:
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         """The first fields of the next frame; they must be `ready`."""
         return layout.unpack_from(self._view, self._start)
+
+    def next_start(self, layout: struct.Struct) -> tuple[Any, ...] | None:
+        """As `unpack`; None until those fields and the whole frame before are here."""
+        start = self._start
+        if self._end - start < layout.size or self.rest:
+            return None
+        return layout.unpack_from(self._view, start)
 
     def head(self) -> memoryview:
         """The unread bytes that have arrived. Valid until the next call."""
@@ -227,7 +225,7 @@ class FrameSource:
         self._consume = consume
         while True:
             found = self._receive_and_consume()
-            if found is Found.NOTHING:
+            if found is None:
                 return await self._next_work()
             if found is Found.MORE or self._receives >= RECEIVES_PER_TURN:
                 self._receives = 0
@@ -365,16 +363,19 @@ class FrameSource:
         except Exception as error:  # raised in the task
             self._wake(error)
             return
+        if found is None:
+            return
         if found is Found.MORE:
             self._facilities.poller.again(self._sock)
-        elif found is not Found.NOTHING:
+        else:
             self._wake(found)
 
-    def _receive_and_consume(self) -> Found:
+    def _receive_and_consume(self) -> Found | None:
+        """None if there are no more bytes, and nothing is left to the task."""
         for _ in range(RECEIVES_PER_TURN):
             if self._drained or (count := self._receive()) is None:
                 self._give_back()
-                return Found.NOTHING
+                return None
             if count == 0:
                 return Found.END
             if not self._consume():
@@ -409,7 +410,7 @@ class FrameSource:
         if self._view:
             self._make_room()
         else:  # nearly always
-            self._view = self._facilities.buffers.take()
+            self._view = self._spare.pop() if self._spare else new_buffer()
         room = BUFFER_BYTES - self._end
         try:
             count = self._sock.recv_into(self._view[self._end :])
@@ -467,7 +468,7 @@ class FrameSource:
         assert self._run == self._start, "a run waits to be sent"
         unread = self._view[self._start : self._end]
         if len(self._view) < BUFFER_BYTES:
-            self._view = self._facilities.buffers.take()
+            self._view = self._spare.pop() if self._spare else new_buffer()
         elif not self._start:
             return
         self._end = len(unread)
@@ -485,5 +486,5 @@ class FrameSource:
         self._view = memoryview(bytearray(held[start:end])) if start < end else _NOTHING
         self._run = self._start = 0
         self._end = end - start
-        if len(held) == BUFFER_BYTES:
-            self._facilities.buffers.give_back(held)
+        if len(held) == BUFFER_BYTES and len(self._spare) < SPARE_BUFFERS:
+            self._spare.append(held)

@@ -55,13 +55,13 @@ class Upstream:
 
     __slots__ = (
         "_client",
-        "_connection",
         "_facilities",
         "_limits",
         "_received_before",
         "_route",
         "_tasks",
         "client_id",
+        "connection",
         "is_bound",
         "member",
         "node_id",
@@ -98,7 +98,8 @@ class Upstream:
         self.is_bound = False
         """Whether the connection carries the client's authentication, so that no other can replace
         it."""
-        self._connection: UpstreamConnection | None = None
+        self.connection: UpstreamConnection | None = None
+        """The latest connection, if any. It may have ended."""
         self._received_before = 0
 
     @property
@@ -120,28 +121,23 @@ class Upstream:
     @property
     def is_open(self) -> bool:
         """Whether there is a connection."""
-        return self._connection is not None and self._connection.state is UpstreamState.OPEN
+        return self.connection is not None and self.connection.state is UpstreamState.OPEN
 
     @property
     def is_idle(self) -> bool:
         """Whether no answer for the client is outstanding."""
-        return self._connection is None or self._connection.is_idle
+        return self.connection is None or self.connection.is_idle
 
     @property
     def has_room(self) -> bool:
         """Whether there is a connection to which a request can be sent at once."""
-        connection = self._connection
+        connection = self.connection
         return connection is not None and connection.has_room
-
-    @property
-    def connection(self) -> UpstreamConnection | None:
-        """The latest connection, if any. It may have ended."""
-        return self._connection
 
     @property
     def received(self) -> int:
         """The bytes that the broker has sent, on one connection after another."""
-        now = self._connection
+        now = self.connection
         return self._received_before + (0 if now is None else now.received)
 
     async def negotiate(self, software: ClientSoftware) -> None:
@@ -233,7 +229,7 @@ class Upstream:
 
         The connection must be open and have room.
         """
-        connection = self._connection
+        connection = self.connection
         assert connection is not None
         asked, rest = connection.send_inspected(request, correlation_id, inspect)
         timeout_s = self._timeout_s(key)
@@ -242,8 +238,8 @@ class Upstream:
 
     async def send_rest(self, rest: memoryview) -> None:
         """Send what `send_inspected` could not. Raises UpstreamLost."""
-        assert self._connection is not None
-        await self._connection.send_rest(rest)
+        assert self.connection is not None
+        await self.connection.send_rest(rest)
 
     async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Any]:
         """Ask many requests of one api, ASKED_TOGETHER_MAX at a time. Raises as `ask` does."""
@@ -258,59 +254,59 @@ class Upstream:
     def resume(self, tasks: trio.Nursery) -> None:
         """From now on a task in `tasks` sends the broker's answers to the client."""
         self._tasks = tasks
-        if self._connection is not None:
-            tasks.start_soon(self._pump, self._connection)
+        if self.connection is not None:
+            tasks.start_soon(self._pump, self.connection)
 
     @property
     def is_parked(self) -> bool:
         """Whether that task has nothing to do."""
-        return self._connection is None or self._connection.is_parked
+        return self.connection is None or self.connection.is_parked
 
     def doze(self) -> None:
         """Let that task, which has nothing to do, end."""
-        if self._connection is not None:
-            self._connection.doze()
+        if self.connection is not None:
+            self.connection.doze()
 
     def sleep(self, on_work: OnWork) -> None:
         """Send the broker's answers to the client without a task, until there is work for one."""
         self._tasks = None
-        if self._connection is not None:
-            self._connection.sleep(self._client, on_work)
+        if self.connection is not None:
+            self.connection.sleep(self._client, on_work)
 
     def end_sleep(self) -> None:
         """Until `resume`, no answers are sent."""
-        if self._connection is not None:
-            self._connection.end_sleep()
+        if self.connection is not None:
+            self.connection.end_sleep()
 
     async def idle(self) -> None:
         """Wait until all outstanding answers have been sent to the client."""
-        if self._connection:
-            await self._connection.idle()
+        if self.connection:
+            await self.connection.idle()
 
     async def finish(self) -> None:
         """Wait until the client has all answers, and the broker has all requests without one."""
-        if self._connection:
-            await self._connection.finish()
+        if self.connection:
+            await self.connection.finish()
 
     def close(self) -> None:
         """Close the connection. No task may be waiting on it."""
         self._tasks = None
-        if self._connection:
-            self._connection.close()
+        if self.connection:
+            self.connection.close()
 
     async def _opened(self) -> UpstreamConnection:
-        if self._connection is None or self._connection.state is not UpstreamState.OPEN:
+        if self.connection is None or self.connection.state is not UpstreamState.OPEN:
             opened = await self._open()
             self._leave()
-            self._connection = opened
+            self.connection = opened
             assert self._tasks is not None, "a task asks"
-            self._tasks.start_soon(self._pump, self._connection)
-        return self._connection
+            self._tasks.start_soon(self._pump, self.connection)
+        return self.connection
 
     def _leave(self) -> None:
         """Forget a connection that has ended, but not what it has received."""
         self._received_before = self.received
-        self._connection = None
+        self.connection = None
 
     async def _open(self) -> UpstreamConnection:
         self.node_id, opened = await self._route.connect(self.software)
@@ -329,10 +325,10 @@ class Upstream:
         except (UpstreamLost, StreamEnded, OSError):
             if connection.state is UpstreamState.FAILED:
                 raise
-            if self._connection is connection:
+            if self.connection is connection:
                 self._leave()
         finally:
-            if self._connection is not connection:
+            if self.connection is not connection:
                 connection.close()
 
     def _give_up(self, connection: UpstreamConnection) -> None:

@@ -35,6 +35,7 @@ _INT32 = struct.Struct(">i")
 _ANSWER_START = struct.Struct(">ii")  # size, correlation id
 _SHORTEST_ANSWER = 4
 _CORRELATION_ID_MAX = 2**31 - 1
+_OPEN = UpstreamState.OPEN  # every answer asks, and Python 3.11 takes long to find an Enum's member
 
 Take = Callable[[bytes], Awaitable[bytes]]
 """Turns a held upstream answer (without its size) into a frame for the client."""
@@ -161,7 +162,7 @@ class UpstreamConnection:
     def has_room(self) -> bool:
         """Whether another request can be sent at once: the gateway's own go out whole."""
         return (
-            self.state is UpstreamState.OPEN
+            self.state is _OPEN
             and len(self._expected) < self._limits.max_pipelined
             and self._asking is None
         )
@@ -359,38 +360,32 @@ class UpstreamConnection:
         """Deal with the answers that are here. False if one has to be awaited, or the client takes
         no more for now."""
         source = self._source
-        while not source.rest and source.ready(_ANSWER_START.size):
-            size, upstream_id = source.unpack(_ANSWER_START)
-            if self.state is not UpstreamState.OPEN:
+        while (start := source.next_start(_ANSWER_START)) is not None:
+            size, upstream_id = start
+            expected = self._expected[0] if self._expected else None
+            if self.state is not _OPEN or size < _SHORTEST_ANSWER:
                 return False
-            if not (self._relay_answer(size, upstream_id) or self._deliver(size, upstream_id)):
+            if expected is None or expected.upstream_correlation_id != upstream_id:
                 return False
-        if source.rest_is_long or not source.send_run(client):
+            if not isinstance(expected, _Expected):
+                if not self._deliver(expected, size):
+                    return False
+            elif expected.take is None:
+                del self._expected[0]
+                self._unsent += 1
+                source.relay_as(expected.client_correlation_id, CORRELATION_ID_IN_ANSWER, size)
+            else:
+                return False
+        if (source.rest and source.rest_is_long) or not source.send_run(client):
             return False
         self._note_sent()
         return True
 
-    def _relay_answer(self, size: int, upstream_id: int) -> bool:
-        expected = self._expected[0] if self._expected else None
-        if not isinstance(expected, _Expected) or expected.take is not None:
-            return False
-        if expected.upstream_correlation_id != upstream_id or size < _SHORTEST_ANSWER:
-            return False
-        del self._expected[0]
-        self._unsent += 1
-        self._source.relay_as(expected.client_correlation_id, CORRELATION_ID_IN_ANSWER, size)
-        return True
-
-    def _deliver(self, size: int, upstream_id: int) -> bool:
+    def _deliver(self, expected: Asked | Inspected, size: int) -> bool:
         """Hand a task of the gateway the answer that it waits for, if that is here completely, or
         show it to whoever inspects it."""
         source = self._source
-        expected = self._expected[0] if self._expected else None
-        if isinstance(expected, _Expected) or expected is None:
-            return False
-        if expected.upstream_correlation_id != upstream_id:
-            return False
-        is_here = size >= _SHORTEST_ANSWER and source.ready(SIZE.size + size)
+        is_here = source.ready(SIZE.size + size)
         if not is_here or source.has_run or size > self._limits.max_held_answer_bytes:
             return False
         del self._expected[0]

@@ -13,6 +13,7 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from gateway.data_path import stream
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import Limits
 from gateway.data_path.connection import ClientConnection
@@ -23,7 +24,6 @@ from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.places import Places
 from gateway.data_path.presence import Presence
-from gateway.data_path.stream import BufferPool
 from gateway.hosting.owner import Owner
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
@@ -108,19 +108,14 @@ async def test_no_buffer_is_lent_while_brokers_are_being_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each takes 128 KiB, and clients come back together after an outage."""
-    lent: list[memoryview] = []
-    take, give_back = BufferPool.take, BufferPool.give_back
+    made: list[memoryview] = []
+    new_buffer = stream.new_buffer
 
-    def take_counted(pool: BufferPool) -> memoryview:
-        lent.append(take(pool))
-        return lent[-1]
+    def new_buffer_counted() -> memoryview:
+        made.append(new_buffer())
+        return made[-1]
 
-    def give_back_counted(pool: BufferPool, buffer: memoryview) -> None:
-        del lent[[each is buffer for each in lent].index(True)]
-        give_back(pool, buffer)
-
-    monkeypatch.setattr(BufferPool, "take", take_counted)
-    monkeypatch.setattr(BufferPool, "give_back", give_back_counted)
+    monkeypatch.setattr(stream, "new_buffer", new_buffer_counted)
     asked: list[RequestHeader] = []
     go_on = trio.Event()
 
@@ -135,7 +130,7 @@ async def test_no_buffer_is_lent_while_brokers_are_being_opened(
         for each in clients:
             await each.send(request_frame(ApiKey.FETCH, 4, 1, b"abc"))
         await until(lambda: len(asked) == len(clients))
-        assert not lent
+        assert len(made) == 1, "one client after another has borrowed it"
         go_on.set()
         for each in clients:
             assert struct.unpack(">ii", await each.frame()) == (1, 3)

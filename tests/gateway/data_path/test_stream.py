@@ -20,7 +20,6 @@ from gateway.data_path.splice import PipePool, StreamEnded
 from gateway.data_path.stream import (
     BUFFER_BYTES,
     RECEIVES_PER_TURN,
-    BufferPool,
     Facilities,
     Found,
     FrameSource,
@@ -42,7 +41,7 @@ class Ends:
     source: FrameSource
     sink: socket.socket
     receiver: trio.SocketStream
-    buffers: BufferPool
+    spare: list[memoryview]
     pressure: Pressure
 
     def consume(self) -> bool:
@@ -82,7 +81,9 @@ async def connected_ends(pipes: PipePool) -> AsyncIterator[Ends]:
     source = FrameSource(incoming, facilities, "client")
     with incoming, sink:
         async with sender, receiver, looking_after(facilities):
-            yield Ends(sender, source, sink, receiver, facilities.buffers, facilities.pressure)
+            yield Ends(
+                sender, source, sink, receiver, facilities.spare_buffers, facilities.pressure
+            )
     facilities.poller.close()
 
 
@@ -140,7 +141,7 @@ async def test_memory_does_not_grow_with_a_frame(pipes: PipePool) -> None:
                 await ends.sender.send_all(chunk)
             await ends.sender.send_eof()
         assert count == size + 4
-        assert len(ends.buffers.spare) <= 1
+        assert len(ends.spare) <= 1
 
 
 @PIPES
@@ -239,7 +240,7 @@ async def test_an_idle_connection_has_no_buffer() -> None:
         assert not ends.source.empty
         nursery.start_soon(ends.source.fill)
         await trio.testing.wait_all_tasks_blocked(0.01)
-        assert len(ends.buffers.spare) == 1
+        assert len(ends.spare) == 1
         await ends.sender.send_all(b"\0\4abcd")
         await trio.testing.wait_all_tasks_blocked(0.01)
         assert bytes(ends.source.head()) == b"\0\0\0\4abcd"
@@ -252,12 +253,12 @@ async def test_a_connection_has_no_buffer_while_its_request_is_answered() -> Non
         while not ends.source.ready(16):
             assert await ends.source.fill()
         assert await ends.source.hold(4) == b"abcd"
-        assert len(ends.buffers.spare) == 1, "the next request is kept without it"
+        assert len(ends.spare) == 1, "the next request is kept without it"
         assert await ends.source.hold(4) == b"abcd"
-        assert len(ends.buffers.spare) == 1
+        assert len(ends.spare) == 1
         await ends.sender.send_all(b"\0\0\0\4abcd")
         assert await ends.source.arrivals(lambda: not ends.source.take_out(4)) is Found.WORK
-        assert len(ends.buffers.spare) == 1
+        assert len(ends.spare) == 1
 
 
 async def test_a_frame_that_waits_for_a_task_keeps_no_buffer() -> None:
@@ -265,7 +266,7 @@ async def test_a_frame_that_waits_for_a_task_keeps_no_buffer() -> None:
     async with connected_ends(COPYING) as ends:
         await ends.sender.send_all(b"\0\0\0\4abcd" * 2)
         assert await ends.source.arrivals(lambda: not ends.source.ready(16)) is Found.WORK
-        assert len(ends.buffers.spare) == 1
+        assert len(ends.spare) == 1
         ends.source.relay(4)
         await ends.sender.send_all(b"\0\0\0\4abcd")
         await ends.source.flush(ends.sink)
@@ -442,7 +443,7 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
         trio.open_nursery() as nursery,
     ):
         source = FrameSource(server, facilities, "client")
-        ends = Ends(receiver, source, sink, receiver, facilities.buffers, facilities.pressure)
+        ends = Ends(receiver, source, sink, receiver, facilities.spare_buffers, facilities.pressure)
         ended = trio.Event()
 
         async def relay() -> None:
