@@ -66,11 +66,9 @@ from coordinator.interface.value import value
 from coordinator.interface.volatile_records import (
     CommitStarted,
     Computation,
-    ComputationStarted,
     DeadlineKind,
     DeadlineSet,
     RegexResolution,
-    RegexResolutionMoved,
     Token,
 )
 from coordinator.native.heartbeat import heartbeat as consumer_heartbeat
@@ -90,22 +88,12 @@ class Step:
     replies: tuple[tuple[Token, Reply], ...] = ()
     """Send these last. A later step answers parked requests."""
 
-    @property
-    def resolution(self) -> RegexResolution | None:
-        """Regular expressions to match against all topic names of the cluster, in the background.
-        `RegexesResolved` must follow."""
-        for record in self.records:
-            if isinstance(record, RegexResolutionMoved) and record.resolution is not None:
-                return record.resolution
-        return None
+    resolution: RegexResolution | None = None
+    """Regular expressions to match against all topic names of the cluster, in the background.
+    `RegexesResolved` must follow."""
 
-    @property
-    def computation(self) -> Computation | None:
-        """A target to have computed by a plug-in. `AssignmentReceived` must follow."""
-        for record in self.records:
-            if isinstance(record, ComputationStarted) and not record.computation.is_members:
-                return record.computation
-        return None
+    computation: Computation | None = None
+    """A target to have computed by a plug-in. `AssignmentReceived` must follow."""
 
 
 def step_of(event: Event, decided: SteadyStep) -> Step:
@@ -203,6 +191,8 @@ class GroupEngine:
             records=tuple(step.records),
             durable=tuple(step.durable),
             replies=tuple(step.replies),
+            resolution=step.resolution,
+            computation=step.computation,
         )
 
     def decide_at_rest(self, event: Event, *, now_ms: int, topics: Topics) -> SteadyStep | None:

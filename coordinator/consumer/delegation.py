@@ -50,6 +50,8 @@ def delegate(
         is_members=is_members,
     )
     step.emit(ComputationStarted(computation))
+    if not is_members:
+        step.computation = computation
 
 
 def receive(step: StepBuilder, event: AssignmentReceived) -> None:

@@ -40,7 +40,8 @@ def start_resolution_if_due(step: StepBuilder) -> None:
     group = step.consumer
     if step.state.resolution is None and _is_due(step, group):
         regexes = frozenset(group.regex_subscribers)
-        step.emit(RegexResolutionMoved(RegexResolution(regexes=regexes, started_ms=step.now_ms)))
+        step.resolution = RegexResolution(regexes=regexes, started_ms=step.now_ms)
+        step.emit(RegexResolutionMoved(step.resolution))
 
 
 def _is_due(step: StepBuilder, group: ConsumerGroup) -> bool:

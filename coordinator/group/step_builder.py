@@ -18,10 +18,12 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
+    Computation,
     DeadlineCleared,
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
+    RegexResolution,
     Token,
 )
 
@@ -36,12 +38,14 @@ class StepBuilder:
     """A step under construction. `now_ms` is wall-clock milliseconds and never goes back."""
 
     __slots__ = (
+        "computation",
         "config",
         "durable",
         "may_take_long",
         "now_ms",
         "records",
         "replies",
+        "resolution",
         "state",
         "topics",
     )
@@ -63,6 +67,8 @@ class StepBuilder:
         self.records: list[Record] = []
         self.durable: list[DurableRecord] = []
         self.replies: list[tuple[Token, Reply]] = []
+        self.resolution: RegexResolution | None = None
+        self.computation: Computation | None = None
 
     @property
     def classic(self) -> ClassicGroup:

@@ -380,7 +380,8 @@ class CallStages:
 
     def _begin(self, call: Call, now_ms: int) -> None:
         """Hand the call to the engine, once the topics that it names are known."""
-        if not (self._rules.hosted.has(self._group_id) or self._take_place(call)):
+        is_counted = self._engine.is_live or self._rules.hosted.has(self._group_id)
+        if not (is_counted or self._take_place(call)):
             return
         call.move(Stage.DECIDING)
         call.give_up_ms = None

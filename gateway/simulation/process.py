@@ -145,6 +145,8 @@ class WatchedEngine(GroupEngine):
             records=step.records,
             durable=step.durable,
             replies=step.replies,
+            resolution=step.resolution,
+            computation=step.computation,
             topics=topics,
             follows=self.records_applied,
         )
