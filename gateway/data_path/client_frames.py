@@ -2,8 +2,8 @@
 
 import struct
 from collections.abc import Callable
-from functools import partial
-from typing import TypeVar, cast
+from functools import lru_cache, partial
+from typing import Any, TypeVar, cast
 
 import trio
 
@@ -29,6 +29,12 @@ from kafka_codecs.header import (
 
 ASIDE_FROM_BYTES = 64 * 1024
 """From this size on, a message may take milliseconds to decode or encode."""
+
+HEARTBEATS_MAX, REMEMBERED_BYTES_MAX = 4_096, 256
+"""Heartbeats that are remembered decoded, and the longest of them: a member at rest sends the same
+bytes each time."""
+_REPEATED = frozenset({ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT})
+_decode_remembered = lru_cache(HEARTBEATS_MAX)(decode)
 
 REQUEST_START = struct.Struct(">ihhi")  # size, api key, api version, correlation id
 SHORTEST_REQUEST = REQUEST_START.size - SIZE.size
@@ -116,9 +122,12 @@ class ClientFrames:
 
     def read(self, api_key: int, version: int, body: bytes) -> Struct:
         """As `decoded`, here and now."""
-        request = APIS[cast(ApiKey, api_key)].request  # an ApiKey's hash is its number's
+        # An ApiKey's hash is its number's; mypy takes a class that defines __hash__ for unhashable.
+        request: Any = APIS[cast(ApiKey, api_key)].request
         assert request is not None
-        message = decode(request, body, version, trailing_ok=True)
+        is_short_repetition = api_key in _REPEATED and len(body) <= REMEMBERED_BYTES_MAX
+        read = _decode_remembered if is_short_repetition else decode
+        message: Struct = read(request, body, version, trailing_ok=True)
         entries_max = self._limits.max_request_entries
         # Every entry takes at least one byte.
         if len(body) > entries_max and entries_of(message) > entries_max:

@@ -113,11 +113,12 @@ class OffsetReporter:
         if not isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
             return
         assert isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse)
-        stored: dict[str, set[int]] = {}
-        for told in answer.topics:
-            numbers = {each.partition_index for each in told.partitions if not each.error_code}
-            if numbers:
-                stored[told.name] = stored.get(told.name, numbers) | numbers
+        stored = {
+            (topic.name, each.partition_index)
+            for topic in answer.topics
+            for each in topic.partitions
+            if not each.error_code
+        }
         if not stored:
             return
         now_ms = self._now_ms()
@@ -131,7 +132,7 @@ class OffsetReporter:
         interval.to_ms = now_ms
         for topic in message.topics:
             for each in topic.partitions:
-                if each.partition_index in stored.get(topic.name, ()):
+                if (topic.name, each.partition_index) in stored:
                     self._add(interval, topic.name, each.partition_index, each.committed_offset)
         if is_first and committer == _OUTSIDER:
             self._tell(self._cut(committer, interval), message.group_id)

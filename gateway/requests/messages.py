@@ -3,6 +3,7 @@
 Versions matter only where a field changes its meaning.
 """
 
+from collections.abc import Mapping
 from uuid import UUID, uuid4
 
 from coordinator.interface.events import (
@@ -205,29 +206,26 @@ def consumer_heartbeat_event(
     )
 
 
+_API_OF: Mapping[type[Struct], GroupApi] = {
+    JoinGroupRequest: GroupApi.JOIN,
+    SyncGroupRequest: GroupApi.SYNC,
+    HeartbeatRequest: GroupApi.HEARTBEAT,
+    LeaveGroupRequest: GroupApi.LEAVE,
+    ConsumerGroupPrepareAssignmentRequest: GroupApi.ASSIGNMENT,
+    ConsumerGroupInstallAssignmentRequest: GroupApi.ASSIGNMENT,
+    OffsetCommitRequest: GroupApi.COMMIT,
+    TxnOffsetCommitRequest: GroupApi.TXN_COMMIT,
+    OffsetDeleteRequest: GroupApi.OFFSET_DELETE,
+}
+
+
 def api_of(message: GroupMessage) -> GroupApi:
     """The api of this message in the table of answers."""
-    match message:
-        case JoinGroupRequest():
-            return GroupApi.JOIN
-        case SyncGroupRequest():
-            return GroupApi.SYNC
-        case HeartbeatRequest():
-            return GroupApi.HEARTBEAT
-        case LeaveGroupRequest():
-            return GroupApi.LEAVE
-        case ConsumerGroupHeartbeatRequest(member_epoch=epoch):
-            if epoch == 0:
-                return GroupApi.CONSUMER_JOIN
-            return GroupApi.CONSUMER_HEARTBEAT if epoch > 0 else GroupApi.CONSUMER_LEAVE
-        case ConsumerGroupPrepareAssignmentRequest() | ConsumerGroupInstallAssignmentRequest():
-            return GroupApi.ASSIGNMENT
-        case OffsetCommitRequest():
-            return GroupApi.COMMIT
-        case TxnOffsetCommitRequest():
-            return GroupApi.TXN_COMMIT
-        case OffsetDeleteRequest():
-            return GroupApi.OFFSET_DELETE
+    if not isinstance(message, ConsumerGroupHeartbeatRequest):
+        return _API_OF[type(message)]
+    if message.member_epoch > 0:
+        return GroupApi.CONSUMER_HEARTBEAT
+    return GroupApi.CONSUMER_LEAVE if message.member_epoch else GroupApi.CONSUMER_JOIN
 
 
 def event(token: Token, header: RequestHeader, message: MemberMessage, client_host: str) -> Request:

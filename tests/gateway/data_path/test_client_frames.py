@@ -6,7 +6,7 @@ from dataclasses import replace
 import trio
 from structlog.testing import capture_logs
 
-from gateway.data_path.client_frames import ASIDE_FROM_BYTES
+from gateway.data_path.client_frames import ASIDE_FROM_BYTES, REMEMBERED_BYTES_MAX
 from gateway.data_path.config import Limits
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs import decode, encode
@@ -56,6 +56,23 @@ async def test_an_answer_that_its_version_cannot_carry_is_an_internal_error() ->
             await on.client.send(request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4)))
             assert await on.client.at_end()
         assert [line["event"] for line in lines] == ["connection_failed"]
+
+
+async def test_a_repeated_heartbeat_is_decoded_once() -> None:
+    """A member at rest sends the same bytes each time. A long heartbeat is not remembered."""
+    long = replace(HEARTBEAT, member_id="x" * REMEMBERED_BYTES_MAX)
+    apis = Parked()
+    apis.go_on.set()
+    async with ground(group_apis=apis) as on:
+        for number, message in enumerate((HEARTBEAT, HEARTBEAT, long, long)):
+            frame = request_frame(ApiKey.HEARTBEAT, 4, number, encode(message, 4))
+            await on.client.send(frame)
+            await on.client.frame()
+    first, second, third, fourth = [each.message for each in apis.requests]
+    assert first is second
+    assert first == HEARTBEAT
+    assert third is not fourth
+    assert third == fourth == long
 
 
 async def test_long_requests_of_one_client_take_a_limited_part_of_the_memory() -> None:
