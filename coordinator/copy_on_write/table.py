@@ -1,8 +1,9 @@
-"""Mappings with copy-on-write forks: a fork costs only what is written to it."""
+"""State with copy-on-write forks. The fork of an object costs only what is read and written on it,
+that of a table only what is written to it."""
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -12,6 +13,36 @@ COPIED_ROWS_MAX = 64
 """Up to this size, copying a table costs less than looking through an overlay."""
 
 _MISSING: Any = object()
+
+
+class Forkable:
+    """An object with slots, which hold immutable values, tables, and other forkable objects.
+
+    A fork copies each field at its first use, because most rules use few. The original must not be
+    written while a fork is in use.
+    """
+
+    __slots__ = ("_original",)
+    _original: Self
+
+    def fork(self) -> Self:
+        """A lazy copy to decide on, independent of the original."""
+        twin = type(self).__new__(type(self))
+        twin._original = self
+        return twin
+
+    if not TYPE_CHECKING:  # so that the type checker still reports unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Called only for slots that are still empty."""
+            if name == "_original":
+                raise AttributeError(name)
+            field = getattr(self._original, name)
+            fork = getattr(field, "fork", None)
+            if fork is not None:
+                field = fork()
+            setattr(self, name, field)
+            return field
 
 
 class Overlay(Mapping[K, V], Generic[K, V]):

@@ -6,8 +6,7 @@ Time and requests do not occur here. The rules are in `classic/`.
 from dataclasses import replace
 from typing import Self
 
-from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import CountTable, Table
+from coordinator.copy_on_write.table import CountTable, Forkable, Table
 from coordinator.group.classic_phases import stored_phase
 from coordinator.interface.records import (
     ClassicGroupMember,

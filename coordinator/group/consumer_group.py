@@ -7,8 +7,7 @@ from collections.abc import Collection, Hashable, Sequence
 from enum import StrEnum
 from typing import Any, Self
 
-from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import CountTable, Table
+from coordinator.copy_on_write.table import CountTable, Forkable, Table
 from coordinator.group.client_assignors import Offers, offers_of
 from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners

@@ -6,8 +6,7 @@ Time and requests do not occur here. The rules decide which records to write.
 from collections.abc import Mapping
 from typing import Self, TypeGuard, get_args
 
-from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import CountTable, Table
+from coordinator.copy_on_write.table import CountTable, Forkable, Table
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup, ConsumerRecord
 from coordinator.interface.records import (

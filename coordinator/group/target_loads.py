@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Self
 
-from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import Table
+from coordinator.copy_on_write.table import Forkable, Table
 
 _NO_MEMBERS: Table[str, None] = Table()
 

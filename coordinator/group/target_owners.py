@@ -7,8 +7,7 @@ a topic that grew, without a scan.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from uuid import UUID
 
-from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import Table
+from coordinator.copy_on_write.table import Forkable, Table
 from coordinator.interface.topics import Partition
 
 BLOCK = 1_024

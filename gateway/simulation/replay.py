@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from coordinator.copy_on_write.forkable import Forkable
-from coordinator.copy_on_write.table import Table
+from coordinator.copy_on_write.table import Forkable, Table
 from coordinator.engine import GroupEngine
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup

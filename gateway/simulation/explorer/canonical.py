@@ -18,7 +18,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator.copy_on_write.forkable import Forkable
+from coordinator.copy_on_write.table import Forkable
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Topics
 from gateway.hosting.adoption import Adopting
