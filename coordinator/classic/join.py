@@ -22,7 +22,12 @@ from coordinator.classic.rebalance import (
     remove_member,
     restart_session,
 )
-from coordinator.classic.subscriptions import have_topics_changed, subscribes_alike, watch_topics
+from coordinator.classic.subscriptions import (
+    has_to_rejoin,
+    have_topics_changed,
+    subscribes_alike,
+    watch_topics,
+)
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
@@ -248,11 +253,13 @@ def _succeed(
     protocol_now = selected([member.protocols for member in group.members.values()])
     # DEV D11: no other member noticed topic changes while the leader was away.
     is_quiet = protocol_now == protocol_before and not (leads and have_topics_changed(step))
-    # DEV D59: without a rebalance, the assignment would not follow the new subscription.
+    # DEV D59: without a rebalance, the assignment would not follow the new subscription, and what
+    # the old member had to give up would stay idle.
     if (
         group.phase is ClassicPhase.STABLE
         and is_quiet
         and subscribes_alike(group, before=old, after=new)
+        and not has_to_rejoin(step, old)
     ):
         if leads and event.version < FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
             watch_topics(step)

@@ -14,7 +14,7 @@ from itertools import islice
 from coordinator.classic.durability import store_group
 from coordinator.classic.protocols import selected
 from coordinator.classic.rebalance import rebalance_or_complete
-from coordinator.classic.subscriptions import subscribes_alike, watch_topics
+from coordinator.classic.subscriptions import has_to_rejoin, subscribes_alike, watch_topics
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.embedded_protocol import (
     list_stored_assignment,
@@ -57,6 +57,9 @@ def grace_over(step: StepBuilder, member_id: str) -> None:
 
 def rejoins_alone(step: StepBuilder, before: ClassicGroupMember, now: ClassicGroupMember) -> bool:
     """Whether a member that was told to rejoin does just that, so that nothing else changes."""
+    # What it has given up goes to others, in another generation.
+    if has_to_rejoin(step, before):
+        return False
     group = step.classic
     others = (m.protocols for id_, m in group.members.items() if id_ != now.member_id)
     return (

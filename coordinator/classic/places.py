@@ -5,6 +5,7 @@ within the grace, by either protocol, gets what the member was assigned, and nob
 anything. Any rebalance ends all places.
 """
 
+from coordinator.classic.subscriptions import has_to_rejoin
 from coordinator.group.places import find_place, forget_place, grace_ms, note_return
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived, LeaveGroupReceived
@@ -20,7 +21,8 @@ def leaver_with_place(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGr
     """The member that leaves at its own request, alone in it, and may have left for a moment.
 
     A static member has its place by its instance id anyway. In a rebalance the others rejoin in any
-    case, and without other members nobody is spared.
+    case, and without other members nobody is spared. If the member has to rejoin, its successor
+    would not know, and what it gave up would stay idle.
     """
     group = step.classic
     if len(event.members) != 1 or grace_ms(step, all_rejoin=True) == 0:
@@ -35,7 +37,7 @@ def leaver_with_place(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGr
     )
     if member is None or member.instance_id is not None or not may_return:
         return None
-    return member
+    return None if has_to_rejoin(step, member) else member
 
 
 def keep_place(step: StepBuilder, left: ClassicGroupMember) -> None:

@@ -1,4 +1,4 @@
-"""The subscribed topics of a classic group, and watching them in the leader's place.
+"""What the members of a classic group subscribe to and own, and watching topics for the leader.
 
 Normally the leader watches the topics. DEV D11: after a downgrade without a rebalance the leader
 does not know that it leads, nor does a static leader that restarts with JoinGroup v8 or older. A
@@ -9,8 +9,10 @@ heartbeats until a join phase elects a leader that knows.
 from dataclasses import replace
 
 from coordinator.group.classic_group import ClassicGroup
+from coordinator.group.embedded_protocol import owned_partitions, read_assignment
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.records import ClassicGroupMember
+from coordinator.interface.errors import GroupError
+from coordinator.interface.records import COOPERATIVE_STICKY, ClassicGroupMember
 from coordinator.interface.volatile_records import ClassicCoreMoved
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE, decode_subscription
@@ -38,6 +40,21 @@ def subscribes_alike(
         return True
     wanted = _topics_of(before, group), _topics_of(after, group)
     return None in wanted or wanted[0] == wanted[1]
+
+
+def has_to_rejoin(step: StepBuilder, member: ClassicGroupMember) -> bool:
+    """Whether the present generation makes a cooperative member give up partitions. It rejoins once
+    it has done so, and only then another member can get them (KIP-429)."""
+    group = step.classic
+    if group.core.protocol != COOPERATIVE_STICKY:
+        return False
+    try:
+        _version, subscription = decode_subscription(member.metadata_for(group.core.protocol))
+        assigned = read_assignment(member.assignment).assigned_partitions
+    except (WireError, GroupError):
+        return False
+    owned = owned_partitions(subscription.owned_partitions, step.topics)
+    return not owned <= owned_partitions(assigned, step.topics)
 
 
 def _topics_of(member: ClassicGroupMember, group: ClassicGroup) -> frozenset[str] | None:

@@ -13,7 +13,7 @@ from coordinator.interface.volatile_records import (
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic_group_member
-from tests.support.group_script import GroupScript, make_topics
+from tests.support.group_script import GroupScript, make_topics, subscription
 
 
 def stable_static_member(group: GroupScript, instance_id: str = "i1") -> str:
@@ -229,6 +229,40 @@ def test_a_topic_change_while_a_static_leader_was_away_starts_a_rebalance(
     reply = group.join(instance_id="i1", version=version)
     assert (reply.leader, reply.generation) == (reply.member_id, 2)
     assert not reply.skip_assignment
+
+
+def test_a_static_member_that_restarts_when_it_had_to_rejoin_starts_a_rebalance(
+    group: GroupScript,
+) -> None:
+    """It does not know that foo-1, which it had to give up, waits for that (DEV D59)."""
+    sticky = "cooperative-sticky"
+    revoking = subscription(("foo",), owned={"foo": (0, 1)})
+    group.given_classic_group(
+        given_classic_group_member("a", {}, protocol=sticky),
+        given_classic_group_member(
+            "b", {"foo": (0,)}, protocol=sticky, metadata=revoking, instance_id="i1"
+        ),
+    )
+    group.send_join(instance_id="i1", protocol=sticky)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+
+
+@pytest.mark.parametrize("assignment", [b"\0", None])
+def test_a_static_member_that_restarts_with_an_assignment_that_cannot_be_read(
+    group: GroupScript, assignment: bytes | None
+) -> None:
+    """Nobody knows that it has to rejoin."""
+    sticky = "cooperative-sticky"
+    member = given_classic_group_member(
+        "b",
+        {"foo": (0,)},
+        protocol=sticky,
+        assignment=assignment,
+        metadata=b"\0" if assignment is None else None,
+        instance_id="i1",
+    )
+    group.given_classic_group(given_classic_group_member("a", {}, protocol=sticky), member)
+    assert group.join(instance_id="i1", protocol=sticky).error == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("instance_id", ["i1", "i2"])

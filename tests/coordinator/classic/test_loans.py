@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.support.group_records import (
     given_classic_group_member,
     given_native,
 )
-from tests.support.group_script import GroupScript, make_topics, partitions
+from tests.support.group_script import GroupScript, make_topics, partitions, subscription
 
 GRACE_MS, LOAN_MS = 1_000, 6_000
 LONG_MS = GRACES_BEFORE_ALL_REJOIN * GRACE_MS
@@ -210,6 +211,26 @@ def test_a_commit_of_other_partitions_does_not_prevent_a_loan(make_group: MakeGr
     group.commit("d", 3, {"foo": (4,)})
     group.wait(1)
     assert group.classic.core.told_to_rejoin == {"b"}
+
+
+def test_a_borrower_that_has_to_rejoin_anyway_makes_the_group_rebalance(
+    make_group: MakeGroup,
+) -> None:
+    """It has given up foo-2, which waits for that."""
+    group = make_group(config=CONFIG)
+    sticky: dict[str, Any] = {"protocol": "cooperative-sticky"}
+    revoking = subscription(("foo",), owned={"foo": (2,)})
+    group.given_classic_group(
+        given_classic_group_member("a", FOO_0, **sticky),
+        given_classic_group_member("b", {}, metadata=revoking, **sticky),
+        given_classic_group_member("c", FOO_1, **sticky),
+        generation=3,
+    )
+    group.leave("c")
+    group.wait(LONG_MS)
+    assert group.classic.core.told_to_rejoin == {"b"}
+    group.send_join("b", owned={}, generation=3, **sticky)
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
 
 
 def test_neither_the_leader_nor_another_subscriber_borrows(make_group: MakeGroup) -> None:

@@ -17,8 +17,9 @@ from coordinator.interface.volatile_records import (
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_classic_group_member
-from tests.support.group_script import GroupScript, make_topics
+from tests.support.group_script import GroupScript, make_topics, subscription
 
+STICKY = "cooperative-sticky"
 GRACE_MS = 1_000
 LONG_MS = GRACES_BEFORE_ALL_REJOIN * GRACE_MS
 CONFIG = GroupConfig(replacement_grace_ms=GRACE_MS, unaffected_members_rejoin=False)
@@ -55,6 +56,21 @@ def test_a_classic_replacement_gets_what_its_predecessor_was_assigned(group: Gro
     others_hear_nothing(group, "a", "c")
     assert group.beat(joined.member_id, 3).error == ErrorCode.NONE
     group.check_replay()
+
+
+def test_a_member_that_has_to_rejoin_leaves_no_place(make_group: MakeGroup) -> None:
+    """Its replacement would not know that foo-2 waits for it."""
+    group = make_group(config=CONFIG)
+    revoking = subscription(("foo",), owned={"foo": (1, 2)})
+    group.given_classic_group(
+        given_classic_group_member("a", {"foo": (0,)}, protocol=STICKY),
+        given_classic_group_member("b", {"foo": (1,)}, protocol=STICKY, metadata=revoking),
+        given_classic_group_member("c", {}, protocol=STICKY),
+        generation=3,
+    )
+    group.leave("b")
+    assert not group.engine.state.places
+    assert group.beat("c", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_native_replacement_converts_the_group_and_disturbs_nobody(group: GroupScript) -> None:
