@@ -4,6 +4,7 @@ from coordinator.consumer.epoch import bump_epoch_if_needed
 from coordinator.consumer.loans import take_place
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member, may_have_departed, replace_member
+from coordinator.consumer.target import target_due_at_ms
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import StaticTakeover
@@ -105,7 +106,13 @@ def _take_over(
         bump_epoch_if_needed(step, EpochCause.MEMBER_REMOVED)
     if may_have_departed(step, member_id):
         # DEV D68: the instance had this id in this epoch already. Its client may not know that it
-        # was replaced meanwhile, and would go on where it was.
+        # was replaced meanwhile, and would go on where it was. The new member needs another epoch.
+        if step.config.is_paused or step.now_ms < target_due_at_ms(step):
+            raise GroupError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                f"the instance id {holder.instance_id} has been taken from this member, which may"
+                " have it again with the next target",
+            )
         delete_member(step, holder_id, RemovalCause.REPLACED)
         forget_unused_regexes(step)
     else:

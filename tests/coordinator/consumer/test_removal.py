@@ -1,5 +1,6 @@
 """Deleting and replacing members of a consumer group (rules 3.3, 3.11, 8.3)."""
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import (
     CurrentAssignment,
     MemberMetadata,
@@ -10,6 +11,7 @@ from coordinator.interface.records import (
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
+from tests.coordinator.conftest import MakeGroup
 from tests.support.group_records import given_native
 from tests.support.group_script import GroupScript
 
@@ -39,6 +41,7 @@ def test_inherited_partitions_cannot_be_committed_with_an_epoch_before_the_repla
     held = group.topics.names(group.current("n1").assigned.keys())
     group.native("n1", stale_epoch, owned=held)
     classic = group.join(instance_id="i1").member_id
+    group.wait(GroupConfig().consumer_assignment_interval_ms)
     group.native("n1", instance_id="i1")
     assert classic not in group.consumer.members
     _, verdict = group.commit("n1", stale_epoch, held)
@@ -60,6 +63,25 @@ def test_an_id_that_was_replaced_in_this_epoch_inherits_nothing(group: GroupScri
     assert group.current("n1").member_epoch > epoch
     _, verdict = group.commit("n1", epoch, held)
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_an_id_that_was_replaced_waits_for_the_next_target(make_group: MakeGroup) -> None:
+    """DEV D68: it would get the epoch that its client still has, whose commits would then count
+    (seed 153626)."""
+    config = GroupConfig(second_target_waits=True)
+    group = make_group(config=config)
+    group.native("n2")
+    group.native("n1", instance_id="i1")
+    group.wait(config.consumer_assignment_interval_ms)
+    epoch = group.native("n1", instance_id="i1").member_epoch
+    group.native("n3")
+    group.join(instance_id="i1")
+    late = group.native("n1", instance_id="i1")
+    assert late.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    _, verdict = group.commit("n1", epoch, {"foo": (0,)})
+    assert verdict.error is ErrorCode.UNKNOWN_MEMBER_ID
+    group.wait(config.consumer_assignment_interval_ms)
+    assert group.native("n1", instance_id="i1").member_epoch > epoch
 
 
 def test_a_restart_forgets_which_ids_were_replaced(group: GroupScript) -> None:
