@@ -51,6 +51,7 @@ from gateway.pipeline.spark.folding import (
     map_in_arrow,
     parsed,
     struct_of,
+    unpacked,
 )
 from gateway.pipeline.spark.output import BATCHES, Folder, States, Store
 
@@ -300,7 +301,7 @@ def _shape() -> str:
     shapes = (
         [each.json_schema() for each in (STATES, PROCESS_STATES, TypeAdapter(Digest))],
         {name: event.schema_version for name, event in EVENTS.items()},
-        [FOLDED.jsonValue(), _STATE.jsonValue()],
+        [each.jsonValue() for each in (KEPT_ROW, *map(struct_of, ALL_ROWS.values()))],
     )
     told = json.loads(json.dumps(shapes), object_hook=_without_description)
     return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
@@ -312,7 +313,7 @@ def _without_description(schema: dict[str, object]) -> dict[str, object]:
 
 def _of_table(rows: DataFrame, name: str) -> DataFrame:
     """The rows of one table, with the columns of their folders."""
-    rows = rows.where(F.col(name).isNotNull()).select(BUCKET, f"{name}.*")
+    rows = unpacked(rows, name)
     if DAY in _parts(ALL_ROWS[name]):
         times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
         rows = rows.withColumn(DAY, F.to_date(F.timestamp_millis(F.coalesce(*times))))

@@ -19,9 +19,11 @@ from zlib import crc32
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
     DoubleType,
@@ -87,7 +89,7 @@ BUCKETS = 16
 """Groups are spread over this many buckets. A stream folds the buckets with new events again."""
 BUCKET = "bucket"
 
-_ROWS_MAX = 4_096
+_ROWS_MAX = 1_024
 """Rows in one message to Spark."""
 _KEPT_MAX = 64
 """The same for kept rows, which may be long."""
@@ -131,10 +133,12 @@ FOLDED = StructType(
     [
         StructField(BUCKET, IntegerType()),
         StructField(IS_CLOSED, BooleanType()),
-        *(StructField(name, struct_of(row)) for name, row in ALL_ROWS.items()),
+        *(StructField(name, BinaryType()) for name in ALL_ROWS),
         StructField(KEPT, KEPT_ROW),
     ]
 )
+"""What a fold makes. Rows of a table are packed as Arrow packs them: Spark would spend more time on
+the empty columns of all other tables than on everything else."""
 
 _ORDER = (BUCKET, "kind", "group_id", "gateway_id", "process_id", "sequence", "at_ms")
 """The lines of a group are sorted by time alone."""
@@ -161,6 +165,20 @@ def continued(rows: DataFrame, top: int) -> DataFrame:
     """The same from new lines and states, with the states after the lines. If a line came too late
     for a group or process, its only row has no state: the caller folds all of its lines again."""
     return map_in_arrow(_in_order(rows), partial(_continue, top=top), FOLDED)
+
+
+def unpacked(rows: DataFrame, name: str) -> DataFrame:
+    """The rows of one table among those that a fold makes, with their bucket."""
+    packed = rows.where(F.col(name).isNotNull()).select(BUCKET, name)
+    schema = StructType([*struct_of(ALL_ROWS[name]), PARSED[BUCKET]])
+    return map_in_arrow(packed, partial(_unpack, schema=_SCHEMA_OF[name]), schema)
+
+
+def _unpack(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for bucket, packed in zip(*batch.columns, strict=True):
+            rows = pa.ipc.read_record_batch(packed.as_buffer(), schema)
+            yield rows.append_column(BUCKET, pa.repeat(bucket, rows.num_rows))
 
 
 def _in_order(rows: DataFrame) -> DataFrame:
@@ -522,10 +540,11 @@ class _Out:
         yield self._batch(KEPT, self._kept, is_closed=False)
 
     def _message(self, name: str, rows: list[BaseRow], *, is_closed: bool) -> pa.RecordBatch:
-        kind = _SCHEMA.field(name).type
-        columns = [pa.array(_values(rows, each), each.type) for each in kind]
-        column = pa.StructArray.from_arrays(columns, fields=list(kind))
-        return self._batch(name, column, is_closed=is_closed)
+        schema = _SCHEMA_OF[name]
+        packed = pa.RecordBatch.from_arrays(
+            [pa.array(_values(rows, each), each.type) for each in schema], schema=schema
+        )
+        return self._batch(name, [packed.serialize().to_pybytes()], is_closed=is_closed)
 
     def _batch(self, name: str, column: Any, *, is_closed: bool) -> pa.RecordBatch:
         """A message with one column besides the bucket."""
@@ -539,6 +558,7 @@ class _Out:
 
 
 _SCHEMA = to_arrow_schema(FOLDED)
+_SCHEMA_OF = {name: to_arrow_schema(struct_of(row)) for name, row in ALL_ROWS.items()}
 CLOSED_AT_ONCE = ("rejected",)
 """Tables whose rows no later line changes."""
 

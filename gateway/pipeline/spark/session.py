@@ -130,6 +130,9 @@ EVERYWHERE = {
     # and folds.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # A few rows may be long: see `folding.FOLDED`.
+    "spark.sql.execution.arrow.maxBytesPerBatch": f"{16 << 20}",
+    "spark.sql.parquet.enableVectorizedReader": "false",
     # Small inputs need fewer partitions, also behind what is kept.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # PySpark would record the line of our code behind each column, with several calls to the JVM.
