@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 import pyarrow as pa
@@ -94,15 +94,33 @@ _ROWS_MAX = 1_024
 _KEPT_MAX = 64
 """The same for kept rows, which may be long."""
 
+
+class ParsedRow(NamedTuple):
+    """A line as far as one group or process needs it, or a rejected one."""
+
+    bucket: int
+    kind: int
+    group_id: str | None = None
+    gateway_id: str | None = None
+    process_id: str | None = None
+    sequence: int | None = None
+    at_ms: int | None = None
+    content: int | None = None
+    is_good: bool | None = None
+    event: str | None = None
+    line: str | None = None
+    file: str | None = None
+    place: str | None = None
+    problem: str | None = None
+
+
 PARSED = StructType(
     [
-        StructField(BUCKET, IntegerType()),
-        StructField("kind", IntegerType()),
-        *(StructField(name, StringType()) for name in ("group_id", "gateway_id", "process_id")),
-        *(StructField(name, LongType()) for name in ("sequence", "at_ms", "content")),
-        StructField("is_good", BooleanType()),
-        *(StructField(name, StringType()) for name in ("event", "line")),
-        *(StructField(name, StringType()) for name in ("file", "place", "problem")),
+        *(StructField(name, IntegerType()) for name in (BUCKET, "kind")),
+        *(
+            StructField(name, type_of(hint))
+            for name, hint in list(typing.get_type_hints(ParsedRow).items())[2:]
+        ),
     ]
 )
 """What `parsed` makes of lines."""
@@ -209,62 +227,59 @@ def bucket_of(name: str) -> int:
 def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
     with without_garbage_collection():
-        for rows in _chunks(each for row in _numbered(batches) for each in _rows_of(row)):
-            yield pa.RecordBatch.from_pylist(rows, schema)
+        for rows in _chunks(each for line in _numbered(batches) for each in _rows_of(*line)):
+            columns = zip(zip(*rows, strict=True), schema, strict=True)
+            arrays = [pa.array(values, each.type) for values, each in columns]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
-    """The lines with their places. A block is read by one task, in order."""
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, str]]:
+    """The file, the place and the text of each line. A block is read by one task, in order."""
     at: tuple[str, int] | None = None
     number = 0
     for batch in batches:
-        for row in batch.to_pylist():
-            if row["place"] is None:
-                here = row["file"], row["block"]
-                number = number + 1 if here == at else 1
-                at = here
-                row["place"] = f"line {number}" + (f" after byte {here[1]}" if here[1] else "")
-            yield row
+        columns = (column.to_pylist() for column in batch.columns)
+        for file, told, block, text in zip(*columns, strict=True):
+            place = told
+            if place is None:
+                number = number + 1 if at == (file, block) else 1
+                at = file, block
+                place = f"line {number}" + (f" after byte {block}" if block else "")
+            yield file, place, text
 
 
-def _rows_of(row: _Row) -> Iterator[_Row]:
-    text: str = row["line"]
+def _rows_of(file: str, place: str, text: str) -> Iterator[ParsedRow]:
     line, problem = parse(text)
     if problem is not None:
-        yield {
-            BUCKET: bucket_of(row["file"]),
-            "kind": REJECTED,
-            "group_id": line.group_id if line and line.is_known else None,
-            "line": text[:TEXT_MAX],
-            "file": row["file"],
-            "place": row["place"],
-            "problem": problem,
-        }
+        yield ParsedRow(
+            bucket_of(file),
+            REJECTED,
+            group_id=line.group_id if line and line.is_known else None,
+            line=text[:TEXT_MAX],
+            file=file,
+            place=place,
+            problem=problem,
+        )
     if line is None:
         return
     if line.group_id is not None:
-        yield {
-            BUCKET: bucket_of(line.group_id),
-            "kind": OF_GROUP,
-            "group_id": line.group_id,
-            "at_ms": line.at_ms,
-            "line": text,
-        }
+        bucket = bucket_of(line.group_id)
+        yield ParsedRow(bucket, OF_GROUP, line.group_id, at_ms=line.at_ms, line=text)
     if line.process_id is not None:
-        yield {
-            BUCKET: bucket_of(line.process_id),
-            "kind": OF_PROCESS,
-            "gateway_id": line.gateway_id,
-            "process_id": line.process_id,
-            "sequence": line.sequence,
-            "at_ms": line.at_ms,
-            "event": line.event[:TEXT_MAX],
-            "content": content_of(text),
-            "is_good": line.fields is not None,
-        }
+        yield ParsedRow(
+            bucket_of(line.process_id),
+            OF_PROCESS,
+            gateway_id=line.gateway_id,
+            process_id=line.process_id,
+            sequence=line.sequence,
+            at_ms=line.at_ms,
+            content=content_of(text),
+            is_good=line.fields is not None,
+            event=line.event[:TEXT_MAX],
+        )
     if isinstance(line.fields, GatewayStarted):
         for bucket in range(BUCKETS):
-            yield {BUCKET: bucket, "kind": GATEWAY, "line": text}
+            yield ParsedRow(bucket, GATEWAY, line=text)
 
 
 # -- folding ---------------------------------------------------------------------------------------
@@ -571,8 +586,11 @@ def _values(rows: Iterable[BaseRow], column: pa.Field) -> list[Any]:
     return values
 
 
-def _chunks(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
-    chunk: list[_Row] = []
+R = TypeVar("R")
+
+
+def _chunks(rows: Iterable[R]) -> Iterator[list[R]]:
+    chunk: list[R] = []
     for row in rows:
         chunk.append(row)
         if len(chunk) == _ROWS_MAX:
