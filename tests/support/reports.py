@@ -14,8 +14,8 @@ from gateway.pipeline.report.model import (
     MigrationStep,
     OwnershipMap,
     PartitionStory,
+    ProtocolMix,
     Report,
-    Share,
     StepCost,
     Totals,
 )
@@ -38,8 +38,8 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
     gap_ms = (END_MS - START_MS) // (members + 2)
     switches = [START_MS + gap_ms * (n + 1) for n in range(members)]
     bounds = [START_MS, *switches, END_MS]
-    shares = tuple(
-        Share(
+    mixes = tuple(
+        ProtocolMix(
             from_ms=bounds[n],
             to_ms=bounds[n + 1],
             classic_members=members - n,
@@ -73,7 +73,7 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
         members_disturbed=2 * members,
         partitions_moved=partitions + 2,
         partitions_moved_least=partitions,
-        shares=shares,
+        protocol_mixes=mixes,
         migrations=(
             Migration(
                 direction="classic->consumer",

@@ -1,4 +1,4 @@
-"""Migrations between the protocols, and their costs."""
+"""Migrations between the protocols, their costs, and the steps after which a group fell behind."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
 from typing import Literal, NamedTuple, TypeAlias
 
-from gateway.events.group_events import GroupConverted
+from gateway.events.group_events import GroupConverted, StepMadeWorse
 from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.ownership import OwnershipRow
@@ -80,26 +80,22 @@ class Arrival(NamedTuple):
     """As operators know it: the instance id or the client id, else the member id."""
 
 
-def arrivals(changes: Sequence[ChangeRow]) -> list[Arrival]:
-    """All arrivals in their order."""
+def arrivals_and_departures(
+    changes: Sequence[ChangeRow],
+) -> tuple[list[Arrival], list[Arrival]]:
+    """All arrivals and all departures in their order. A departure has the protocol that the member
+    spoke."""
     names = _names(changes)
-    return [
-        Arrival(change.at_ms, change.protocol, names.get(change.member_id or "", ""))
-        for change in changes
-        if change.is_present
-        and (not change.was_present or change.protocol not in (change.protocol_before, None))
-    ]
-
-
-def departures(changes: Sequence[ChangeRow]) -> list[Arrival]:
-    """All departures in their order, with the protocol that the member spoke."""
-    names = _names(changes)
-    return [
-        Arrival(change.at_ms, change.protocol_before, names.get(change.member_id or "", ""))
-        for change in changes
-        if change.was_present
-        and (not change.is_present or change.protocol not in (change.protocol_before, None))
-    ]
+    arrived: list[Arrival] = []
+    left: list[Arrival] = []
+    for change in changes:
+        name = names.get(change.member_id or "", "")
+        switches = change.protocol not in (change.protocol_before, None)
+        if change.is_present and (not change.was_present or switches):
+            arrived.append(Arrival(change.at_ms, change.protocol, name))
+        if change.was_present and (not change.is_present or switches):
+            left.append(Arrival(change.at_ms, change.protocol_before, name))
+    return arrived, left
 
 
 def _names(changes: Iterable[ChangeRow]) -> Mapping[str, str]:
@@ -123,7 +119,7 @@ def migrations(
     spans = _with_costs(list(_migrations(changes)), changes)
     if not spans:
         return []
-    arrived = arrivals(changes)
+    arrived, _left = arrivals_and_departures(changes)
     converted_ms = [change.at_ms for change in changes if change.event == GroupConverted.name]
     gaps = [row for row in ownership if row.kind == "gap" and row.empty_ms is not None]
     found: list[MigrationRow] = []
@@ -337,3 +333,46 @@ def _settled_ms(
         ),
         None,
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class WorseStepRow(Row):
+    """Consumers after whose switch their group has fallen behind, or they themselves, as the
+    gateway told (`step_made_worse`). Without such an event nothing is known of the lag."""
+
+    client_id: str
+    client_host: str
+    protocol: Literal["classic", "consumer"]
+    """The consumer's new protocol."""
+    at_ms: int
+    """When the gateway told it."""
+    lag_before: int
+    """The records that the group was behind before the switch."""
+    lag_after: int
+    """The same at `at_ms`."""
+    records_per_s_before: float
+    """What the group consumed in the minute before the switch, by its commits."""
+    records_per_s_after: float
+    """The same in the minute before `at_ms`."""
+    client_lag: int | None
+    """The records that the consumer's own partitions are behind; null if unknown."""
+
+
+def worse_steps(history: History) -> Iterator[WorseStepRow]:
+    """See `WorseStepRow`."""
+    for told in history.of(StepMadeWorse):
+        event = told.event
+        assert isinstance(event, StepMadeWorse)
+        yield WorseStepRow(
+            cluster_id=history.cluster_id,
+            group_id=history.group_id,
+            client_id=event.client_id,
+            client_host=event.client_host,
+            protocol=event.protocol,
+            at_ms=told.at_ms,
+            lag_before=event.lag_before,
+            lag_after=event.lag_after,
+            records_per_s_before=event.records_per_s_before,
+            records_per_s_after=event.records_per_s_after,
+            client_lag=event.client_lag,
+        )

@@ -214,7 +214,7 @@ def _releases(changes: Sequence[ChangeRow]) -> list[_Release | None]:
 
 
 @dataclass(slots=True)
-class _Moves:
+class _Moved:
     """The moves of one rebalance."""
 
     gained: Counter[str] = field(default_factory=Counter)
@@ -250,7 +250,7 @@ _Place: TypeAlias = tuple[str, int, int]
 """A partition of a topic in one of its lives: a recreated topic begins another one."""
 
 
-def _moved(steps: Iterable[_Step]) -> Mapping[int, _Moves]:
+def _moved_by_round(steps: Iterable[_Step]) -> Mapping[int, _Moved]:
     """The moves of each rebalance with partitions.
 
     A partition *moved* if its owner at the end is not its owner at the beginning; this includes
@@ -286,31 +286,33 @@ def _moved(steps: Iterable[_Step]) -> Mapping[int, _Moves]:
                     turn.has, turn.is_released = has, is_released
                     if is_released:
                         released[place] = step.actor, change.at_ms, turn
-    found: dict[int, _Moves] = {}
+    found: dict[int, _Moved] = {}
     for (place, number), turn in turns.items():
         # A deleted topic has no partitions to own.
         if gone_in.get(place[:2], number + 1) > number:
-            _add(found.setdefault(number, _Moves()), turn)
+            _add(found.setdefault(number, _Moved()), turn)
     return found
 
 
-def _add(moves: _Moves, turn: _Turn) -> None:
+def _add(moved: _Moved, turn: _Turn) -> None:
     if turn.has is None:
-        moves.left_over += turn.is_released
+        moved.left_over += turn.is_released
     elif turn.has != turn.had:
-        moves.gained[turn.has] += 1
+        moved.gained[turn.has] += 1
         if turn.had is not None:
-            moves.lost[turn.had] += 1
+            moved.lost[turn.had] += 1
 
 
-def rebalances(history: History, changes: Sequence[ChangeRow]) -> list[RebalanceRow]:
-    """See `RebalanceRow`."""
+def rebalances(
+    history: History, changes: Sequence[ChangeRow], revoked: Iterable[Pending]
+) -> list[RebalanceRow]:
+    """See `RebalanceRow`. `revoked` are the `revocations`."""
     told = _steps_of(changes)
     rounds: dict[int, list[_Step]] = {}
     for step in told:
         rounds.setdefault(step.round, []).append(step)
-    moved = _moved(told)
-    pending = _pending_revocations(told)
+    moved = _moved_by_round(told)
+    pending = _pending_revocations(told, revoked)
     handovers = {
         (step.actor, step.change.at_ms) for step in told if step.change.event == MemberReplaced.name
     }
@@ -320,8 +322,8 @@ def rebalances(history: History, changes: Sequence[ChangeRow]) -> list[Rebalance
         if begin is None:  # before the first known rebalance
             continue
         kind: Kind = CONSUMER if begin.event == GroupEpochBumped.name else CLASSIC
-        its_moves = moved.get(number, _Moves())
-        is_settled = not pending.get(number) and not its_moves.left_over
+        its_moved = moved.get(number, _Moved())
+        is_settled = not pending.get(number) and not its_moved.left_over
         last = _last_change(its_steps)
         to_ms = (
             _completed_ms(its_steps)
@@ -345,8 +347,8 @@ def rebalances(history: History, changes: Sequence[ChangeRow]) -> list[Rebalance
                 classic_members=last.classic_members,
                 members_disturbed=disturbed,
                 classic_members_disturbed=classic_disturbed,
-                partitions_moved=its_moves.partitions,
-                partitions_moved_least=its_moves.least,
+                partitions_moved=its_moved.partitions,
+                partitions_moved_least=its_moved.least,
             )
         )
     return found
@@ -443,10 +445,10 @@ def _disturbances(
     return came, len(disturbed), sum(actor.protocol == CLASSIC for actor in disturbed)
 
 
-def _pending_revocations(told: Sequence[_Step]) -> Mapping[int, int]:
+def _pending_revocations(told: Sequence[_Step], revoked: Iterable[Pending]) -> Mapping[int, int]:
     """How many partitions members still had to give up at the end of each rebalance."""
     more: dict[int, int] = {}
-    for pending in revocations([step.change for step in told]):
+    for pending in revoked:
         place = pending.change.place
         more[place] = more.get(place, 0) + pending.more
     found: dict[int, int] = {}

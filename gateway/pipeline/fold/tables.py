@@ -33,11 +33,16 @@ from gateway.pipeline.fold.history import (
     clusters,
 )
 from gateway.pipeline.fold.lines import Line, RejectedRow, content_of, parse, rejected
-from gateway.pipeline.fold.migrations import MigrationRow, migrations
+from gateway.pipeline.fold.migrations import (
+    MigrationRow,
+    WorseStepRow,
+    migrations,
+    worse_steps,
+)
 from gateway.pipeline.fold.offsets import OffsetFold, OffsetRow, WrongStartRow
 from gateway.pipeline.fold.ownership import DifferenceRow, OwnershipRow, differences, ownership
 from gateway.pipeline.fold.readiness import ReadinessRow, readiness
-from gateway.pipeline.fold.rebalances import RebalanceRow, rebalances
+from gateway.pipeline.fold.rebalances import RebalanceRow, rebalances, revocations
 from gateway.pipeline.fold.row import BaseRow
 from gateway.pipeline.fold.sequences import (
     PROCESS_STATES,
@@ -53,7 +58,6 @@ from gateway.pipeline.fold.sequences import (
 )
 from gateway.pipeline.fold.stated import ClaimFold
 from gateway.pipeline.fold.timeline import TimelineRow, timeline
-from gateway.pipeline.fold.worse_steps import WorseStepRow, worse_steps
 
 
 @dataclass(slots=True, kw_only=True)
@@ -275,14 +279,15 @@ class GroupFold:
         its_claims = self.claims.finish()
         commits, starts = self.offsets.finish()
         owned = ownership(told, its_changes, its_claims)
-        rounds = rebalances(told, its_changes)
+        revoked = revocations(its_changes)
+        rounds = rebalances(told, its_changes, revoked)
         made = Tables(
             changes=its_changes,
             ownership=owned,
             differences=differences(told, owned, its_claims),
             offsets=commits,
             wrong_starts=starts,
-            timeline=timeline(told, its_changes),
+            timeline=timeline(told, its_changes, revoked),
             rebalances=rounds,
             migrations=migrations(told, its_changes, owned, rounds),
             worse_steps=list(worse_steps(told)),

@@ -20,7 +20,7 @@ from gateway.events.member_events import (
 )
 from gateway.pipeline.fold.changes import ChangeRow
 from gateway.pipeline.fold.history import History
-from gateway.pipeline.fold.rebalances import revocations
+from gateway.pipeline.fold.rebalances import Pending
 from gateway.pipeline.fold.row import Row
 from gateway.pipeline.fold.sightings import CLASSIC, NATIVE, RESTARTED, SEEN, Kind, Protocol
 
@@ -60,7 +60,7 @@ class GroupPoint(NamedTuple):
 
 
 def member_states(
-    changes: Sequence[ChangeRow],
+    changes: Sequence[ChangeRow], revoked: Iterable[Pending]
 ) -> Iterator[tuple[str, str | None, Sequence[Point]]]:
     """The id, the instance id and the points of each member."""
     members: dict[str, list[ChangeRow]] = {}
@@ -70,7 +70,7 @@ def member_states(
     of_group = list(_group_points(changes))
     group_places = [point.change.place for point in of_group]
     pending: dict[str, dict[int, tuple[ChangeRow, int]]] = {}
-    for each in revocations(changes):
+    for each in revoked:
         pending.setdefault(each.member_id, {})[each.change.place] = each.change, each.more
     for member_id, own in members.items():
         first, last = _span(own, group_places)
@@ -237,14 +237,16 @@ class TimelineRow(Row):
     """The reason for the member's departure, if that ended it."""
 
 
-def timeline(history: History, changes: Sequence[ChangeRow]) -> list[TimelineRow]:
-    """See `TimelineRow`."""
+def timeline(
+    history: History, changes: Sequence[ChangeRow], revoked: Iterable[Pending]
+) -> list[TimelineRow]:
+    """See `TimelineRow`. `revoked` are the `revocations`."""
     of_group = [
         Point(at_ms=change.at_ms, event=change.event, being=Being(change.kind, None, change.state))
         for change in changes
     ]
     found = _rows(history, None, None, of_group)
-    for member_id, instance_id, points in member_states(changes):
+    for member_id, instance_id, points in member_states(changes, revoked):
         found += _rows(history, member_id, instance_id, points)
     return found
 

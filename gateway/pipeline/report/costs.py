@@ -17,7 +17,12 @@ from operator import attrgetter
 from pydantic import BaseModel
 
 from gateway.pipeline.fold.changes import ChangeRow
-from gateway.pipeline.fold.migrations import Arrival, MigrationRow, arrivals, departures, target_of
+from gateway.pipeline.fold.migrations import (
+    Arrival,
+    MigrationRow,
+    arrivals_and_departures,
+    target_of,
+)
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.tables import Tables
@@ -41,15 +46,15 @@ class MemberCounts:
 
 
 def member_counts(timeline: Iterable[TimelineRow]) -> list[MemberCounts]:
-    """The spells of a group, one after another."""
+    """Those of a group, one after another."""
     more: dict[int, list[int]] = {}
     for row in timeline:
         for at_ms, one in ((row.from_ms, 1), (row.to_ms, -1)):
             if at_ms is not None:
                 # The group's own rows count zero, so that groups without members are included.
-                counts = more.setdefault(at_ms, [0, 0])
+                changed = more.setdefault(at_ms, [0, 0])
                 if row.member_id is not None and row.protocol is not None:
-                    counts[row.protocol == "consumer"] += one
+                    changed[row.protocol == "consumer"] += one
     found: list[MemberCounts] = []
     classic = consumer = 0
     for at_ms, (more_classic, more_consumer) in sorted(more.items()):
@@ -109,20 +114,20 @@ def steps(
     migrations: Iterable[MigrationRow],
     ownership: Iterable[OwnershipRow],
     rebalances: Iterable[RebalanceRow],
-    shares: Sequence[MemberCounts],
+    counts: Sequence[MemberCounts],
 ) -> list[Step]:
     """The steps of a group's migrations, in their order."""
     in_order = sorted(migrations, key=attrgetter("from_ms"))
     found = list(_steps(changes, in_order))
     if not found:
         return []
-    begun_ms = [spell.from_ms for spell in shares]
+    begun_ms = [count.from_ms for count in counts]
     for step in found:
         place = bisect_right(begun_ms, step.from_ms)
         if place:
-            spell = shares[place - 1]
-            step.classic_members = spell.classic_members
-            step.consumer_members = spell.consumer_members
+            count = counts[place - 1]
+            step.classic_members = count.classic_members
+            step.consumer_members = count.consumer_members
     for row in ownership:
         if is_gap(row):
             _add_gap(row, found)
@@ -132,8 +137,7 @@ def steps(
 
 
 def _steps(changes: Sequence[ChangeRow], migrations: Sequence[MigrationRow]) -> Iterator[Step]:
-    arrived = arrivals(changes) if migrations else []
-    left = departures(changes) if migrations else []
+    arrived, left = arrivals_and_departures(changes) if migrations else ([], [])
     starts_ms = [migration.cost_from_ms for migration in migrations[1:]]
     for number, migration in enumerate(migrations, 1):
         next_ms = starts_ms[number - 1] if number <= len(starts_ms) else None
@@ -235,7 +239,7 @@ class Figures(BaseModel):
         self.from_ms, self.to_ms = min(times, default=None), max(times, default=None)
 
 
-def figures(tables: Tables, shares: Sequence[MemberCounts], steps: Sequence[Step]) -> Figures:
+def figures(tables: Tables, counts: Sequence[MemberCounts], steps: Sequence[Step]) -> Figures:
     """The figures of one group, or of what belongs to no group."""
     gaps = [row for row in tables.ownership if is_gap(row)]
     owners = [row for row in tables.ownership if row.kind == "owner" and row.basis == "granted"]
@@ -254,7 +258,7 @@ def figures(tables: Tables, shares: Sequence[MemberCounts], steps: Sequence[Step
         contradictions=len(tables.contradictions),
         partitions=len({(row.topic, row.partition) for row in owners}),
         unowned_ms=sum(map(unowned_ms, gaps)),
-        unowned_at_end=sum(row.to_ms is None for row in gaps) if has_members(shares) else 0,
+        unowned_at_end=sum(row.to_ms is None for row in gaps) if has_members(counts) else 0,
         rebalances=len(tables.rebalances),
         members_disturbed=sum(row.members_disturbed for row in tables.rebalances),
         partitions_moved=sum(row.partitions_moved for row in tables.rebalances),
@@ -263,7 +267,7 @@ def figures(tables: Tables, shares: Sequence[MemberCounts], steps: Sequence[Step
         migrations_back=sum(row.direction == "consumer->classic" for row in tables.migrations),
         migrations_complete=sum(row.is_complete for row in tables.migrations),
     )
-    last = next((spell for spell in reversed(shares) if spell.members), None)
+    last = next((count for count in reversed(counts) if count.members), None)
     if last is not None:
         sums[_protocol(last)] = 1
     spans = [
@@ -279,9 +283,9 @@ def figures(tables: Tables, shares: Sequence[MemberCounts], steps: Sequence[Step
     )
 
 
-def has_members(shares: Sequence[MemberCounts]) -> bool:
+def has_members(counts: Sequence[MemberCounts]) -> bool:
     """Whether the group has members at the end."""
-    return bool(shares) and shares[-1].members > 0
+    return bool(counts) and counts[-1].members > 0
 
 
 def _protocol(last: MemberCounts) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, Field
 
 from gateway.pipeline.fold.lines import RejectedRow
-from gateway.pipeline.fold.migrations import MigrationRow
+from gateway.pipeline.fold.migrations import MigrationRow, WorseStepRow
 from gateway.pipeline.fold.offsets import OffsetRow, WrongStartRow
 from gateway.pipeline.fold.ownership import DifferenceRow, OwnershipRow
 from gateway.pipeline.fold.readiness import ReadinessRow
@@ -20,7 +20,6 @@ from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.row import BaseRow, columns, json_schema
 from gateway.pipeline.fold.sequences import ContradictionRow, SequenceRow
 from gateway.pipeline.fold.tables import ALL_ROWS, Key, Tables
-from gateway.pipeline.fold.worse_steps import WorseStepRow
 from gateway.pipeline.report.costs import Figures, Step, figures, member_counts, steps
 from gateway.pipeline.report.group_story import Section, finding_times, section, story
 from gateway.pipeline.report.model import (

@@ -18,7 +18,7 @@ from gateway.pipeline.report.model import (
     MigrationStep,
     OwnershipMap,
     PartitionStory,
-    Share,
+    ProtocolMix,
     of_each,
     short,
     short_or_none,
@@ -30,34 +30,34 @@ Span: TypeAlias = tuple[int, int]
 _MARGIN = 0.1
 """The margin before and after the important part, as a share of its length."""
 _MARGIN_MS_MIN = 1_000
-_SHARE_MAX = 0.5
-"""The largest share of the whole for which only the important part is shown."""
+_SHOWN_MAX = 0.5
+"""The largest share of the full_span for which only the important part is shown."""
 
 
-def around(matters: Iterable[Span], whole: Span) -> Span:
+def around(matters: Iterable[Span], full_span: Span) -> Span:
     """From shortly before the first of these spans to shortly after the last."""
     spans: Sequence[Span] = sorted(matters)
     if not spans:
-        return whole
+        return full_span
     first, last = spans[0][0], max(to_ms for _, to_ms in spans)
     margin_ms = max(int((last - first) * _MARGIN), _MARGIN_MS_MIN)
-    shown = max(first - margin_ms, whole[0]), min(last + margin_ms, whole[1])
-    return shown if shown[1] - shown[0] < _SHARE_MAX * (whole[1] - whole[0]) else whole
+    shown = max(first - margin_ms, full_span[0]), min(last + margin_ms, full_span[1])
+    return shown if shown[1] - shown[0] < _SHOWN_MAX * (full_span[1] - full_span[0]) else full_span
 
 
 def what_matters(
-    migrations: Iterable[Migration], findings_ms: Iterable[int], whole: Span
+    migrations: Iterable[Migration], findings_ms: Iterable[int], full_span: Span
 ) -> Iterable[Span]:
     """The spans of migrations, and the moments of findings."""
     for each in migrations:
-        yield each.from_ms, whole[1] if each.to_ms is None else each.to_ms
+        yield each.from_ms, full_span[1] if each.to_ms is None else each.to_ms
     for at_ms in findings_ms:
         yield at_ms, at_ms
 
 
 MIGRATIONS_MAX = 20
 FINDING_TIMES_MAX = 20
-SHARES_MAX = 150
+PROTOCOL_MIXES_MAX = 150
 STEPS_MAX = 60
 """Limits per group, lower if there are very many groups: see `of_each`."""
 
@@ -73,9 +73,9 @@ class Section(BaseModel):
     finding_times_ms: tuple[int, ...]
     migrations: tuple[Migration, ...]
     migrations_left_out: int
-    shares: tuple[MemberCounts, ...]
+    member_counts: tuple[MemberCounts, ...]
     """The longest ones, and the one that has not ended."""
-    shares_count: int
+    member_counts_in_all: int
     """All of them."""
     steps: tuple[Step, ...]
     steps_count: int
@@ -86,23 +86,23 @@ class Section(BaseModel):
         """The group."""
         return self.cluster_id, self.group_id
 
-    def whole(self, end_ms: int) -> Span:
-        """The whole span of the group. One known only from missing events has an empty one."""
+    def full_span(self, end_ms: int) -> Span:
+        """All of the group's time. One known only from missing events has an empty one."""
         from_ms = end_ms if self.figures.from_ms is None else self.figures.from_ms
         ended_ms = None if self.has_members else self.figures.to_ms
         return from_ms, end_ms if ended_ms is None else ended_ms
 
     def shown(self, end_ms: int) -> Span:
         """The span that its map shows."""
-        whole = self.whole(end_ms)
-        return around(what_matters(self.migrations, self.finding_times_ms, whole), whole)
+        full_span = self.full_span(end_ms)
+        return around(what_matters(self.migrations, self.finding_times_ms, full_span), full_span)
 
 
 def section(
     key: Key,
     tables: Tables,
     figures: Figures,
-    shares: Sequence[MemberCounts],
+    counts: Sequence[MemberCounts],
     steps: Sequence[Step],
     *,
     closed_times_ms: Iterable[int] = (),
@@ -110,14 +110,14 @@ def section(
     """The section of a group. `closed_times_ms` are those of findings in earlier rows."""
     migrations = sorted(tables.migrations, key=lambda row: row.from_ms)
     ended = sorted(
-        (spell for spell in shares if spell.to_ms is not None),
-        key=lambda spell: (spell.from_ms - (spell.to_ms or 0), spell.from_ms),
+        (count for count in counts if count.to_ms is not None),
+        key=lambda count: (count.from_ms - (count.to_ms or 0), count.from_ms),
     )
     return Section(
         cluster_id=key[0],
         group_id=key[1],
         figures=figures,
-        has_members=has_members(shares),
+        has_members=has_members(counts),
         finding_times_ms=tuple(finding_times(tables, closed_times_ms)),
         migrations=tuple(
             Migration(
@@ -129,8 +129,11 @@ def section(
             for row in migrations[:MIGRATIONS_MAX]
         ),
         migrations_left_out=max(0, len(migrations) - MIGRATIONS_MAX),
-        shares=(*ended[:SHARES_MAX], *(spell for spell in shares if spell.to_ms is None)),
-        shares_count=len(shares),
+        member_counts=(
+            *ended[:PROTOCOL_MIXES_MAX],
+            *(each for each in counts if each.to_ms is None),
+        ),
+        member_counts_in_all=len(counts),
         steps=tuple(steps[:STEPS_MAX]),
         steps_count=len(steps),
     )
@@ -164,10 +167,10 @@ def story(
 ) -> GroupStory:
     """The section on the page, one of so many groups. Open spans end at `end_ms`."""
     sums = told.figures.sums
-    shares = sorted(
-        (_share(spell, end_ms) for spell in told.shares),
-        key=lambda share: (share.from_ms - share.to_ms, share.from_ms),
-    )[: of_each(SHARES_MAX, groups)]
+    mixes = sorted(
+        (_protocol_mix(count, end_ms) for count in told.member_counts),
+        key=lambda mix: (mix.from_ms - mix.to_ms, mix.from_ms),
+    )[: of_each(PROTOCOL_MIXES_MAX, groups)]
     steps = told.steps[: of_each(STEPS_MAX, groups)]
     return GroupStory(
         cluster_id=short(told.cluster_id),
@@ -181,9 +184,9 @@ def story(
         partitions_moved=sums["partitions_moved"],
         partitions_moved_least=sums["partitions_moved_least"],
         finding_times_ms=told.finding_times_ms,
-        # The longest shares say most. They are drawn in chronological order.
-        shares=tuple(sorted(shares, key=lambda share: share.from_ms)),
-        shares_left_out=told.shares_count - len(shares),
+        # The longest ones say most. They are drawn in chronological order.
+        protocol_mixes=tuple(sorted(mixes, key=lambda mix: mix.from_ms)),
+        protocol_mixes_left_out=told.member_counts_in_all - len(mixes),
         migrations=told.migrations,
         migrations_left_out=told.migrations_left_out,
         steps=tuple(_step(each, end_ms) for each in steps),
@@ -193,12 +196,12 @@ def story(
     )
 
 
-def _share(spell: MemberCounts, end_ms: int) -> Share:
-    return Share(
-        from_ms=spell.from_ms,
-        to_ms=end_ms if spell.to_ms is None else spell.to_ms,
-        classic_members=spell.classic_members,
-        consumer_members=spell.consumer_members,
+def _protocol_mix(count: MemberCounts, end_ms: int) -> ProtocolMix:
+    return ProtocolMix(
+        from_ms=count.from_ms,
+        to_ms=end_ms if count.to_ms is None else count.to_ms,
+        classic_members=count.classic_members,
+        consumer_members=count.consumer_members,
     )
 
 
@@ -252,7 +255,7 @@ class _Drawn(NamedTuple):
 
 
 def ownership_map(
-    ownership: Iterable[OwnershipRow], shown: Span, whole: Span, intervals_max: int
+    ownership: Iterable[OwnershipRow], shown: Span, full_span: Span, intervals_max: int
 ) -> OwnershipMap | None:
     """The map of one group: its granted intervals, and overlaps of either basis. None if nothing is
     to be drawn."""
@@ -263,12 +266,12 @@ def ownership_map(
     for each in drawn:
         by_place.setdefault(each.place, []).append(each)
     worst_first = sorted(by_place, key=lambda place: (*_badness(by_place[place]), *place))
-    chosen = [
+    kept = [
         each
         for place in worst_first[:PARTITIONS_MAX]
         for each in sorted(by_place[place], key=lambda each: each.importance)
     ][:intervals_max]
-    chosen.sort(key=lambda each: (*each[:4], each.member_id or "", each.other_member_id or ""))
+    kept.sort(key=lambda each: (*each[:4], each.member_id or "", each.other_member_id or ""))
     histories = tuple(
         PartitionStory(
             topic=short(topic),
@@ -284,15 +287,15 @@ def ownership_map(
                 for each in some
             ),
         )
-        for (topic, partition), some in groupby(chosen, key=lambda each: each.place)
+        for (topic, partition), some in groupby(kept, key=lambda each: each.place)
     )
     return OwnershipMap(
         from_ms=shown[0],
         to_ms=shown[1],
-        is_all=shown == whole,
+        is_all=shown == full_span,
         partitions=histories,
         partitions_left_out=len(by_place) - len(histories),
-        intervals_left_out=len(drawn) - len(chosen),
+        intervals_left_out=len(drawn) - len(kept),
     )
 
 

@@ -74,7 +74,7 @@ class Totals(_Part):
     """The fewest moves that the same changes of members required."""
 
 
-class Share(_Part):
+class ProtocolMix(_Part):
     """A span of time with constant numbers of members of either protocol."""
 
     from_ms: int
@@ -180,8 +180,8 @@ class GroupStory(_Part):
     partitions_moved_least: int
     finding_times_ms: tuple[int, ...] = ()
     """The times of the first few findings."""
-    shares: tuple[Share, ...] = ()
-    shares_left_out: int = 0
+    protocol_mixes: tuple[ProtocolMix, ...] = ()
+    protocol_mixes_left_out: int = 0
     migrations: tuple[Migration, ...] = ()
     migrations_left_out: int = 0
     steps: tuple[MigrationStep, ...] = ()

@@ -183,18 +183,18 @@ def _plots(report: Report) -> Iterator[Markup]:
 
 
 def _timeline(report: Report) -> Iterator[Markup]:
-    whole = (report.totals.from_ms or 0, report.totals.to_ms or 0)
+    full_span = (report.totals.from_ms or 0, report.totals.to_ms or 0)
     matters = (
         span
         for group in report.groups
-        for span in what_matters(group.migrations, group.finding_times_ms, whole)
+        for span in what_matters(group.migrations, group.finding_times_ms, full_span)
     )
-    shown = around(matters, whole)
-    if shown != whole:
+    shown = around(matters, full_span)
+    if shown != full_span:
         yield tag(
             "p",
             f"Shown is the time around migrations and findings: {duration(shown[1] - shown[0])}"
-            f" of {duration(whole[1] - whole[0])}.",
+            f" of {duration(full_span[1] - full_span[0])}.",
             class_="note",
         )
     yield protocol_timeline(report.groups, axis_of(*shown))

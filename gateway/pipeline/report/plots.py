@@ -11,7 +11,7 @@ from gateway.pipeline.report.model import (
     Migration,
     MigrationStep,
     PartitionStory,
-    Share,
+    ProtocolMix,
     StepCost,
 )
 from gateway.pipeline.report.svg import (
@@ -141,11 +141,9 @@ def protocol_timeline(groups: Sequence[GroupStory], axis: Axis) -> Markup:
     )
 
 
-def bar(shares: Sequence[Share], axis: Axis, y: float) -> Markup:
+def bar(mixes: Sequence[ProtocolMix], axis: Axis, y: float) -> Markup:
     """The bar of one group; its lower part is the share of members on the consumer protocol."""
-    return join(
-        part for share in shares if not _is_outside(share, axis) for part in _share(share, axis, y)
-    )
+    return join(part for mix in mixes if not _is_outside(mix, axis) for part in _mix(mix, axis, y))
 
 
 def _row(group: GroupStory, place: int, axis: Axis, y: float) -> Markup:
@@ -158,7 +156,7 @@ def _row(group: GroupStory, place: int, axis: Axis, y: float) -> Markup:
         ),
         box(0, WIDTH, y, _TIMELINE_ROW_HEIGHT, class_="target"),
         name(group.group_id, y + 17),
-        bar(group.shares, axis, y + 6),
+        bar(group.protocol_mixes, axis, y + 6),
         *(_span(migration, axis, y + 6 + BAR_HEIGHT) for migration in group.migrations),
         *(_mark(at_ms, axis, y + 6) for at_ms in group.finding_times_ms),
         words(unowned, WIDTH, y + 18, class_="figure", text_anchor="end"),
@@ -166,22 +164,22 @@ def _row(group: GroupStory, place: int, axis: Axis, y: float) -> Markup:
     )
 
 
-def _share(share: Share, axis: Axis, y: float) -> Iterator[Markup]:
-    x_from, x_to = axis.x(share.from_ms), axis.x(share.to_ms)
-    members = share.classic_members + share.consumer_members
+def _mix(mix: ProtocolMix, axis: Axis, y: float) -> Iterator[Markup]:
+    x_from, x_to = axis.x(mix.from_ms), axis.x(mix.to_ms)
+    members = mix.classic_members + mix.consumer_members
     title = (
-        f"{share.classic_members} classic, {share.consumer_members} consumer members"
-        f" for {duration(share.to_ms - share.from_ms)} from {moment(share.from_ms)}"
+        f"{mix.classic_members} classic, {mix.consumer_members} consumer members"
+        f" for {duration(mix.to_ms - mix.from_ms)} from {moment(mix.from_ms)}"
     )
     if not members:
         yield box(
             x_from, x_to, y + BAR_HEIGHT / 2 - 1, 2, class_="empty", title=f"no members: {title}"
         )
         return
-    filled = BAR_HEIGHT * share.consumer_members / members
-    if share.classic_members:
+    filled = BAR_HEIGHT * mix.consumer_members / members
+    if mix.classic_members:
         yield box(x_from, x_to, y, BAR_HEIGHT - filled, class_="classic", title=title)
-    if share.consumer_members:
+    if mix.consumer_members:
         yield box(x_from, x_to, y + BAR_HEIGHT - filled, filled, class_="consumer", title=title)
 
 
@@ -206,8 +204,8 @@ def _mark(at_ms: int, axis: Axis, y: float) -> Markup:
     )
 
 
-def _is_outside(share: Share, axis: Axis) -> bool:
-    return share.to_ms < axis.from_ms or share.from_ms > axis.to_ms
+def _is_outside(mix: ProtocolMix, axis: Axis) -> bool:
+    return mix.to_ms < axis.from_ms or mix.from_ms > axis.to_ms
 
 
 def axis_of(from_ms: int, to_ms: int) -> Axis:
@@ -246,7 +244,7 @@ def drawn_map(group: GroupStory) -> Markup:
         axis.drawn(_MAP_TOP - 4, bottom),
         _steps(group.steps, axis, bottom),
         name("members' protocol", _MAP_TOP + 12),
-        bar(group.shares, axis, _MAP_TOP),
+        bar(group.protocol_mixes, axis, _MAP_TOP),
         *lines,
         says="Owners of partitions over time",
     )

@@ -189,7 +189,7 @@ def _inside(group: GroupStory, rebalances: RebalanceRows) -> Iterator[Markup]:
     if group.steps:
         yield _steps(group, rebalances)
     yield left_out(group.steps_left_out, "step", "timeline")
-    yield left_out(group.shares_left_out, "change of members", "timeline")
+    yield left_out(group.protocol_mixes_left_out, "change of members", "timeline")
 
 
 def _sentence(group: GroupStory) -> str:

@@ -69,7 +69,7 @@ _ROWS: Mapping[str, type[BaseRow]] = {
 def draw(tables: Mapping[str, DataFrame], digest: Digest) -> Mapping[Key, Drawing]:
     """The maps of the digest's worst groups whose partitions had owners."""
     end_ms = digest.figures.to_ms or 0
-    spans = {each.key: (each.shown(end_ms), each.whole(end_ms)) for each in digest.worst}
+    spans = {each.key: (each.shown(end_ms), each.full_span(end_ms)) for each in digest.worst}
     if not spans:
         return {}
     some = [_struct(tables[name], name, spans) for name in _ROWS]
@@ -86,9 +86,9 @@ def _struct(table: DataFrame, name: str, spans: Mapping[Key, object]) -> DataFra
     """The rows of the groups, each as one value."""
     buckets = sorted({bucket_of(group_id) for _, group_id in spans})
     groups = sorted({group_id for _, group_id in spans})
-    chosen = table.where(F.col(BUCKET).isin(buckets) & F.col("group_id").isin(groups))
+    its_rows = table.where(F.col(BUCKET).isin(buckets) & F.col("group_id").isin(groups))
     columns = F.struct(*struct_of(_ROWS[name]).names)
-    return chosen.select(*_KEY, columns.alias(name))
+    return its_rows.select(*_KEY, columns.alias(name))
 
 
 def _draw(

@@ -24,10 +24,9 @@ from gateway.pipeline.report.model import Provenance, Report
 from gateway.pipeline.report.page import page
 from gateway.pipeline.report.verdict import Verdict, judge
 from gateway.pipeline.spark.analysis import Analysis
-from gateway.pipeline.spark.connect import SCHEME
 from gateway.pipeline.spark.inputs import Sources
 from gateway.pipeline.spark.output import CHECKPOINT, Folder, locked
-from gateway.pipeline.spark.session import open_session, send_own_code, send_to_machines
+from gateway.pipeline.spark.session import SCHEME, open_session, send_own_code, send_to_machines
 from gateway.readable import escaped
 
 _LOOK_INTERVAL_S = 0.25

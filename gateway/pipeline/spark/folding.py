@@ -91,6 +91,8 @@ BUCKET = "bucket"
 
 _ROWS_MAX = 1_024
 """Rows in one message to Spark."""
+_PACKED_BYTES_MAX = 256 << 10
+"""Rows that are packed together, which Spark's heap has several times."""
 _KEPT_MAX = 64
 """The same for kept rows, which may be long."""
 
@@ -559,7 +561,12 @@ class _Out:
         packed = pa.RecordBatch.from_arrays(
             [pa.array(_values(rows, each), each.type) for each in schema], schema=schema
         )
-        return self._batch(name, [packed.serialize().to_pybytes()], is_closed=is_closed)
+        parts = packed.nbytes // _PACKED_BYTES_MAX + 1
+        size = -(-len(rows) // parts)
+        some = (packed.slice(first, size) for first in range(0, len(rows), size))
+        return self._batch(
+            name, [each.serialize().to_pybytes() for each in some], is_closed=is_closed
+        )
 
     def _batch(self, name: str, column: Any, *, is_closed: bool) -> pa.RecordBatch:
         """A message with one column besides the bucket."""

@@ -16,8 +16,13 @@ from gateway.pipeline import PipelineError
 from gateway.pipeline.spark.files import files_of
 from gateway.pipeline.spark.folding import BUCKET
 
-_ROW_GROUP_BYTES = 16 << 20
-"""Each task keeps one row group in memory. Parquet's default of 128 MiB suits larger heaps."""
+_WRITING = {
+    # Each task keeps one row group in memory. Parquet's default of 128 MiB suits larger heaps.
+    "parquet.block.size": f"{16 << 20}",
+    # It would look at its size only after 100 rows, and packed rows are long.
+    "parquet.block.size.row.check.min": "1",
+    "parquet.page.size.row.check.min": "1",
+}
 
 
 class Folder:
@@ -60,7 +65,7 @@ class Folder:
 
     def write(self, rows: DataFrame, *partitions: str) -> None:
         """Replace the contents with these rows."""
-        write = rows.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
+        write = rows.write.mode("overwrite").options(**_WRITING)
         write.partitionBy(*partitions).parquet(self.path)
 
     def write_text(self, name: str, text: str) -> None:

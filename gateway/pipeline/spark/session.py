@@ -23,7 +23,7 @@ from zipfile import ZipFile
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkImportError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -33,7 +33,6 @@ import gateway
 import kafka_codecs
 from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_home
-from gateway.pipeline.spark.connect import SCHEME, connected
 from gateway.readable import escaped
 
 LINES_MAX = 200
@@ -147,6 +146,9 @@ HERE = {
 }
 """Further settings for local mode, including local-cluster."""
 
+SCHEME = "sc://"
+"""Begins the URL of a server."""
+
 # PySpark looks these up in the JVM at every use, and each time the JVM searches all its jars.
 _LOOKED_UP_ONCE = (
     "functions",
@@ -181,7 +183,7 @@ def open_session(
     given = dict(settings or {})
     if master is not None and master.startswith(SCHEME):
         of_session = {name: value for name, value in EVERYWHERE.items() if "spark.sql." in name}
-        with as_pipeline_errors(), connected(app_name, master, {**of_session, **given}) as session:
+        with as_pipeline_errors(), _connected(app_name, master, {**of_session, **given}) as session:
             yield session
         return
     if master is not None:
@@ -200,6 +202,26 @@ def open_session(
         finally:
             stderr.silence()  # stopping prints errors about unfinished jobs
             _stop(session)
+
+
+@contextmanager
+def _connected(app_name: str, url: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session, which ends with the block. PySpark notes in the environment that it is remote.
+    Raises PipelineError."""
+    before = dict(os.environ)
+    try:
+        session = SparkSession.builder.remote(url).appName(app_name).getOrCreate()
+        try:
+            for name, value in settings.items():
+                session.conf.set(name, value)
+            yield session
+        finally:
+            session.stop()
+    except PySparkImportError as error:
+        raise PipelineError(f"Spark Connect needs the extra connect: {error}") from None
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:

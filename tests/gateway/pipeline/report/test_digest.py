@@ -130,7 +130,7 @@ def _drawn(whole: Digest, rows: dict[str, list[Row]]) -> Report:
                 for name in ("ownership", "timeline")
             }
         )
-        told = ownership_map(of_group.ownership, each.shown(end_ms), each.whole(end_ms), 600)
+        told = ownership_map(of_group.ownership, each.shown(end_ms), each.full_span(end_ms), 600)
         assert told is not None
         drawn[each.key] = told, names(told, of_group.timeline)
     return report(whole, drawn)
@@ -216,7 +216,7 @@ def test_a_deleted_group_is_shown_until_its_end(made: Report) -> None:
         40 * S,
         True,
     )
-    assert [(each.classic_members, each.from_ms, each.to_ms) for each in slow.shares] == [
+    assert [(each.classic_members, each.from_ms, each.to_ms) for each in slow.protocol_mixes] == [
         (1, 0, 40 * S),
         (0, 40 * S, 200 * S),
     ]

@@ -1,6 +1,6 @@
 """A line for each group, filled from below as its members switch."""
 
-from gateway.pipeline.report.model import Share
+from gateway.pipeline.report.model import ProtocolMix
 from gateway.pipeline.report.plots import (
     BAR_HEIGHT,
     axis_of,
@@ -13,9 +13,11 @@ from tests.support.reports import END_MS, START_MS, group_story
 AXIS = axis_of(START_MS, END_MS)
 
 
-def share(classic: int, consumer: int) -> Share:
+def share(classic: int, consumer: int) -> ProtocolMix:
     """All the time."""
-    return Share(from_ms=START_MS, to_ms=END_MS, classic_members=classic, consumer_members=consumer)
+    return ProtocolMix(
+        from_ms=START_MS, to_ms=END_MS, classic_members=classic, consumer_members=consumer
+    )
 
 
 def place(element: Element) -> tuple[float, float]:
