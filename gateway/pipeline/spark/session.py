@@ -125,10 +125,8 @@ LOCAL = "local[*]"
 EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
-    # Compiling code for a query takes longer than the little that is left to the JVM: Python parses
-    # and folds.
+    # Python parses and folds: little is left for such code.
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # A few rows may be long: see `folding.FOLDED`.
     "spark.sql.execution.arrow.maxBytesPerBatch": f"{16 << 20}",
     "spark.sql.parquet.enableVectorizedReader": "false",
@@ -137,6 +135,11 @@ EVERYWHERE = {
     # PySpark would record the line of our code behind each column, with several calls to the JVM.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+SHORT = {
+    # Compiling code for a query takes longer than it saves.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Further settings for short runs."""
 HERE = {
     # Spark's default of 200 is for clusters; 16 is few for small inputs, and fits a heap of 1 GiB.
     "spark.sql.shuffle.partitions": "16",
@@ -171,11 +174,13 @@ def open_session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     secrets: Mapping[str, str] | None = None,
+    is_long: bool = False,
 ) -> Iterator[SparkSession]:
     """Start a JVM and a session in it. Both end with the block, whatever happens.
 
-    `settings` are Spark's own, by name, and `secrets` variables of the JVM's environment. The
-    session runs locally on all processors unless `master` or Spark's configuration says otherwise.
+    `settings` are Spark's own, by name, and `secrets` variables of the JVM's environment. For a
+    long run the JVM compiles better code, which takes some twenty CPU seconds. The session runs
+    locally on all processors unless `master` or Spark's configuration says otherwise.
     Under spark-submit it uses the JVM that runs this program, and with a `master` of Spark Connect
     that of its server. Call it in the main thread, one session at a time. Raises PipelineError if
     the session cannot start, and in place of Spark's exceptions inside the block.
@@ -190,13 +195,13 @@ def open_session(
         given["spark.master"] = master
     stderr = JvmStderr()
     with (
-        java_home() as home,
+        java_home(is_long=is_long) as home,
         _jvm(home, app_name, given, secrets or {}, stderr) as gateway,
         as_pipeline_errors(),
     ):
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
-        session = _start(gateway, given)
+        session = _start(gateway, given, is_long=is_long)
         try:
             yield session
         finally:
@@ -291,11 +296,11 @@ def _launch(app_name: str, given: Mapping[str, str], stderr: JvmStderr) -> JavaG
     return gateway
 
 
-def _start(gateway: JavaGateway, given: Mapping[str, str]) -> SparkSession:
+def _start(gateway: JavaGateway, given: Mapping[str, str], *, is_long: bool) -> SparkSession:
     conf = SparkConf(_jvm=gateway.jvm)  # includes all of Spark's configuration sources
     conf.setAll(list(given.items()))  # a JVM that was already running does not have them
     is_local = (conf.get("spark.master") or LOCAL).startswith("local")
-    ours = {**EVERYWHERE, **(HERE if is_local else {})}
+    ours = {**EVERYWHERE, **({} if is_long else SHORT), **(HERE if is_local else {})}
     for name, value in ours.items():
         conf.setIfMissing(name, value)
     on_interrupt = signal.getsignal(signal.SIGINT)

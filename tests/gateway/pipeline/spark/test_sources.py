@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.pipeline import PipelineError
+from gateway.pipeline.spark import inputs
 from gateway.pipeline.spark.inputs import Sources
 
 
@@ -52,3 +53,14 @@ def test_the_output_is_in_no_input(
 def test_the_output_may_be_beside_the_inputs(given: str, output: str) -> None:
     """It may even be in the folder that contains them."""
     Sources(inputs=[given]).require_without(os.path.abspath(output))  # noqa: PTH100  (no links)
+
+
+def test_only_a_few_local_files_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is elsewhere may be large."""
+    monkeypatch.setattr(inputs, "SMALL_BYTES_MAX", 10)
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("12345")
+    assert Sources(inputs=[f"{tmp_path}"]).are_small()
+    assert not Sources(inputs=[f"{tmp_path}", "s3a://bucket/events"]).are_small()
+    (tmp_path / "c").write_text("1")
+    assert not Sources(inputs=[f"{tmp_path}"]).are_small()
