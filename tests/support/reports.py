@@ -6,6 +6,7 @@ from gateway.pipeline.report.model import (
     Cell,
     ClientVersion,
     Column,
+    CommitProgress,
     Evidence,
     GroupStory,
     Interval,
@@ -96,6 +97,17 @@ def group_story(group_id: str = "orders", *, members: int = 3, partitions: int =
         ),
         ownership=OwnershipMap(
             from_ms=START_MS, to_ms=END_MS, is_all=True, partitions=tuple(histories)
+        ),
+        commits=tuple(
+            CommitProgress(
+                topic="numbers",
+                partition=partition,
+                from_ms=START_MS,
+                to_ms=END_MS - partition,
+                first=partition,
+                last=18_000 + partition,
+            )
+            for partition in reversed(range(partitions))
         ),
         members=tuple(
             MemberName(member_id=member_id, instance_id=None, protocol=protocol)

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
+from gateway.pipeline.fold.granted import TopicPartition
+from gateway.pipeline.fold.history import Pairs
 from gateway.pipeline.fold.lines import RejectedRow
 from gateway.pipeline.fold.migrations import MigrationRow, WorseStepRow
 from gateway.pipeline.fold.offsets import OffsetRow, WrongStartRow
@@ -21,7 +23,14 @@ from gateway.pipeline.fold.row import BaseRow, columns, json_schema
 from gateway.pipeline.fold.sequences import ContradictionRow, SequenceRow
 from gateway.pipeline.fold.tables import ALL_ROWS, Key, Tables
 from gateway.pipeline.report.costs import Figures, Step, figures, member_counts, steps
-from gateway.pipeline.report.group_story import Section, finding_times, section, story
+from gateway.pipeline.report.group_story import (
+    Committed,
+    Section,
+    add_commits,
+    finding_times,
+    section,
+    story,
+)
 from gateway.pipeline.report.model import (
     Cell,
     ClientVersion,
@@ -254,12 +263,14 @@ class Closed:
     is_told: bool = False
     figures: Figures = field(default_factory=Figures)
     finding_times_ms: list[int] = field(default_factory=list)
+    committed: Pairs[TopicPartition, Committed] = field(default_factory=dict)
 
     def add(self, tables: Tables) -> None:
         """Add rows."""
         self.is_told = self.is_told or _is_told(tables)
         self.figures.merge(figures(tables, (), ()))
         self.finding_times_ms = finding_times(tables, self.finding_times_ms)
+        add_commits(self.committed, tables.offsets)
 
 
 class Digest(BaseModel):
@@ -302,6 +313,7 @@ class Digest(BaseModel):
         if key is not None and (closed.is_told or _is_told(tables)):
             self.groups += 1
             if len(self.worst) < self.top or _rank(key, its_figures) < _rank_of(self.worst[-1]):
+                add_commits(closed.committed, tables.offsets)
                 self.worst.append(
                     section(
                         key,
@@ -310,6 +322,7 @@ class Digest(BaseModel):
                         counted,
                         taken,
                         closed_times_ms=closed.finding_times_ms,
+                        committed=closed.committed,
                     )
                 )
                 self._cut()

@@ -1,16 +1,22 @@
 """What the section of a group shows: its span of time, migrations, steps, and ownership map."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import groupby
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
+from gateway.pipeline.fold.granted import TopicPartition
+from gateway.pipeline.fold.offsets import OffsetRow
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.tables import Key, Tables
 from gateway.pipeline.fold.timeline import TimelineRow
 from gateway.pipeline.report.costs import Figures, MemberCounts, Step, has_members
 from gateway.pipeline.report.model import (
+    CommitProgress,
     GroupStory,
     Interval,
     MemberName,
@@ -59,7 +65,36 @@ MIGRATIONS_MAX = 20
 FINDING_TIMES_MAX = 20
 PROTOCOL_MIXES_MAX = 150
 STEPS_MAX = 60
+COMMITS_MAX = 24
 """Limits per group, lower if there are very many groups: see `of_each`."""
+
+
+COMMITTED_MAX = 1_000
+"""Partitions of a group whose commits are kept: the first ones by name and number."""
+
+
+@dataclass(slots=True)
+class Committed:
+    """The first and the latest commit for a partition."""
+
+    from_ms: int
+    first: int
+    to_ms: int
+    last: int
+
+
+def add_commits(committed: dict[TopicPartition, Committed], rows: Iterable[OffsetRow]) -> None:
+    """Add further rows, which are in order for each partition."""
+    for row in rows:
+        place = row.topic, row.partition
+        its = committed.get(place)
+        if its is None:
+            committed[place] = Committed(row.from_ms, row.first, row.to_ms, row.last)
+        else:
+            its.to_ms, its.last = row.to_ms, row.last
+    if len(committed) > COMMITTED_MAX:
+        for place in sorted(committed)[COMMITTED_MAX:]:
+            del committed[place]
 
 
 class Section(BaseModel):
@@ -80,6 +115,10 @@ class Section(BaseModel):
     steps: tuple[Step, ...]
     steps_count: int
     """All of them."""
+    commits: tuple[CommitProgress, ...]
+    """The partitions whose latest commit is oldest."""
+    commits_count: int
+    """All of them, up to COMMITTED_MAX."""
 
     @property
     def key(self) -> Key:
@@ -106,8 +145,11 @@ def section(
     steps: Sequence[Step],
     *,
     closed_times_ms: Iterable[int] = (),
+    committed: Mapping[TopicPartition, Committed] = MappingProxyType({}),
 ) -> Section:
-    """The section of a group. `closed_times_ms` are those of findings in earlier rows."""
+    """The section of a group. `closed_times_ms` are those of findings in earlier rows, and
+    `committed` is what all rows say."""
+    commits = nsmallest(COMMITS_MAX, committed.items(), key=lambda its: (its[1].to_ms, its[0]))
     migrations = sorted(tables.migrations, key=lambda row: row.from_ms)
     ended = sorted(
         (count for count in counts if count.to_ms is not None),
@@ -136,6 +178,18 @@ def section(
         member_counts_in_all=len(counts),
         steps=tuple(steps[:STEPS_MAX]),
         steps_count=len(steps),
+        commits=tuple(
+            CommitProgress(
+                topic=short(topic),
+                partition=partition,
+                from_ms=its.from_ms,
+                to_ms=its.to_ms,
+                first=its.first,
+                last=its.last,
+            )
+            for (topic, partition), its in commits
+        ),
+        commits_count=len(committed),
     )
 
 
@@ -172,6 +226,7 @@ def story(
         key=lambda mix: (mix.from_ms - mix.to_ms, mix.from_ms),
     )[: of_each(PROTOCOL_MIXES_MAX, groups)]
     steps = told.steps[: of_each(STEPS_MAX, groups)]
+    commits = told.commits[: of_each(COMMITS_MAX, groups)]
     return GroupStory(
         cluster_id=short(told.cluster_id),
         group_id=short(told.group_id),
@@ -191,6 +246,8 @@ def story(
         migrations_left_out=told.migrations_left_out,
         steps=tuple(_step(each, end_ms) for each in steps),
         steps_left_out=told.steps_count - len(steps),
+        commits=commits,
+        commits_left_out=told.commits_count - len(commits),
         ownership=drawn,
         members=members,
     )

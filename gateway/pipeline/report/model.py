@@ -152,6 +152,21 @@ class OwnershipMap(_Part):
     intervals_left_out: int = 0
 
 
+class CommitProgress(_Part):
+    """What a group has committed for one partition."""
+
+    topic: str
+    partition: int
+    from_ms: int
+    """When the first commit was stored."""
+    to_ms: int
+    """When the latest one was."""
+    first: int
+    """The first offset."""
+    last: int
+    """The latest offset."""
+
+
 class MemberName(_Part):
     """The member behind a member id."""
 
@@ -186,6 +201,10 @@ class GroupStory(_Part):
     migrations_left_out: int = 0
     steps: tuple[MigrationStep, ...] = ()
     steps_left_out: int = 0
+    commits: tuple[CommitProgress, ...] = ()
+    """Of the partitions whose latest commit is oldest, in this order."""
+    commits_left_out: int = 0
+    """Other partitions with commits."""
     ownership: OwnershipMap | None = None
     """Null if no member ever owned a partition."""
     members: tuple[MemberName, ...] = ()

@@ -2,13 +2,14 @@
 verdict, which is rows of the tables, unchanged.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import (
     Cell,
+    CommitProgress,
     Evidence,
     GroupStory,
     MemberName,
@@ -190,6 +191,9 @@ def _inside(group: GroupStory, rebalances: RebalanceRows) -> Iterator[Markup]:
         yield _steps(group, rebalances)
     yield left_out(group.steps_left_out, "step", "timeline")
     yield left_out(group.protocol_mixes_left_out, "change of members", "timeline")
+    if group.commits:
+        yield _commits(group)
+    yield left_out(group.commits_left_out, "partition", "offsets")
 
 
 def _sentence(group: GroupStory) -> str:
@@ -260,6 +264,34 @@ def _steps(group: GroupStory, rebalance_rows: RebalanceRows) -> Markup:
         )
         for step in steps
     ]
+    return _scrolled("Steps", head, rows)
+
+
+def _commits(group: GroupStory) -> Markup:
+    """How far the group is in each partition; one that stands still comes first."""
+    head = ["partition", "committed offset", "latest commit", "first commit", "records per second"]
+    rows = [
+        tag(
+            "tr",
+            tag("td", tag("bdi", f"{each.topic}-{each.partition}")),
+            tag("td", number(each.last), class_="number"),
+            tag("td", moment(each.to_ms), class_="moment"),
+            tag("td", moment(each.from_ms), class_="moment"),
+            tag("td", _rate(each), class_="number"),
+        )
+        for each in group.commits
+    ]
+    return _scrolled("Commits", head, rows)
+
+
+def _rate(commits: CommitProgress) -> str:
+    """What was consumed between the first and the latest commit; empty if that is unknown."""
+    if commits.to_ms <= commits.from_ms or commits.last < commits.first:
+        return ""
+    return number((commits.last - commits.first) * 1000 / (commits.to_ms - commits.from_ms))
+
+
+def _scrolled(label: str, head: Iterable[str], rows: Iterable[Markup]) -> Markup:
     return tag(
         "div",
         tag(
@@ -270,7 +302,7 @@ def _steps(group: GroupStory, rebalance_rows: RebalanceRows) -> Markup:
         class_="scroll",
         tabindex=0,
         role="region",
-        aria_label="Steps",
+        aria_label=label,
     )
 
 

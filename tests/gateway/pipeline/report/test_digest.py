@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.pipeline.report import group_story
 from gateway.pipeline.report.digest import Digest, report
 from gateway.pipeline.report.group_story import names, ownership_map
 from gateway.pipeline.report.model import GroupStory, Report
@@ -245,3 +246,46 @@ def test_evidence_has_rows_with_explained_columns(made: Report) -> None:
     assert made.evidence["differences"].count == 0
     # The most serious first: an event of a group.
     assert [row["file"] for row in made.evidence["rejected_lines"].rows] == ["g", "f"]
+
+
+def committed(partition: int, from_s: int, to_s: int, first: int, last: int) -> Row:
+    return {
+        "topic": "t",
+        "partition": partition,
+        **{"from_ms": from_s * S, "to_ms": to_s * S, "first": first, "last": last},
+    }
+
+
+def test_a_section_has_the_commits_of_the_partitions_that_stand_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """First to latest, wherever the group's rows were closed. The others are counted."""
+    monkeypatch.setattr(group_story, "COMMITS_MAX", 2)
+    digest = Digest(top=1)
+    parts = (
+        [committed(0, 1, 2, 10, 20), committed(1, 1, 3, 5, 6), committed(2, 1, 9, 0, 90)],
+        [committed(0, 5, 8, 30, 40)],
+    )
+    for number, rows in enumerate(parts):
+        made = tables(offsets=of("g", *rows))
+        digest = Digest.model_validate_json(digest.model_dump_json())
+        digest.add(("", "g"), made, is_last=number == len(parts) - 1)
+    (group,) = report(digest, {}).groups
+    found = [
+        (each.partition, each.from_ms, each.to_ms, each.first, each.last) for each in group.commits
+    ]
+    assert found == [(1, 1 * S, 3 * S, 5, 6), (0, 1 * S, 8 * S, 10, 40)]
+    assert group.commits_left_out == 1
+
+
+def test_the_commits_of_a_large_group_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Always to the same partitions, in whatever parts their rows come."""
+    monkeypatch.setattr(group_story, "COMMITTED_MAX", 2)
+    rows = tables(offsets=of("g", *(committed(n, 1, 2, 0, n) for n in (3, 1, 2, 0)))).offsets
+    one: dict[tuple[str, int], group_story.Committed] = {}
+    for row in rows:
+        group_story.add_commits(one, [row])
+    other: dict[tuple[str, int], group_story.Committed] = {}
+    group_story.add_commits(other, rows)
+    assert one == other
+    assert sorted(one) == [("t", 0), ("t", 1)]

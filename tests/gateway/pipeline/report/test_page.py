@@ -153,3 +153,16 @@ def test_the_style_covers_every_owner_and_kind() -> None:
     assert {"owner-0", "owner-7", "owner-0-striped", "gap", "consumer", "too-old"} <= classes
     for class_ in classes:
         assert re.search(rf"\.{class_}[^}}]*\{{ fill:", style), class_
+
+
+def test_a_section_tells_the_commits_of_each_partition() -> None:
+    """With the records per second between the first commit and the latest."""
+    found = Page(page(calm_report()))
+    cells = [each.text for each in found.named("td")]
+    first = cells.index("18,011")
+    assert cells[first + 1 : first + 4] == [
+        "2027-01-15 08:02:59.989Z",
+        "2027-01-15 08:00:00.000Z",
+        "100",
+    ]
+    assert "numbers-11" in found.text
