@@ -269,15 +269,14 @@ def _steps(group: GroupStory, rebalance_rows: RebalanceRows) -> Markup:
 
 def _commits(group: GroupStory) -> Markup:
     """How far the group is in each partition; one that stands still comes first."""
-    head = ["partition", "committed offset", "latest commit", "first commit", "records per second"]
+    head = ["partition", "committed offset", "records per second", "latest commit"]
     rows = [
         tag(
             "tr",
             tag("td", tag("bdi", f"{each.topic}-{each.partition}")),
             tag("td", number(each.last), class_="number"),
-            tag("td", moment(each.to_ms), class_="moment"),
-            tag("td", moment(each.from_ms), class_="moment"),
             tag("td", _rate(each), class_="number"),
+            tag("td", moment(each.to_ms), class_="moment"),
         )
         for each in group.commits
     ]

@@ -160,9 +160,5 @@ def test_a_section_tells_the_commits_of_each_partition() -> None:
     found = Page(page(calm_report()))
     cells = [each.text for each in found.named("td")]
     first = cells.index("18,011")
-    assert cells[first + 1 : first + 4] == [
-        "2027-01-15 08:02:59.989Z",
-        "2027-01-15 08:00:00.000Z",
-        "100",
-    ]
+    assert cells[first + 1 : first + 3] == ["100", "2027-01-15 08:02:59.989Z"]
     assert "numbers-11" in found.text
