@@ -4,10 +4,11 @@ A place is kept for a *grace*. Where everybody else would have to rejoin, it is 
 member that leaves and comes back makes all members rejoin twice.
 """
 
+from collections.abc import Iterable
+
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import Member
 from coordinator.interface.volatile_records import (
@@ -52,9 +53,14 @@ def find_place(
     step: StepBuilder, event: JoinGroupReceived | ConsumerHeartbeatReceived
 ) -> tuple[str, Place] | None:
     """The place that the sender may take, and the id of the member that left it."""
-    for old_id, place in step.state.places.items():
-        if _replaces(event, place, step.config):
-            return old_id, place
+    places = step.state.places
+    left_ids: Iterable[str] = places
+    if step.config.replacement_needs_host:
+        left_ids = step.state.places_by_client.get((event.client_id, event.client_host), ())
+    for left_id in left_ids:
+        place = places[left_id]
+        if _replaces(event, place):
+            return left_id, place
     return None
 
 
@@ -69,10 +75,8 @@ def forget_place(step: StepBuilder, member_id: str) -> None:
     step.emit(PlaceMoved(member_id, None))
 
 
-def _replaces(
-    event: JoinGroupReceived | ConsumerHeartbeatReceived, place: Place, config: GroupConfig
-) -> bool:
-    """Whether the sender is the same client as a member that left. Another preferred assignor would
+def _replaces(event: JoinGroupReceived | ConsumerHeartbeatReceived, place: Place) -> bool:
+    """Whether the sender has the client id of a member that left. Another preferred assignor would
     need another target."""
     left = place.member
     if left is None:
@@ -80,6 +84,4 @@ def _replaces(
     assignor = left.server_assignor if isinstance(left, Member) else None
     if isinstance(event, ConsumerHeartbeatReceived) and event.server_assignor != assignor:
         return False
-    return event.client_id == left.client_id and (
-        event.client_host == left.client_host or not config.replacement_needs_host
-    )
+    return event.client_id == left.client_id

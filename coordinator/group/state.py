@@ -101,6 +101,7 @@ class GroupState(Forkable):
         "group_id",
         "last_return",
         "places",
+        "places_by_client",
         "release",
         "resolution",
     )
@@ -117,6 +118,8 @@ class GroupState(Forkable):
         self.conversions = Conversions()
         self.places: Table[str, Place] = Table()
         """Keyed by the ids of members that left."""
+        self.places_by_client: Table[tuple[str, str], tuple[str, ...]] = Table()
+        """Those ids, by client id and host."""
         self.last_return: MemberReturned | None = None
         self.departed: Table[str, None] = Table()
         """The ids of members that have left such a place in the present assignment epoch, or whose
@@ -191,10 +194,8 @@ class GroupState(Forkable):
                 self.resolution = resolution
             case ConversionsMoved(conversions):
                 self.conversions = conversions
-            case PlaceMoved(member_id, Place() as place):
-                self.places.put(member_id, place)
-            case PlaceMoved(member_id):
-                self.places.drop(member_id)
+            case PlaceMoved(member_id, place):
+                self._move_place(member_id, place)
             case MemberReturned():
                 self.last_return = record
             case MemberDeparted(member_id):
@@ -210,6 +211,21 @@ class GroupState(Forkable):
                     self.group = ClassicGroup()
                 self.group.apply(record)
 
+    def _move_place(self, member_id: str, place: Place | None) -> None:
+        before, after = _client_of(self.places.get(member_id)), _client_of(place)
+        if before is not None and before != after:
+            others = tuple(each for each in self.places_by_client[before] if each != member_id)
+            if others:
+                self.places_by_client.put(before, others)
+            else:
+                self.places_by_client.drop(before)
+        if after is not None and before != after:
+            self.places_by_client.put(after, (*self.places_by_client.get(after, ()), member_id))
+        if place is not None:
+            self.places.put(member_id, place)
+        else:
+            self.places.drop(member_id)
+
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(record, TargetAssignmentMetadata) and self.departed:
             self.departed = Table()
@@ -221,3 +237,10 @@ class GroupState(Forkable):
         elif not (is_durable(record) and is_tombstone(record)):
             self.group = ConsumerGroup()
             self.group.apply(record)
+
+
+def _client_of(place: Place | None) -> tuple[str, str] | None:
+    """The client id and host of a member that left; None without a place, or after a load."""
+    if place is None or place.member is None:
+        return None
+    return place.member.client_id, place.member.client_host

@@ -1,10 +1,17 @@
 """What is remembered of replacements, and how long one is awaited (rule 3.16)."""
 
-import pytest
+from collections import defaultdict
+from uuid import uuid4
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.group import places
 from coordinator.group.places import (
     GRACES_BEFORE_ALL_REJOIN,
     ROLL_PAUSE_MS_MAX,
+    find_place,
     grace_ms,
     is_rolled,
     last_away_ms,
@@ -12,8 +19,10 @@ from coordinator.group.places import (
 from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import Member
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import MemberReturned
+from coordinator.interface.volatile_records import MemberReturned, Place, PlaceMoved
 
 NOW_MS = 1_000_000
 GRACE_MS = 3_000
@@ -59,3 +68,84 @@ def test_a_return_is_forgotten_when_the_roll_is_over() -> None:
     assert (last_away_ms(before, NOW_MS), last_away_ms(after, NOW_MS)) == (5_000, None)
     assert (is_rolled(before, NOW_MS), is_rolled(after, NOW_MS)) == (True, False)
     assert graces(after) == (GRACE_MS, LONG_MS)
+
+
+# -- who may take a place --------------------------------------------------------------------------
+
+
+def place_of(client_id: str, client_host: str) -> Place:
+    return Place(
+        Member(
+            member_id="m",
+            client_id=client_id,
+            client_host=client_host,
+            rebalance_timeout_ms=60_000,
+        )
+    )
+
+
+def join_from(client_host: str) -> JoinGroupReceived:
+    return JoinGroupReceived(
+        token=1,
+        version=9,
+        member_id="",
+        instance_id=None,
+        client_id="client",
+        client_host=client_host,
+        protocol_type="consumer",
+        protocols=(),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        fresh_id=uuid4(),
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcd"),
+            st.none() | st.just(Place(None)) | st.builds(place_of, *[st.sampled_from("xy")] * 2),
+        )
+    )
+)
+def test_places_are_found_by_client(moves: list[tuple[str, Place | None]]) -> None:
+    """The index has each place of a member that is known, in the order of the places; a fork has
+    its own."""
+    original = GroupState("orders")
+    state = original.fork()
+    for member_id, place in moves:
+        state.apply(PlaceMoved(member_id, place))
+    expected: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for member_id, place in state.places.items():
+        if place.member is not None:
+            expected[place.member.client_id, place.member.client_host].add(member_id)
+    assert {key: set(ids) for key, ids in state.places_by_client.items()} == expected
+    assert all(len(ids) == len({*ids}) for ids in state.places_by_client.values())
+    assert not original.places_by_client
+
+
+def test_a_joiner_is_compared_with_its_own_predecessors_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All members of a deployment may be restarted at once."""
+    state = GroupState("orders")
+    for number in range(1_000):
+        state.apply(PlaceMoved(f"m{number}", place_of("client", f"/10.0.0.{number}")))
+    compared: list[Place] = []
+    replaces = places._replaces
+
+    def count(event: JoinGroupReceived, place: Place) -> bool:
+        compared.append(place)
+        return replaces(event, place)
+
+    monkeypatch.setattr(places, "_replaces", count)
+    step = StepBuilder(state, config=GroupConfig(), topics=Topics(), now_ms=NOW_MS)
+    found = find_place(step, join_from("/10.0.0.999"))
+    assert found is not None
+    assert found[0] == "m999"
+    assert len(compared) == 1
+    assert find_place(step, join_from("/10.0.1.0")) is None
+    step.config = GroupConfig(replacement_needs_host=False)
+    found = find_place(step, join_from("/10.0.1.0"))
+    assert found is not None
+    assert found[0] == "m0"
