@@ -25,7 +25,10 @@ def test_a_group_whose_members_are_all_behind_the_gateway_can_be_adopted() -> No
 def test_the_cluster_says_who_is_there_and_relayed_requests_say_the_rest() -> None:
     group = snapshot(described(), watched())
     assert (group.generation, group.leader, group.protocol) == (7, A, "range")
-    assert [member.member_id for member in group.members] == [A, B]
+    assert [(each.member_id, each.client_id, each.client_host) for each in group.members] == [
+        (A, "a", "/10.0.0.1"),
+        (B, "b", "/10.0.0.2"),
+    ]
     assert group.members[0].session_timeout_ms == 10_000
     assert group.members[0].assignment == described().members[0].member_assignment
 

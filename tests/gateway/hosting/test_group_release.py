@@ -15,7 +15,17 @@ from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Call, Forwarded, Store
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_release import SETTLE_MAX_MS
-from gateway.hosting.inputs import LOST, Adopt, Damage, Reclaim, Relayed, Resumed, StepTaken, Stored
+from gateway.hosting.inputs import (
+    LOST,
+    Adopt,
+    Damage,
+    Ending,
+    Reclaim,
+    Relayed,
+    Resumed,
+    StepTaken,
+    Stored,
+)
 from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
@@ -381,6 +391,14 @@ def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:
     assert on.outcome is not None
     assert on.outcome.reasons == ("the state log failed: try again",)
     assert on.group.is_live
+
+
+def test_a_gateway_that_is_shutting_down_refuses_the_release(on: Scene) -> None:
+    on.feed(Ending())
+    on.begin()
+    assert on.outcome is not None
+    assert not on.outcome.is_released
+    assert any("shutting down" in reason for reason in on.outcome.reasons)
 
 
 def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
