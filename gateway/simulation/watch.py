@@ -122,6 +122,8 @@ class Watch:
         """What a compaction of the log would leave."""
         self._read = 0
         """How many batches of the log have taken effect."""
+        self._silent_ms = 0
+        """When the group last needed no anchor."""
         self._steps = 0
         self._decisions = 0
         self._copy: object = None
@@ -272,15 +274,18 @@ class Watch:
 
     def _check_intruder(self, process: Process) -> None:
         """A consumer in the group in the cluster fences our members. Faults that keep the gateway
-        from noticing in time, or from writing, excuse it."""
+        from noticing in time, or from writing, excuse it. Nobody looks while all members are silent
+        after a restart."""
         cluster, log, group = (
             self._network.cluster,
             self._driver.log,
             self._state.group,
         )
+        if not process.group.anchor.is_here:
+            self._silent_ms = self._world.now_ms
         if group is None or cluster.failure_rate or log.failure_rate or not cluster.has_intruder:
             return
-        since_ms = max(cluster.intruded_ms, process.awake_since_ms)
+        since_ms = max(cluster.intruded_ms, process.awake_since_ms, self._silent_ms)
         late_ms = self._world.now_ms - since_ms - INTRUDER_NOTICED_MS
         require(
             late_ms <= 0 or not group.members,

@@ -95,6 +95,22 @@ def test_an_unlogged_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert play(monkeypatch, "handle", planted).invariant is Invariant.REPLAY
 
 
+def test_nobody_looks_for_a_consumer_in_the_cluster_while_all_members_are_silent() -> None:
+    """The gateway has restarted, and the end of a session is the first that happens (seed
+    155805)."""
+    stage = Stage()
+    clients = [stage.classic(f"c{n}", session_timeout_ms=10_000 * n) for n in (1, 2)]
+    stage.wait()
+    for client in clients:
+        client.freeze()
+    stage.driver.crash(10)
+    stage.cluster.intrude()
+    stage.wait(15_000)
+    group = stage.driver.engine.state.group
+    assert group is not None
+    assert len(group.members) == 1
+
+
 def test_a_late_commit_of_an_admin_concerns_no_empty_group() -> None:
     """The anchor has fenced it for the last members, and will for the next (seed 92800)."""
     stage = Stage(plan=replace(PEACEFUL, lost_answer_rate=1.0, anchor_linger_ms=10))
