@@ -281,7 +281,8 @@ class Watch:
             self._driver.log,
             self._state.group,
         )
-        if not process.group.anchor.is_here:
+        anchor = process.group.anchor
+        if not (anchor.is_here or anchor.has_given_way):
             self._silent_ms = self._world.now_ms
         if group is None or cluster.failure_rate or log.failure_rate or not cluster.has_intruder:
             return
