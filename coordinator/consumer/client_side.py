@@ -14,7 +14,12 @@ from coordinator.consumer.delegation import install as install_target
 from coordinator.consumer.places import end_places
 from coordinator.consumer.selection import choose, client_side_assignor, drop_lost_member
 from coordinator.consumer.target import group_spec, is_target_due
-from coordinator.group.client_assignors import CLASSIC_VERSION, can_run, offers_of
+from coordinator.group.client_assignors import (
+    CLASSIC_VERSION,
+    can_run,
+    offers_of,
+    versions_in_use,
+)
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import user_data_in
 from coordinator.group.step_builder import StepBuilder
@@ -47,7 +52,8 @@ def prepare(step: StepBuilder, event: PrepareAssignmentReceived) -> None:
     member = _chosen(step, event)
     group, topics = step.consumer, step.topics
     assignor = client_side_assignor(group, step.config)
-    if assignor is None or not can_run(offers_of(member), assignor, group.offers):
+    in_use = versions_in_use(group.offers)
+    if assignor is None or not can_run(offers_of(member), assignor, in_use):
         raise _not_chosen(event)
     end_places(step)
     spec = group_spec(group, topics, step.config)

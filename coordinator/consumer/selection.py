@@ -1,7 +1,14 @@
 """Which assignor a group uses, and which member runs one of its own (rules 3.6, 9.7)."""
 
 from coordinator.assignors import ASSIGNORS
-from coordinator.group.client_assignors import can_run, offer_for, offers_of, overlap, selected
+from coordinator.group.client_assignors import (
+    can_run,
+    offer_for,
+    offers_of,
+    overlap,
+    selected,
+    versions_in_use,
+)
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
@@ -14,6 +21,12 @@ from kafka_codecs.error_codes import ErrorCode
 METADATA_BYTES_MAX = 16 * 1024 * 1024
 """The limit for the metadata of all members together, which the chosen member gets in one answer.
 A larger group uses a server-side assignor."""
+OFFERS_MAX = 100
+"""The limit for the different lists of assignors in a group, because each selection looks at all.
+Beyond, the group uses a server-side assignor."""
+COMPUTATION_MS_MAX = 300_000
+"""The longest rebalance timeout that counts for a computation, Java's default. A consumer may state
+24 days, and the whole group would wait for it."""
 
 
 def preferred_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
@@ -35,7 +48,9 @@ def server_side_assignor(group: ConsumerGroup, config: GroupConfig) -> str:
 
 def client_side_assignor(group: ConsumerGroup, config: GroupConfig) -> str | None:
     """The client-side assignor of the group; None if it uses a server-side one."""
-    if not config.client_side_assignors or group.metadata_bytes > METADATA_BYTES_MAX:
+    if not config.client_side_assignors:
+        return None
+    if group.metadata_bytes > METADATA_BYTES_MAX or len(group.offers) > OFFERS_MAX:
         return None
     return selected(group.offers)
 
@@ -45,6 +60,8 @@ def check_versions(step: StepBuilder, before: Member | None, after: Member) -> N
     if before is not None and offers_of(before) == offers_of(after):
         return
     if not after.client_assignors or not isinstance(step.state.group, ConsumerGroup):
+        return
+    if len(step.consumer.offers) > OFFERS_MAX:  # nobody runs any
         return
     counts = step.consumer.offers.fork()
     if after.member_id in step.consumer.members:
@@ -61,18 +78,15 @@ def choose(step: StepBuilder, member: Member) -> None:
     is chosen again when all that can have failed since."""
     group = step.consumer
     assignor = client_side_assignor(group, step.config)
-    if assignor is None or not can_run(offers_of(member), assignor, group.offers):
+    in_use = versions_in_use(group.offers)
+    if assignor is None or not can_run(offers_of(member), assignor, in_use):
         return
     if member.member_id in group.tried:
-        able = {o: n for o, n in group.offers.items() if can_run(o, assignor, group.offers)}
-        failed = [
-            id_
-            for id_ in group.tried
-            if id_ in group.members and offers_of(group.members[id_]) in able
-        ]
+        able = {o: n for o, n in group.offers.items() if can_run(o, assignor, in_use)}
+        failed = [id_ for id_ in group.tried if offers_of(group.members[id_]) in able]
         if len(failed) < sum(able.values()) or failed[0] != member.member_id:
             return
-    until_ms = step.now_ms + member.rebalance_timeout_ms
+    until_ms = step.now_ms + min(member.rebalance_timeout_ms, COMPUTATION_MS_MAX)
     step.emit(MemberChosen(ChosenMember(member.member_id, until_ms)))
 
 
@@ -106,6 +120,6 @@ def _can_go_on(step: StepBuilder, member_id: str) -> bool:
         return False
     offers = offers_of(member)
     if group.computation is None:
-        return can_run(offers, assignor, group.offers)
+        return can_run(offers, assignor, versions_in_use(group.offers))
     offer = offer_for(group.computation.assignor, offers)
     return offer is not None and offer.is_native

@@ -26,6 +26,8 @@ class Offer(NamedTuple):
 
 
 Offers = tuple[Offer, ...]
+VersionsInUse = Mapping[str, tuple[int, int]]
+"""The lowest and the highest version of its members' metadata, by assignor."""
 
 
 def offers_of(member: Member) -> Offers:
@@ -41,13 +43,27 @@ def offers_of(member: Member) -> Offers:
     )
 
 
+def versions_in_use(counts: Iterable[Offers]) -> VersionsInUse:
+    """What has to be handled of each assignor that all members support."""
+    in_use: dict[str, tuple[int, int]] | None = None
+    for offers in counts:
+        mine = {each.name: (each.version, each.version) for each in offers}
+        if in_use is None:
+            in_use = mine
+            continue
+        in_use = {
+            name: (min(lowest, mine[name][0]), max(highest, mine[name][1]))
+            for name, (lowest, highest) in in_use.items()
+            if name in mine
+        }
+    return in_use or {}
+
+
 def selected(counts: Mapping[Offers, int]) -> str | None:
     """The assignor that all members support, that some member can run, and that most prefer among
     such; by name in a tie. None if there is no such assignor."""
-    common = next(iter(counts), ())
-    candidates = {
-        name for name, *_ in common if any(can_run(offers, name, counts) for offers in counts)
-    }
+    in_use = versions_in_use(counts)
+    candidates = {each.name for offers in counts for each in offers if _runs(each, in_use)}
     votes: Counter[str] = Counter()
     for offers, count in counts.items():
         preferred = next((name for name, *_ in offers if name in candidates), None)
@@ -56,28 +72,34 @@ def selected(counts: Mapping[Offers, int]) -> str | None:
     return max(sorted(votes), key=votes.__getitem__, default=None)
 
 
-def can_run(offers: Offers, assignor: str, counts: Mapping[Offers, int]) -> bool:
+def can_run(offers: Offers, assignor: str, in_use: VersionsInUse) -> bool:
     """Whether a member that offers this can run the assignor: it handles the metadata of all
     members. False if some member does not support the assignor."""
     mine = offer_for(assignor, offers)
-    if mine is None or not mine.is_native:
+    return mine is not None and _runs(mine, in_use)
+
+
+def _runs(offer: Offer, in_use: VersionsInUse) -> bool:
+    if not offer.is_native or offer.name not in in_use:
         return False
-    every = [offer_for(assignor, others) for others in counts]
-    return all(each and mine.minimum <= each.version <= mine.maximum for each in every)
+    lowest, highest = in_use[offer.name]
+    return offer.minimum <= lowest and highest <= offer.maximum
 
 
 def overlap(mine: Offers, others: Iterable[Offers]) -> bool:
     """Whether a member's versions overlap with those of another member, for an assignor that both
     support. True if it shares no assignor with anybody."""
-    shared = [
-        (one, other)
-        for offers in others
-        for one in mine
-        if (other := offer_for(one.name, offers)) is not None
-    ]
-    return not shared or any(
-        one.minimum <= other.maximum and other.minimum <= one.maximum for one, other in shared
-    )
+    by_name = {each.name: each for each in mine}
+    is_sharing = False
+    for offers in others:
+        for other in offers:
+            one = by_name.get(other.name)
+            if one is None:
+                continue
+            if one.minimum <= other.maximum and other.minimum <= one.maximum:
+                return True
+            is_sharing = True
+    return not is_sharing
 
 
 def offer_for(assignor: str, offers: Offers) -> Offer | None:

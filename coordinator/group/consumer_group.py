@@ -282,8 +282,9 @@ class ConsumerGroup(Forkable):
                 self.assignment_error = error
                 if self.chosen is not None:
                     failed_id, self.chosen = self.chosen.member_id, None
-                    others = (each for each in self.tried if each != failed_id)
-                    self.tried = (*others, failed_id)
+                    self._forget_try(failed_id)
+                    if failed_id in self.members:
+                        self.tried = (*self.tried, failed_id)
             case MemberChosen(chosen):
                 self.chosen, self.computation = chosen, None
 
@@ -295,6 +296,7 @@ class ConsumerGroup(Forkable):
                 self.instances.drop(instance_id)
         if member is None:
             self.members.drop(member_id)
+            self._forget_try(member_id)
         else:
             self.members.put(member_id, member)
             if member.instance_id is not None:
@@ -305,6 +307,10 @@ class ConsumerGroup(Forkable):
             self.phases.put(member_id, MemberPhase.STABLE)
         if member is None or member.is_classic:
             self.repetitions.drop(member_id)
+
+    def _forget_try(self, member_id: str) -> None:
+        if member_id in self.tried:
+            self.tried = tuple(each for each in self.tried if each != member_id)
 
     def _put_repetition(self, member_id: str, repetition: Repetition | None) -> None:
         if repetition is None:

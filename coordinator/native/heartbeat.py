@@ -75,7 +75,10 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         )
         return
     # `check_heartbeat` ensures that a joining heartbeat is full.
-    said = group.target_metadata.get(member_id)
+    # What the assignor says belongs to the epoch of its target. A member that still gives up
+    # partitions has another one, and was told what belongs to that.
+    is_current = current.member_epoch == group.assignment_epoch
+    said = group.target_metadata.get(member_id) if is_current else None
     must_list = event.is_full or is_behind or is_changed or is_awaited
     # An assignor may have something new to say about the same partitions.
     must_list |= said is not None and current.member_epoch != event.member_epoch

@@ -245,9 +245,18 @@ def _consumer_blocker(group: ConsumerGroup, policy: RollPolicy) -> str | None:
     if group.members and group.epoch > group.assignment_epoch:
         if policy is RollPolicy.PAUSE:
             return "paused: it keeps its target assignment (groupferry allow)"
-        return "waits for its next target assignment"
+        return _next_target(group)
     late = _behind(group) if group.state != "Stable" else []
     return f"waits for the next heartbeat of {_named(late)}" if late else None
+
+
+def _next_target(group: ConsumerGroup) -> str:
+    """Who computes it, if the group itself does not."""
+    if group.chosen is not None and (chosen := group.members.get(group.chosen.member_id)):
+        return f"waits for {_named([chosen])} to compute its target assignment"
+    if group.computation is not None:
+        return f"waits for the plug-in {short(group.computation.assignor)} to compute its target"
+    return "waits for its next target assignment"
 
 
 def _in_phase(group: ConsumerGroup, phase: MemberPhase) -> list[Member]:

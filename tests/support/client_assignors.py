@@ -12,6 +12,7 @@ def weighted(
     *,
     version: int | None = None,
     metadata: bytes = b"",
+    reason: int = 0,
     name: str = "weighted",
 ) -> ClientAssignor:
     """An assignor; its metadata has the newest version unless stated."""
@@ -19,6 +20,7 @@ def weighted(
         name=name,
         minimum_version=minimum,
         maximum_version=maximum,
+        reason=reason,
         version=maximum if version is None else version,
         metadata=metadata,
     )

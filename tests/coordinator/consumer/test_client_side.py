@@ -25,39 +25,6 @@ def group(make_group: MakeGroup) -> GroupScript:
     return group
 
 
-@pytest.mark.parametrize(
-    ("member_id", "epoch", "error"),
-    [
-        (" ", 1, ErrorCode.INVALID_REQUEST),
-        ("n1", -1, ErrorCode.INVALID_REQUEST),
-        ("n9", 1, ErrorCode.UNKNOWN_MEMBER_ID),
-        ("n1", 0, ErrorCode.STALE_MEMBER_EPOCH),
-        ("n1", 2, ErrorCode.STALE_MEMBER_EPOCH),
-        ("n2", 1, ErrorCode.UNKNOWN_MEMBER_ID),
-    ],
-)
-def test_both_requests_are_checked_in_the_kips_order(
-    group: GroupScript, member_id: str, epoch: int, error: ErrorCode
-) -> None:
-    """Nothing changes. n2 is a member that was not chosen."""
-    group.native("n2", client_assignors=[weighted()])
-    group_epoch = group.prepare("n1", 1).group_epoch
-    for reply in (
-        group.prepare(member_id, epoch),
-        group.install(member_id, epoch, group_epoch, ALL),
-    ):
-        assert reply.error is error
-        assert not group.last_step.records
-    assert group.install("n1", 1, group_epoch, ALL).error == 0
-
-
-def test_a_group_that_is_no_consumer_group_is_not_found(make_group: MakeGroup) -> None:
-    group = make_group(config=CLIENT_SIDE)
-    assert group.prepare("n1", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
-    group.send_join(group.take_id())
-    assert group.install("n1", 1, 1).error is ErrorCode.GROUP_ID_NOT_FOUND
-
-
 def test_a_target_belongs_to_the_group_that_the_member_asked_for_last(group: GroupScript) -> None:
     """Without that, and with another epoch, it is refused and changes nothing."""
     assert group.install("n1", 1, 2, ALL).error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -133,14 +100,6 @@ def test_new_metadata_for_the_same_partitions_reaches_the_member(group: GroupScr
     assert group.native("n1", 3).assignment is None
     group.native("n2")
     assert not group.consumer.target_metadata
-
-
-def test_a_restart_forgets_the_computation_and_another_begins(group: GroupScript) -> None:
-    """What the members say to their assignors is durable."""
-    epoch = group.prepare("n1", 1).group_epoch
-    group.restart()
-    assert group.install("n1", 1, epoch, ALL).error is ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.native("n1", 1).should_compute
 
 
 def test_the_group_of_a_long_computation_is_copied_aside(make_group: MakeGroup) -> None:

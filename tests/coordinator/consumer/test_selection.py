@@ -40,6 +40,39 @@ def test_a_group_with_too_much_metadata_uses_a_server_side_assignor(
     assert group.native("n1", 3).should_compute
 
 
+def test_a_group_with_too_many_lists_of_assignors_uses_a_server_side_one(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each selection looks at all of them: a thousand took a minute. Members that list the same
+    count once."""
+    monkeypatch.setattr(selection, "OFFERS_MAX", 2)
+    group = make_group(config=CLIENT_SIDE)
+    for member_id, version in (("n1", 1), ("n2", 2), ("n3", 2)):
+        group.native(member_id, client_assignors=[weighted(version=version)])
+    assert group.view().assignor == "weighted"
+    assert group.native("n4", client_assignors=[weighted(7, 7)]).error == 112
+    assert group.native("n5", client_assignors=[weighted(version=3)]).error == 0
+    assert group.consumer.assignor == "uniform"
+    assert group.native("n6", client_assignors=[weighted(7, 7)]).error == 0
+
+
+def test_a_member_that_has_gone_is_no_member_that_failed(make_group: MakeGroup) -> None:
+    """The memory of a group would grow with every client that comes, fails and goes; also with one
+    that goes first, and whose time ends then."""
+    group = make_group(config=CLIENT_SIDE)
+    group.native("n1", client_assignors=[weighted()], rebalance_timeout_ms=5_000)
+    group.wait(5_000)
+    for member_id in ("n2", "n3"):
+        joined = group.native(member_id, client_assignors=[weighted()], rebalance_timeout_ms=5_000)
+        assert joined.should_compute
+        group.wait(5_000)
+        if member_id == "n2":
+            group.native("n2", joined.member_epoch)
+            assert group.consumer.tried == ("n1", "n2")
+        group.native(member_id, -1)
+        assert group.consumer.tried == ("n1",)
+
+
 def test_client_side_assignors_are_ignored_unless_they_are_switched_on(group: GroupScript) -> None:
     """Such clients are served as others are."""
     reply = group.native("n1", client_assignors=[weighted(5, 1), weighted(5, 1)])

@@ -2,7 +2,15 @@
 
 import pytest
 
-from coordinator.group.client_assignors import Offer, Offers, can_run, offers_of, overlap, selected
+from coordinator.group.client_assignors import (
+    Offer,
+    Offers,
+    can_run,
+    offers_of,
+    overlap,
+    selected,
+    versions_in_use,
+)
 from coordinator.interface.records import ClassicMetadata, Member
 from tests.support.client_assignors import weighted
 
@@ -64,9 +72,11 @@ def test_most_first_preferences_among_the_candidates_count() -> None:
 
 
 def test_who_can_run_an_assignor_handles_every_version_in_use() -> None:
-    counts = {offer(1, 5): 1, offer(3, 4): 1, offer(2, 4, 2): 1}
-    assert [can_run(each, "w", counts) for each in counts] == [True, False, False]
-    assert not can_run(offer(1, 5), "x", counts)
+    offers = [offer(1, 5), offer(3, 4), offer(2, 4, 2)]
+    in_use = versions_in_use(offers)
+    assert in_use == {"w": (2, 5)}
+    assert [can_run(each, "w", in_use) for each in offers] == [True, False, False]
+    assert not can_run(offer(1, 5), "x", in_use)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""Scenarios 72 to 91: the sentences of KIP-848 about client-side assignors (rule 9.7)."""
+"""Scenarios 72 to 99: the sentences of KIP-848 about client-side assignors (rule 9.7)."""
 
 from collections.abc import Mapping
 
 import pytest
 
 from coordinator.consumer.delegation import RETRY_MS
+from coordinator.consumer.selection import COMPUTATION_MS_MAX
 from coordinator.interface.records import AssignmentMetadata, ClientAssignor
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.volatile_records import ComputationFailed
@@ -117,6 +118,18 @@ def test_74_the_target_is_validated_and_installed(settled: GroupScript) -> None:
     assert reply.assignment_metadata == said
 
 
+def test_74_metadata_belongs_to_the_epoch_of_its_target(settled: GroupScript) -> None:
+    """A member that has yet to give up partitions hears nothing of the next epoch's."""
+    said = {id_: AssignmentMetadata(version=3, metadata=id_.encode()) for id_ in HALVES}
+    epoch = settled.prepare("n2", 2).group_epoch
+    settled.install("n2", 2, epoch, HALVES, metadata=said)
+    revokes = settled.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
+    assert settled.named(revokes.assignment) == {"foo": (0, 1)}
+    assert (revokes.member_epoch, revokes.assignment_metadata) == (2, None)
+    advances = settled.native("n1", 2, owned={"foo": (0, 1)})
+    assert (advances.member_epoch, advances.assignment_metadata) == (epoch, said["n1"])
+
+
 def test_75_a_valid_target_is_installed_although_the_group_epoch_grew(
     settled: GroupScript,
 ) -> None:
@@ -146,6 +159,17 @@ def test_77_the_member_has_its_rebalance_timeout(
     epoch = settled.prepare("n2", 2).group_epoch
     settled.wait(waits_ms - 5_000)
     assert settled.install("n2", 2, epoch, HALVES).error == error
+
+
+def test_77_a_long_rebalance_timeout_counts_as_five_minutes(group: GroupScript) -> None:
+    """The whole group waits for the target (DEV D87)."""
+    joins(group, "n1", timeout_ms=2**31 - 1)
+    for _ in range(9):
+        group.wait(30_000)
+        assert is_told(group, "n1")
+    group.wait(30_000)
+    group.native("n1", epoch_of(group, "n1"))
+    assert failures(group) == ["'n1' did not install a target in time"]
 
 
 def test_78_then_another_member_is_chosen_and_the_first_is_not_fenced(
@@ -290,18 +314,30 @@ def test_87_of_several_the_members_preference_decides(group: GroupScript) -> Non
     assert group.view().assignor == "b"
 
 
-@pytest.mark.parametrize("changed", [weighted(metadata=b"lag"), weighted(0, 4, version=3)])
-def test_88_what_a_member_says_to_its_assignor_calls_for_a_new_target(
-    settled: GroupScript, changed: ClientAssignor
+@pytest.mark.parametrize(
+    "changed",
+    [
+        (weighted(metadata=b"lag"),),
+        (weighted(reason=2),),
+        (weighted(0, 4, version=3),),
+        (weighted(version=2),),
+        (weighted(), weighted(name="another")),
+        (),
+    ],
+)
+def test_88_what_a_member_says_to_its_assignors_calls_for_a_new_target(
+    settled: GroupScript, changed: tuple[ClientAssignor, ...]
 ) -> None:
-    """A repetition does not."""
+    """A repetition does not, nor does a heartbeat that says nothing about them."""
     computes(settled, "n2", HALVES)
     before = settled.consumer.epoch
     epoch = epoch_of(settled, "n1")
     settled.native("n1", epoch, client_assignors=[weighted()])
+    settled.native("n1", epoch)
     assert settled.consumer.epoch == before
-    settled.native("n1", epoch, client_assignors=[changed])
+    settled.native("n1", epoch, client_assignors=changed)
     assert settled.consumer.epoch == before + 1
+    assert settled.consumer.members["n1"].client_assignors == changed
 
 
 SEVEN = subscription(["foo"], user_data=b"7")
@@ -405,3 +441,164 @@ def test_91_a_classic_member_that_rejoins_with_other_user_data_gets_a_new_target
     metadata = subscription(["foo"], owned={"foo": (0, 1)}, user_data=b"9")
     classic.join("c1", protocol="weighted", metadata=metadata)
     assert classic.consumer.epoch == epoch + 1
+
+
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_92_only_the_session_fences_the_chosen_member(
+    group: GroupScript, *, has_asked: bool
+) -> None:
+    """However long it may compute, another member is told when the session has ended."""
+    joins(group, "n1", timeout_ms=COMPUTATION_MS_MAX)
+    joins(group, "n2")
+    if has_asked:
+        group.prepare("n1", epoch_of(group, "n1"))
+    session_ms = group.config.consumer_session_timeout_ms
+    for wait_ms in (session_ms - 10, 9):
+        group.wait(wait_ms)
+        assert not is_told(group, "n2")
+        assert "n1" in group.consumer.members
+    group.wait(1)
+    assert "n1" not in group.consumer.members
+    assert is_told(group, "n2")
+
+
+@pytest.mark.parametrize(
+    "assignor",
+    [
+        weighted(name=""),
+        weighted(-2, 3),
+        weighted(-1, -1),
+        weighted(3, 2, version=2),
+        weighted(1, 3, version=0),
+        weighted(1, 3, version=4),
+    ],
+)
+def test_93_contradictory_assignors_are_an_invalid_request(
+    settled: GroupScript, assignor: ClientAssignor
+) -> None:
+    """Of a member as of a joiner, and nothing changes; so are both kinds of assignors together."""
+    invalid = ErrorCode.INVALID_REQUEST
+    assert settled.native("n1", 2, client_assignors=[assignor]).error is invalid
+    assert settled.native("n3", client_assignors=[weighted(), assignor]).error is invalid
+    both = settled.native("n1", 2, assignor="uniform", client_assignors=[weighted()])
+    assert both.error is invalid
+    assert settled.consumer.members["n1"].client_assignors == (weighted(),)
+    assert "n3" not in settled.consumer.members
+
+
+def test_94_a_server_side_assignor_must_be_supported_by_the_server(settled: GroupScript) -> None:
+    """Also by the name of a client-side one. The most common one is used, if no client-side one
+    is; the first configured one without any preference."""
+    assert settled.native("n1", 2, assignor="weighted").error is ErrorCode.UNSUPPORTED_ASSIGNOR
+    settled.native("n2", 2, client_assignors=[])
+    assert settled.consumer.assignor == "uniform"
+    settled.native("n1", epoch_of(settled, "n1"), assignor="range")
+    assert settled.consumer.assignor == "range"
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "error"),
+    [
+        ("", 1, ErrorCode.INVALID_REQUEST),
+        (" ", 1, ErrorCode.INVALID_REQUEST),
+        ("n1", -1, ErrorCode.INVALID_REQUEST),
+        ("n1", -2, ErrorCode.INVALID_REQUEST),
+        ("n9", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n9", 0, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("n1", 0, ErrorCode.STALE_MEMBER_EPOCH),
+        ("n1", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("n2", 2, ErrorCode.STALE_MEMBER_EPOCH),
+        ("n2", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_95_prepare_and_install_are_checked_in_this_order(
+    group: GroupScript, member_id: str, epoch: int, error: ErrorCode
+) -> None:
+    """The request, the group, the member, its epoch, the choice: n2 was not chosen. Nothing
+    changes, so that the chosen member can go on."""
+    assert group.prepare("n1", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
+    joins(group, "n1")
+    joins(group, "n2")
+    group_epoch = group.prepare("n1", 1).group_epoch
+    everything = {"n1": ALL}
+    for reply in (
+        group.prepare(member_id, epoch),
+        group.install(member_id, epoch, group_epoch, everything),
+    ):
+        assert reply.error is error
+        assert not group.last_step.records
+    assert group.install("n1", 1, group_epoch, everything).error == 0
+
+
+@pytest.mark.parametrize("error", [ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_ID_NOT_FOUND])
+def test_95_a_classic_group_has_no_target(group: GroupScript, error: ErrorCode) -> None:
+    """An invalid request is invalid there, too."""
+    group.send_join(group.take_id())
+    member_id = "" if error is ErrorCode.INVALID_REQUEST else "n1"
+    assert group.prepare(member_id, 1).error is error
+    assert group.install(member_id, 1, 1).error is error
+
+
+def test_96_a_member_with_a_stale_epoch_tries_again_after_its_next_heartbeat(
+    settled: GroupScript,
+) -> None:
+    """Both requests; what it has computed is still good."""
+    group_epoch = settled.prepare("n2", 2).group_epoch
+    stale = ErrorCode.STALE_MEMBER_EPOCH
+    assert settled.install("n2", 1, group_epoch, HALVES).error is stale
+    assert settled.prepare("n2", 1).error is stale
+    epoch = settled.native("n2", 2).member_epoch
+    assert settled.install("n2", epoch, group_epoch, HALVES).error == 0
+
+
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_97_after_a_failover_another_computation_begins(
+    settled: GroupScript, *, has_asked: bool
+) -> None:
+    """The target is still due. What was computed before is refused, and changes nothing."""
+    before = target(settled)
+    epoch = settled.prepare("n2", 2).group_epoch if has_asked else settled.consumer.epoch
+    settled.restart()
+    assert settled.install("n2", 2, epoch, HALVES).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert target(settled) == before
+    assert is_told(settled, "n1")
+    assert settled.prepare("n2", 2).error is ErrorCode.UNKNOWN_MEMBER_ID
+    computes(settled, "n1", HALVES)
+    assert target(settled) == HALVES
+
+
+def test_98_what_the_members_and_the_assignor_say_is_durable(settled: GroupScript) -> None:
+    """The records of members and of the target have it. An assignor's error is told until the next
+    target, or a restart, after which a member computes at once."""
+    mine = weighted(1, 3, version=2, metadata=b"heavy", reason=1)
+    settled.native("n1", 2, client_assignors=[mine])
+    said = {id_: AssignmentMetadata(version=2, metadata=id_.encode()) for id_ in HALVES}
+    epoch = settled.prepare("n2", 2).group_epoch
+    settled.install("n2", 2, epoch, HALVES, metadata=said)
+    joins(settled, "n3")
+    epoch = settled.prepare("n3", epoch_of(settled, "n3")).group_epoch
+    settled.install("n3", epoch_of(settled, "n3"), epoch, error=7)
+    assert settled.consumer.assignment_error == 7
+    settled.restart()
+    assert settled.consumer.members["n1"].client_assignors == (mine,)
+    assert settled.consumer.target_metadata == said
+    assert settled.consumer.assignment_error == 0
+    assert is_told(settled, "n2")
+
+
+@pytest.mark.parametrize("has_asked", [False, True])
+def test_99_a_conversion_ends_the_computation(classic: GroupScript, *, has_asked: bool) -> None:
+    """The only native member computes and leaves; the group turns classic with the shares that it
+    has. The next one that joins computes afresh."""
+    classic.native("n1", client_assignors=[weighted(-1, 3)])
+    group_epoch, epoch = classic.consumer.epoch, epoch_of(classic, "n1")
+    if has_asked:
+        group_epoch = classic.prepare("n1", epoch).group_epoch
+    classic.native("n1", -1)
+    assert classic.view().group_type == "classic"
+    late = classic.install("n1", epoch, group_epoch, HALF_EACH)
+    assert late.error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert classic.native("n2", client_assignors=[weighted(-1, 3)]).should_compute
+    assert classic.named(classic.consumer.target_of("c1")) == ALL
+    late = classic.install("n1", epoch, group_epoch, HALF_EACH)
+    assert late.error is ErrorCode.UNKNOWN_MEMBER_ID

@@ -3,13 +3,15 @@
 import pytest
 
 from coordinator.group.state import GroupState
-from coordinator.interface.config import RollPolicy
+from coordinator.interface.config import GroupConfig, RollPolicy
 from coordinator.interface.topics import Topics
 from gateway.board.reading import CHARS_MAX, compact, group_line, group_page, short
 from gateway.groups.glance import Glance
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
 from gateway.hosting.standing import HERE, Verdict
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode
+from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.group_script import GroupScript
 
 FORWARDED = Verdict(Mode.FORWARDED, "2 members (a, b) are in the group in the cluster itself")
 
@@ -21,12 +23,13 @@ def glance(
     adoption: AdoptionStage | None = None,
     watched: WatchedGroup | None = None,
     policy: RollPolicy = RollPolicy.ALLOW,
+    state: GroupState | None = None,
 ) -> Glance:
-    """A group without a state of its own."""
+    """A group, without a state of its own unless stated."""
     return Glance(
         group_id="g",
         verdict=verdict,
-        state=GroupState("g"),
+        state=state or GroupState("g"),
         policy=policy,
         topics=Topics(),
         anchor=AnchorPhase.ABSENT,
@@ -52,6 +55,20 @@ def test_a_group_that_is_held_back_says_why(seen: Glance, mode: str, blocker: st
     """Whoever answers for it."""
     line = group_line(seen, None, None)
     assert (line.mode, line.blocker) == (mode, blocker)
+
+
+def test_whoever_computes_the_target_is_named() -> None:
+    """A member (rule 9.7) or a plug-in (9.6)."""
+    group = GroupScript(config=CLIENT_SIDE)
+    group.native("n1", client_assignors=[weighted()])
+    waits = "waits for client to compute its target assignment"
+    assert group_line(glance(state=group.engine.state), None, None).blocker == waits
+    group.prepare("n1", 1)
+    assert group_line(glance(state=group.engine.state), None, None).blocker == waits
+    plug_in = GroupScript(config=GroupConfig(consumer_assignors=("whole-topics",)))
+    plug_in.native("n1")
+    waits = "waits for the plug-in whole-topics to compute its target"
+    assert group_line(glance(state=plug_in.engine.state), None, None).blocker == waits
 
 
 def test_a_hold_in_the_cluster_is_shown() -> None:

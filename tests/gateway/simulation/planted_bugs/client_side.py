@@ -59,5 +59,5 @@ def any_member_may_install(patch: Patch) -> None:
 def versions_are_ignored(patch: Patch) -> None:
     """A member is chosen although it does not handle the versions of all."""
     patch.setattr(
-        selection, "can_run", lambda offers, assignor, _counts: offer_for(assignor, offers)
+        selection, "can_run", lambda offers, assignor, _in_use: offer_for(assignor, offers)
     )
