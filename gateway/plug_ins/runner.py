@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from uuid import UUID
@@ -24,7 +25,8 @@ from gateway.settings_sources import ENVIRONMENT_PREFIX
 TIME_LIMIT_S = 10
 """How long a plug-in may take, the start of its process included."""
 PROCESSES_MAX = 4
-"""Plug-ins that compute at the same time; further groups wait, and keep their targets meanwhile."""
+"""How many groups one plug-in serves at the same time. Further ones wait, and keep their targets
+meanwhile; each plug-in has places of its own, so that one that hangs holds up no other."""
 ANSWER_BYTES_MAX = 64 * 2**20
 _COMMAND = (sys.executable, "-P", "-m", "gateway.plug_ins.worker")
 
@@ -34,14 +36,16 @@ class PlugIns:
 
     def __init__(self, aside: Aside) -> None:
         self._aside = aside
-        self._places = trio.CapacityLimiter(PROCESSES_MAX)
+        self._places = defaultdict[str, trio.CapacityLimiter](
+            lambda: trio.CapacityLimiter(PROCESSES_MAX)
+        )
 
     async def compute(self, computation: Computation) -> AssignmentReceived:
         """What the plug-in answers, or why it does not."""
         received = partial(AssignmentReceived, epoch=computation.epoch)
         question = await self._aside.run(partial(pickle.dumps, computation))
         try:
-            async with self._places:
+            async with self._places[computation.assignor]:
                 with trio.fail_after(TIME_LIMIT_S):
                     answer = await _ask(question)
             return received(target=await self._aside.run(partial(_target_in, answer)))

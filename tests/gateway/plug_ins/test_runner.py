@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.topics import Partition
@@ -136,6 +137,22 @@ async def test_further_groups_wait_their_turn(
             nursery.start_soon(compute, epoch)
     assert heard == {epoch: epoch for epoch in range(1, 6)}
     assert most == 2
+
+
+async def test_a_plug_in_that_hangs_holds_up_no_other(
+    installed: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many groups use it."""
+    monkeypatch.setattr(runner, "PROCESSES_MAX", 1)
+    installed({"hangs": "import time\ndef assign(spec):\n    time.sleep(600)\n"})
+    installed({"takes-all": TAKES_ALL})
+    plug_ins = PlugIns(Aside())
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(plug_ins.compute, computation("hangs"))
+        await wait_all_tasks_blocked()
+        assert (await plug_ins.compute(computation("takes-all"))).target
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_cancelled_computation_leaves_no_process(
