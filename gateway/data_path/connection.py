@@ -47,6 +47,7 @@ log = structlog.get_logger()
 HALF_SENT_LOOK_S = 0.25
 """How often a drain looks for a request that is still incomplete after its time."""
 
+_RESTING = ClientState.RESTING  # each arrival asks, and Python 3.11 takes long to find a member
 _STARTING = {
     ClientState.RESTING: ClientState.FINISHING,
     ClientState.SERVING: ClientState.ABANDONED,
@@ -390,15 +391,13 @@ class ClientConnection:
         source, upstream = self._source, self._upstream.connection
         if self._groups.has_begun:
             return False  # as in a broker, what follows a commit waits for it
-        relayed = self._upstream.offer.relayed
+        relay_at_once = self._relayed.relay_at_once
         has_ended = source.has_run and not source.rest  # a request of which a part was here before
         while (start := source.next_start(REQUEST_START)) is not None:
             size, api_key, version, correlation_id = start
             self._check_size(size)
-            is_done = (
-                upstream is not None
-                and api_key in relayed
-                and self._relayed.relay_at_once(upstream, size, api_key, version, correlation_id)
+            is_done = upstream is not None and relay_at_once(
+                upstream, size, api_key, version, correlation_id
             )
             if not is_done and not self._groups.answer_at_once(size, api_key, version):
                 return False
@@ -408,8 +407,8 @@ class ClientConnection:
                 self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
             if has_ended:
                 self._begun_s = trio.current_time()
-        if source.rest and source.rest_is_long:
-            return False
+            if source.rest_is_long:
+                return False
         return upstream is None or source.send_run(upstream.sock)
 
     async def _arrivals(self) -> Found:
@@ -424,15 +423,16 @@ class ClientConnection:
         return found
 
     def _relay_arrivals(self) -> bool:
-        if self._state not in _STARTING:
+        has_rested = self._state is _RESTING
+        if not has_rested and self._state is not ClientState.SERVING:
             return False
-        has_rested = self._state is ClientState.RESTING
-        if has_rested:
-            self._begun_s = self._shared.facilities.poller.turn_s
         is_done = self._relay_requests()
         rests = is_done and self._source.empty and not self._groups.has_begun
-        if rests is not has_rested:
-            self._move(ClientState.SERVING if has_rested else ClientState.RESTING)
+        if has_rested and not rests:
+            self._begun_s = self._shared.facilities.poller.turn_s
+            self._move(ClientState.SERVING)
+        elif rests and not has_rested:
+            self._move(ClientState.RESTING)
         return is_done
 
     def _note_end_of_request(self) -> None:

@@ -43,7 +43,15 @@ _S = TypeVar("_S", bound=Struct)
 class RelayedRequests:
     """Relays one request after another. Its rest joins the run as it arrives."""
 
-    __slots__ = ("_authentication", "_frames", "_shared", "_source", "_upstream", "fetches")
+    __slots__ = (
+        "_authentication",
+        "_frames",
+        "_has_private_names",
+        "_shared",
+        "_source",
+        "_upstream",
+        "fetches",
+    )
 
     def __init__(
         self,
@@ -55,6 +63,7 @@ class RelayedRequests:
         self._source = frames.source
         self._upstream = frames.upstream
         self._shared = context
+        self._has_private_names = bool(context.private_names)
         self._authentication = authentication
         self.fetches = 0
         """The Fetch requests that were relayed."""
@@ -71,21 +80,21 @@ class RelayedRequests:
         low, high = self._upstream.offer.relayed.get(api_key, NO_VERSIONS)
         if not low <= version <= high or not connection.has_room:
             return False
-        if self._shared.private_names and self._may_name_private(api_key, size):
+        if self._has_private_names and self._may_name_private(api_key, size):
             return False
-        acks: int | None = None
+        if self._authentication is not None:
+            self._authentication.check_relayed()
         if api_key == _PRODUCE:
             acks = acks_of(self._source.head()[: SIZE.size + size], version)
             if acks is None:
                 return False
-        if self._authentication is not None:
-            self._authentication.check_relayed()
-        if acks is not None:
             upstream_id = self._produce_id(connection, version, correlation_id, acks)
         else:
             upstream_id = connection.expect(correlation_id)
             self.fetches += api_key == _FETCH
-        self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
+        if upstream_id != correlation_id:
+            self._source.patch(CORRELATION_ID_IN_REQUEST, upstream_id)
+        self._source.relay(size)
         return True
 
     async def relay(self, key: ApiKey, size: int, version: int, correlation_id: int) -> None:
@@ -125,8 +134,8 @@ class RelayedRequests:
 
     async def _relay(self, size: int, correlation_id: int, take: Take | None = None) -> None:
         connection = await self._opened_with_room()
-        upstream_id = connection.expect(correlation_id, take)
-        self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
+        self._source.patch(CORRELATION_ID_IN_REQUEST, connection.expect(correlation_id, take))
+        self._source.relay(size)
 
     async def _opened_with_room(self) -> UpstreamConnection:
         connection = await self._upstream.opened()
@@ -139,7 +148,7 @@ class RelayedRequests:
         """Whether the request may name something private. Only a short request that is completely
         here can be searched; any other must be read."""
         private, frame_bytes = self._shared.private_names, SIZE.size + size
-        if not private or not TREATMENTS[ApiKey(api_key)].guarded:
+        if not self._has_private_names or not TREATMENTS[ApiKey(api_key)].guarded:
             return False
         if size > SEARCHED_BYTES_MAX or not self._source.ready(frame_bytes):
             return True
@@ -149,7 +158,7 @@ class RelayedRequests:
         """Whether the request names something private. A request longer than the buffer must be
         held."""
         private, frame_bytes = self._shared.private_names, SIZE.size + size
-        if not private or not TREATMENTS[key].guarded:
+        if not self._has_private_names or not TREATMENTS[key].guarded:
             return False
         if frame_bytes > BUFFER_BYTES:
             return True
@@ -200,7 +209,8 @@ class RelayedRequests:
         if topics:
             await self._relay_masked_topics(connection, size, upstream_id, topics)
         else:
-            self._source.relay_as(upstream_id, CORRELATION_ID_IN_REQUEST, size)
+            self._source.patch(CORRELATION_ID_IN_REQUEST, upstream_id)
+            self._source.relay(size)
 
     async def _acks(self, size: int, version: int) -> int:
         frame_bytes = SIZE.size + size

@@ -9,6 +9,7 @@ for a task: a bytearray is resident at once, and most connections are idle most 
 
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -35,6 +36,7 @@ SPLICE_FROM_BYTES = 64 * 1024
 RECEIVES_PER_TURN = 16
 """Receives in a row before others run."""
 
+_TURN = range(RECEIVES_PER_TURN)
 SIZE_BYTES = 4
 _INT32 = struct.Struct(">i")
 _NOTHING = memoryview(b"")
@@ -57,7 +59,7 @@ class Facilities:
     """What the sources of all connections share."""
 
     poller: Poller = field(default_factory=Poller)
-    spare_buffers: list[memoryview] = field(default_factory=list)
+    spare_buffers: deque[memoryview] = field(default_factory=lambda: deque(maxlen=SPARE_BUFFERS))
     """Those that no source has borrowed."""
     pipes: PipePool = field(default_factory=PipePool)
     patience: Patience = field(default_factory=Patience)
@@ -101,6 +103,7 @@ class FrameSource:
         "_end",
         "_facilities",
         "_hung_up",
+        "_poller",
         "_receiver",
         "_receives",
         "_run",
@@ -121,6 +124,7 @@ class FrameSource:
         self._sock = sock
         self._receiver: Receiver = receiver
         self._facilities = facilities
+        self._poller = facilities.poller
         self._spare = facilities.spare_buffers
         self._view = _NOTHING  # a borrowed buffer, or just the unread bytes
         self._run = self._start = self._end = 0  # run: [_run, _start); unread: [_start, _end)
@@ -138,7 +142,7 @@ class FrameSource:
         """The missing bytes of a frame whose beginning has been relayed."""
         self.waits_since_s: float | None = None
         """Since when the source has been waiting for bytes, None if it is not."""
-        facilities.poller.watch(sock, self._on_ready)
+        self._poller.watch(sock, self._on_ready)
 
     @property
     def empty(self) -> bool:
@@ -180,32 +184,22 @@ class FrameSource:
 
     def relay(self, size: int) -> None:
         """Let the next frame join the run: what is here now, and the rest as it arrives."""
-        self.relay_bytes(SIZE_BYTES + size)
-
-    def relay_as(self, value: int, offset: int, size: int) -> None:
-        """`patch` and `relay` in one step: every small frame comes here."""
-        start = self._start
-        _INT32.pack_into(self._view, start + offset, value)
-        end = start + SIZE_BYTES + size
-        if end <= self._end:
+        end = self._start + SIZE_BYTES + size
+        if end <= self._end:  # nearly always
             self._start = end
         else:
             self._start, self.rest = self._end, end - self._end
 
     def relay_bytes(self, count: int) -> None:
         """As `relay`, for the first bytes of the next frame. The caller relays the others."""
-        missing = count - (self._end - self._start)
-        if missing <= 0:
-            self._start = self._end + missing
-        else:
-            self._start = self._end
-            self.rest = missing
+        self.relay(count - SIZE_BYTES)
 
     def send_run(self, sink: Sink) -> bool:
         """Send as much of the run as `sink` takes at once. Returns whether that was all."""
-        while self._run < self._start:
+        run, end = self._run, self._start
+        while run < end:
             try:
-                self._run += sink.send(self._view[self._run : self._start])
+                self._run = run = run + sink.send(self._view[run:end])
             except BlockingIOError:
                 return False
         return True
@@ -251,11 +245,10 @@ class FrameSource:
 
     def sleep(self, consume: Consume, on_work: OnWork) -> None:
         """As `arrivals`, but without a task. `on_work` may be called at once."""
-        poller = self._facilities.poller
-        poller.begin_turn()
+        self._poller.begin_turn()
         self._consume, self._waiting = consume, on_work
         if self.waits_since_s is None:
-            self.waits_since_s = poller.turn_s
+            self.waits_since_s = self._poller.turn_s
         self._look()
 
     def end_sleep(self) -> None:
@@ -277,6 +270,7 @@ class FrameSource:
             await self._wait()
         while (count := self._receive()) is None:
             await self._wait()
+        self._receives += 1
         if self._receives >= RECEIVES_PER_TURN:
             self._receives = 0
             await trio.lowlevel.checkpoint()
@@ -341,7 +335,7 @@ class FrameSource:
 
     def close(self) -> None:
         """Give the buffer back. The caller then closes the socket."""
-        self._facilities.poller.forget(self._sock)
+        self._poller.forget(self._sock)
         # They lead back to the connection, which would otherwise wait for the garbage collector.
         self._consume, self._waiting, self._woken_by = bool, None, Found.END
         self._start = self._end = self._run = 0
@@ -351,10 +345,9 @@ class FrameSource:
         self._drained = False
         if events & HANG_UP:
             self._hung_up = True
-        if self._waiting is None:
-            return  # the task will look itself
-        self.waits_since_s = self._facilities.poller.turn_s
-        self._look()
+        if self._waiting is not None:  # otherwise the task will look itself
+            self.waits_since_s = self._poller.turn_s
+            self._look()
 
     def _look(self) -> None:
         """Relay what is here, in place of the task that waits."""
@@ -366,19 +359,20 @@ class FrameSource:
         if found is None:
             return
         if found is Found.MORE:
-            self._facilities.poller.again(self._sock)
+            self._poller.again(self._sock)
         else:
             self._wake(found)
 
     def _receive_and_consume(self) -> Found | None:
         """None if there are no more bytes, and nothing is left to the task."""
-        for _ in range(RECEIVES_PER_TURN):
+        for receives in _TURN:
             if self._drained or (count := self._receive()) is None:
                 self._give_back()
                 return None
-            if count == 0:
+            if not count:
                 return Found.END
             if not self._consume():
+                self._receives += receives + 1
                 self._give_back_if_sent()
                 return Found.WORK
         return Found.MORE
@@ -407,30 +401,30 @@ class FrameSource:
 
     def _receive(self) -> int | None:
         """Receive once. The number of bytes, 0 at the end of the stream, None if none is here."""
-        if self._view:
+        if self._view is _NOTHING:  # nearly always
+            self._view = into = self._spare.pop() if self._spare else new_buffer()
+        else:
             self._make_room()
-        else:  # nearly always
-            self._view = self._spare.pop() if self._spare else new_buffer()
-        room = BUFFER_BYTES - self._end
+            into = self._view[self._end :]
         try:
-            count = self._sock.recv_into(self._view[self._end :])
+            count = self._sock.recv_into(into)
         except BlockingIOError:
             self._drained = True
             return None
         except ConnectionError:
             count = 0  # what arrived before the reset has been received
-        self._receives += 1
-        self.received += count
-        self._end += count
-        if self.rest:
-            joining = min(self.rest, count)
-            self._start += joining
-            self.rest -= joining
-        self._drained = count < room and not self._hung_up
         if count == 0:
             self.has_ended = True
             self._drained = False  # whoever asks again finds the end again
             self._give_back()
+            return 0
+        self.received += count
+        self._end = end = self._end + count
+        if self.rest:
+            joining = min(self.rest, count)
+            self._start += joining
+            self.rest -= joining
+        self._drained = end < BUFFER_BYTES and not self._hung_up
         return count
 
     async def _take(
@@ -483,8 +477,11 @@ class FrameSource:
 
     def _give_back(self) -> None:
         held, start, end = self._view, self._start, self._end
-        self._view = memoryview(bytearray(held[start:end])) if start < end else _NOTHING
-        self._run = self._start = 0
-        self._end = end - start
-        if len(held) == BUFFER_BYTES and len(self._spare) < SPARE_BUFFERS:
+        if start == end:  # nearly always
+            self._view = _NOTHING
+            self._run = self._start = self._end = 0
+        else:
+            self._view = memoryview(bytearray(held[start:end]))
+            self._run, self._start, self._end = 0, 0, end - start
+        if len(held) == BUFFER_BYTES:
             self._spare.append(held)

@@ -41,8 +41,8 @@ Take = Callable[[bytes], Awaitable[bytes]]
 """Turns a held upstream answer (without its size) into a frame for the client."""
 
 
-class _Expected(NamedTuple):
-    """An expected answer for the client, passed on unchanged or through `take`."""
+class _Changed(NamedTuple):
+    """An expected answer that the client gets with another correlation id, or through `take`."""
 
     upstream_correlation_id: int
     client_correlation_id: int
@@ -122,11 +122,11 @@ class UpstreamConnection:
         "_asking",
         "_changed",
         "_expected",
+        "_has_unsent",
         "_last_unanswered_id",
         "_limits",
         "_next_id",
         "_source",
-        "_unsent",
         "sock",
         "state",
         "versions",
@@ -146,9 +146,10 @@ class UpstreamConnection:
         self.state = UpstreamState.OPEN
         self._limits = limits
         self._source = FrameSource(self.sock, facilities, "client")
-        # Few, and an empty deque is 600 bytes.
-        self._expected: list[_Expected | Asked | Inspected] = []
-        self._unsent = 0  # answers dispatched, but not yet flushed to the client
+        # Just the correlation id of an answer that passes unchanged: nearly all of them. They are
+        # few, and an empty deque is 600 bytes.
+        self._expected: list[int | _Changed | Asked | Inspected] = []
+        self._has_unsent = False  # whether an answer has not completely left for the client
         self._asked = 0  # the number of `Asked` and `Inspected` in `_expected`
         # Only while somebody waits: each lot has 300 bytes.
         self._changed: trio.lowlevel.ParkingLot | None = None
@@ -173,9 +174,13 @@ class UpstreamConnection:
         return self._source.received
 
     def expect(self, client_correlation_id: int, take: Take | None = None) -> int:
-        """Expect an answer to the next request sent. Returns the correlation id to send it with."""
+        """Expect an answer to the next request sent. Returns the correlation id to send it with:
+        the client's own unless that is negative, as those of unanswered requests are."""
+        if client_correlation_id >= 0 and take is None:
+            self._expected.append(client_correlation_id)
+            return client_correlation_id
         upstream_id = self._take_id()
-        self._expected.append(_Expected(upstream_id, client_correlation_id, take))
+        self._expected.append(_Changed(upstream_id, client_correlation_id, take))
         return upstream_id
 
     def unanswered_id(self) -> int:
@@ -223,7 +228,7 @@ class UpstreamConnection:
     @property
     def is_idle(self) -> bool:
         """Whether all answers for the client have been sent."""
-        return not self._unsent and len(self._expected) == self._asked
+        return not self._has_unsent and len(self._expected) == self._asked
 
     async def idle(self) -> None:
         """Wait until `is_idle`."""
@@ -362,29 +367,34 @@ class UpstreamConnection:
         source = self._source
         while (start := source.next_start(_ANSWER_START)) is not None:
             size, upstream_id = start
-            expected = self._expected[0] if self._expected else None
-            if self.state is not _OPEN or size < _SHORTEST_ANSWER:
+            if not self._expected or size < _SHORTEST_ANSWER or self.state is not _OPEN:
                 return False
-            if expected is None or expected.upstream_correlation_id != upstream_id:
-                return False
-            if not isinstance(expected, _Expected):
-                if not self._deliver(expected, size):
-                    return False
-            elif expected.take is None:
+            expected = self._expected[0]
+            if expected == upstream_id:
                 del self._expected[0]
-                self._unsent += 1
-                source.relay_as(expected.client_correlation_id, CORRELATION_ID_IN_ANSWER, size)
-            else:
+                self._has_unsent = True
+                source.relay(size)
+            elif not self._deliver(expected, size, upstream_id):
                 return False
         if (source.rest and source.rest_is_long) or not source.send_run(client):
             return False
         self._note_sent()
         return True
 
-    def _deliver(self, expected: Asked | Inspected, size: int) -> bool:
-        """Hand a task of the gateway the answer that it waits for, if that is here completely, or
-        show it to whoever inspects it."""
+    def _deliver(
+        self, expected: int | _Changed | Asked | Inspected, size: int, upstream_id: int
+    ) -> bool:
+        """Deal with an answer that does not pass unchanged. One for the gateway must be here
+        completely."""
         source = self._source
+        if isinstance(expected, int) or expected.upstream_correlation_id != upstream_id:
+            return False
+        if isinstance(expected, _Changed):
+            if expected.take is not None:
+                return False
+            del self._expected[0]
+            self._relay_as(expected.client_correlation_id, size)
+            return True
         is_here = source.ready(SIZE.size + size)
         if not is_here or source.has_run or size > self._limits.max_held_answer_bytes:
             return False
@@ -393,11 +403,15 @@ class UpstreamConnection:
         if isinstance(expected, Asked):
             expected.arrive(source.take_out(size))
         elif expected.arrive(bytes(source.head()[SIZE.size : SIZE.size + size])):
-            self._unsent += 1
-            source.relay_as(expected.client_correlation_id, CORRELATION_ID_IN_ANSWER, size)
+            self._relay_as(expected.client_correlation_id, size)
         else:
             source.take_out(size)
         return True
+
+    def _relay_as(self, client_correlation_id: int, size: int) -> None:
+        self._has_unsent = True
+        self._source.patch(CORRELATION_ID_IN_ANSWER, client_correlation_id)
+        self._source.relay(size)
 
     async def _take_answer(self, client: Sink, size: int, upstream_id: int) -> None:
         """Take out an answer that is not simply relayed."""
@@ -406,9 +420,9 @@ class UpstreamConnection:
         if upstream_id < 0:
             await self._source.drop(size)
             return
-        if not self._expected or self._expected[0].upstream_correlation_id != upstream_id:
+        expected = self._expected.pop(0) if self._expected else None
+        if isinstance(expected, int | None) or expected.upstream_correlation_id != upstream_id:
             raise BadFrame(f"the broker sent answer {upstream_id} out of turn")
-        expected = self._expected.pop(0)
         if isinstance(expected, Asked):
             self._asked -= 1
             frame = None
@@ -426,12 +440,12 @@ class UpstreamConnection:
                 is_for_client = expected.arrive(frame)
             if is_for_client:
                 start = SIZE.pack(size) + SIZE.pack(expected.client_correlation_id)
-                self._unsent += 1
+                self._has_unsent = True
                 await send_all(client, start + frame[SIZE.size :])
                 self._note_sent()
             return
         assert expected.take is not None
-        self._unsent += 1
+        self._has_unsent = True
         await send_all(client, await expected.take(await self._hold(size)))
         self._note_sent()
 
@@ -444,7 +458,7 @@ class UpstreamConnection:
 
     def _note_sent(self) -> None:
         """The client has all answers that were taken, except for the rest of the last."""
-        self._unsent = 1 if self._source.rest else 0
+        self._has_unsent = self._source.rest > 0
         if self._changed is not None:
             self._tell_change(self._changed)
 
@@ -477,9 +491,9 @@ class UpstreamConnection:
         owes = not self.is_idle or self._last_unanswered_id < 0
         self._move(UpstreamState.FAILED if owes else UpstreamState.ENDED)
         lost, self._expected = self._expected, []
-        self._asked = self._unsent = 0
+        self._asked, self._has_unsent = 0, False
         for expected in lost:
-            if not isinstance(expected, _Expected):
+            if isinstance(expected, Asked | Inspected):
                 expected.arrive(None)
         if self._changed is not None:
             self._tell_change(self._changed)

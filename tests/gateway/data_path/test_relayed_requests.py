@@ -17,12 +17,24 @@ from tests.support.wire import Wire, produce_body, request_frame
 
 
 async def test_a_relayed_request_and_its_answer_pass_untouched() -> None:
-    """Only the correlation id differs between the two sides."""
+    """Even their correlation id is the same on both sides."""
     async with ground() as on:
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1234, b"x" * 300))
         assert await on.client.frame() == struct.pack(">ii", 1234, 300)
-        assert on.broker.seen[-1].correlation_id != 1234
+        assert on.broker.seen[-1].correlation_id == 1234
         assert on.broker.seen[-1].client_id == "test"
+
+
+async def test_a_client_may_use_any_correlation_ids() -> None:
+    """Negative ones, which the gateway uses towards brokers for what is not answered, and the same
+    one for each request."""
+    async with ground() as on:
+        ids = [-1, -(2**31), -1, 5, 5, 0, 0]
+        sent = [request_frame(ApiKey.FETCH, 4, each, b"x" * n) for n, each in enumerate(ids)]
+        await on.client.send(b"".join(sent))
+        for n, each in enumerate(ids):
+            assert await on.client.frame() == struct.pack(">ii", each, n)
+        assert min(seen.correlation_id for seen in on.broker.seen) >= 0
 
 
 async def test_the_fetches_of_a_client_are_counted() -> None:

@@ -4,6 +4,7 @@ import itertools
 import socket
 import ssl
 import struct
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class Ends:
     source: FrameSource
     sink: socket.socket
     receiver: trio.SocketStream
-    spare: list[memoryview]
+    spare: deque[memoryview]
     pressure: Pressure
 
     def consume(self) -> bool:
