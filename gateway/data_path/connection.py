@@ -279,7 +279,7 @@ class ClientConnection:
     def end_if_idle(self) -> None:
         """End `serve` if the client has been silent for too long."""
         since_s, limits = self._source.waits_since_s, self._shared.limits
-        if since_s is None or self._groups.has_begun:
+        if since_s is None or self._groups.has_begun():
             return
         now_s = trio.current_time()
         waits_s = now_s - since_s
@@ -304,7 +304,7 @@ class ClientConnection:
         broker then, and for its rest afterwards."""
         await trio.sleep(self._shared.limits.linger_timeout_s)
         while self._state is ClientState.DRAINING:
-            is_answering = self._groups.has_begun
+            is_answering = self._groups.has_begun()
             if self._source.waits_since_s is not None and not is_answering:
                 self._stop_reading(ClientState.ABANDONED)
             await trio.sleep(HALF_SENT_LOOK_S)
@@ -343,7 +343,7 @@ class ClientConnection:
             place=self.place,
         )
         while (found := await self._relay_up_to_work()) is Found.WORK:
-            if self._groups.has_begun:
+            if self._groups.has_begun():
                 await self._groups.finish_begun()
             else:
                 await requests.serve()
@@ -351,7 +351,7 @@ class ClientConnection:
             self._begun_s = trio.current_time()
             if self._state is ClientState.DRAINING:
                 break
-            if not self._source.empty:
+            if not self._source.is_empty():
                 await trio.lowlevel.checkpoint()  # a client may send many requests at once
         while self._source.has_run or self._source.rest:
             await self._catch_up()
@@ -363,7 +363,7 @@ class ClientConnection:
         """Relay requests, until the next one has to be served otherwise: WORK. END after the last,
         DOZE after `doze`."""
         source = self._source
-        while self._state is not ClientState.DRAINING and not self._groups.has_begun:
+        while self._state is not ClientState.DRAINING and not self._groups.has_begun():
             if self._relay_requests():
                 found = await self._arrivals()
                 if found is Found.DOZE:
@@ -375,10 +375,10 @@ class ClientConnection:
                 await self._catch_up()
             else:
                 return Found.WORK
-        if self._groups.has_begun:
+        if self._groups.has_begun():
             return Found.WORK
         # Of the requests that have arrived, only one that is incomplete is still served.
-        while not source.empty and not source.rest:
+        while not source.is_empty() and not source.rest:
             if source.ready(REQUEST_START.size):
                 return Found.WORK
             if not await source.fill():
@@ -389,10 +389,9 @@ class ClientConnection:
         """Relay or answer the requests that are here. False if one takes time, or the broker takes
         no more for now."""
         source, upstream = self._source, self._upstream.connection
-        if self._groups.has_begun:
+        if self._groups.has_begun():
             return False  # as in a broker, what follows a commit waits for it
-        relay_at_once = self._relayed.relay_at_once
-        has_ended = source.has_run and not source.rest  # a request of which a part was here before
+        relay_at_once, is_new = self._relayed.relay_at_once, False
         while (start := source.next_start(REQUEST_START)) is not None:
             size, api_key, version, correlation_id = start
             self._check_size(size)
@@ -401,11 +400,11 @@ class ClientConnection:
             )
             if not is_done and not self._groups.answer_at_once(size, api_key, version):
                 return False
-            has_ended = True
-        if not source.empty:
+            is_new = True
+        if not source.is_empty():
             if not source.rest and source.ready(SIZE.size):
                 self._check_size(*source.unpack(SIZE))  # after a bad size nothing more may come
-            if has_ended:
+            if is_new or (source.has_run and not source.rest):  # the one before has ended
                 self._begun_s = trio.current_time()
             if source.rest_is_long:
                 return False
@@ -413,12 +412,12 @@ class ClientConnection:
 
     async def _arrivals(self) -> Found:
         """Wait for what cannot be relayed at once."""
-        if self._source.empty and not self._groups.has_begun:
+        if self._source.is_empty() and not self._groups.has_begun():
             if self._state is not ClientState.RESTING:
                 self._move(ClientState.RESTING)
             self._task_runner.note_rest(self)
         found = await self._source.arrivals(self._relay_arrivals)
-        if found is Found.END and not self._source.empty:
+        if found is Found.END and not self._source.is_empty():
             raise StreamEnded
         return found
 
@@ -427,7 +426,7 @@ class ClientConnection:
         if not has_rested and self._state is not ClientState.SERVING:
             return False
         is_done = self._relay_requests()
-        rests = is_done and self._source.empty and not self._groups.has_begun
+        rests = is_done and self._source.is_empty() and not self._groups.has_begun()
         if has_rested and not rests:
             self._begun_s = self._shared.facilities.poller.turn_s
             self._move(ClientState.SERVING)
@@ -437,7 +436,7 @@ class ClientConnection:
 
     def _note_end_of_request(self) -> None:
         """A request that was under way without a task has its answer."""
-        if self._groups.has_begun or self._state is ClientState.DRAINING:
+        if self._groups.has_begun() or self._state is ClientState.DRAINING:
             self._source.wake()
         elif self._state is ClientState.SERVING and self._source.is_parked:
             self._move(ClientState.RESTING)

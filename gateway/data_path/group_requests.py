@@ -107,7 +107,6 @@ class GroupRequests:
         if self._authentication is not None:
             self._grants.close()
 
-    @property
     def has_begun(self) -> bool:
         """Whether an answer has begun that `finish_begun` has to finish."""
         return self._begun is not None

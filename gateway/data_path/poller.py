@@ -11,8 +11,8 @@ import trio
 
 from gateway.transport.sockets import Transport
 
-EVENTS_PER_TURN = 64
-"""Other tasks run once more than this many have been handled: after twice as many at the latest."""
+EVENTS_AT_ONCE = 64
+"""A turn ends once it has handled more events, so after twice as many at the latest."""
 
 HANG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 """The peer sends nothing after what has arrived."""
@@ -57,28 +57,30 @@ class Poller:
     async def run(self) -> None:
         """Call handlers until cancelled."""
         while True:
-            handled = 0
-            while count := self._turn():  # cheaper than a checkpoint
-                handled += count
-                if handled > EVENTS_PER_TURN or self._again:
-                    handled = 0
-                    await trio.lowlevel.checkpoint()
-            await trio.lowlevel.wait_readable(self._epoll.fileno())
+            if self._turn():
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
 
-    def _turn(self) -> int:
-        """Call the handlers of sockets with events. Returns how many there were."""
-        events = self._epoll.poll(0, EVENTS_PER_TURN)
-        if self._again:
-            events += [(fd, 0) for fd in self._again]
-            self._again.clear()
-        elif not events:
-            return 0
+    def _turn(self) -> bool:
+        """Call the handlers of sockets with events. False once no socket has any, True if others
+        have to run first."""
         self.begin_turn()
-        handlers = self._handlers
-        for fd, what in events:
-            if (on_ready := handlers.get(fd)) is not None:
-                on_ready(what)
-        return len(events)
+        handlers, handled = self._handlers, 0
+        while handled <= EVENTS_AT_ONCE:
+            events = self._epoll.poll(0, EVENTS_AT_ONCE)
+            if self._again:
+                events += [(fd, 0) for fd in self._again]
+                self._again.clear()
+            if not events:
+                return False
+            for fd, what in events:
+                if (on_ready := handlers.get(fd)) is not None:
+                    on_ready(what)
+            if self._again:
+                break
+            handled += len(events)  # a look for more costs less than a checkpoint
+        return True
 
     def close(self) -> None:
         """Close, once no socket is watched."""

@@ -78,7 +78,7 @@ class RelayedRequests:
     ) -> bool:
         """Relay the next request if that needs no waiting. False if it does, or is not relayed."""
         low, high = self._upstream.offer.relayed.get(api_key, NO_VERSIONS)
-        if not low <= version <= high or not connection.has_room:
+        if not low <= version <= high or not connection.has_room():
             return False
         if self._has_private_names and self._may_name_private(api_key, size):
             return False

@@ -144,8 +144,7 @@ class FrameSource:
         """Since when the source has been waiting for bytes, None if it is not."""
         self._poller.watch(sock, self._on_ready)
 
-    @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no byte of the next frame has arrived, and none of this one is missing."""
         return self._end == self._start and not self.rest
 

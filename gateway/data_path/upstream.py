@@ -132,7 +132,7 @@ class Upstream:
     def has_room(self) -> bool:
         """Whether there is a connection to which a request can be sent at once."""
         connection = self.connection
-        return connection is not None and connection.has_room
+        return connection is not None and connection.has_room()
 
     @property
     def received(self) -> int:

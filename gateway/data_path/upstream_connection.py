@@ -35,6 +35,7 @@ _INT32 = struct.Struct(">i")
 _ANSWER_START = struct.Struct(">ii")  # size, correlation id
 _SHORTEST_ANSWER = 4
 _CORRELATION_ID_MAX = 2**31 - 1
+_NOWHERE = Nowhere()
 _OPEN = UpstreamState.OPEN  # every answer asks, and Python 3.11 takes long to find an Enum's member
 
 Take = Callable[[bytes], Awaitable[bytes]]
@@ -121,6 +122,7 @@ class UpstreamConnection:
         "_asked",
         "_asking",
         "_changed",
+        "_client",
         "_expected",
         "_has_unsent",
         "_last_unanswered_id",
@@ -154,12 +156,12 @@ class UpstreamConnection:
         # Only while somebody waits: each lot has 300 bytes.
         self._changed: trio.lowlevel.ParkingLot | None = None
         self._asking: trio.Lock | None = None
+        self._client: Sink = _NOWHERE
         self._next_id = 0
         self._last_unanswered_id = 0  # none yet
 
     # For the reader of the client's requests.
 
-    @property
     def has_room(self) -> bool:
         """Whether another request can be sent at once: the gateway's own go out whole."""
         return (
@@ -306,7 +308,7 @@ class UpstreamConnection:
             try:
                 dozes = await self._pump_to(client)
             except OSError:
-                dozes = await self._pump_to(Nowhere())
+                dozes = await self._pump_to(_NOWHERE)
         except BaseException:
             self._end()
             raise
@@ -325,7 +327,8 @@ class UpstreamConnection:
 
     def sleep(self, client: Transport, on_work: OnWork) -> None:
         """Send answers to `client` without a task, until there is work for `pump`."""
-        self._source.sleep(partial(self._relay_answers, client), on_work)
+        self._client = client
+        self._source.sleep(self._relay_answers, on_work)
 
     def end_sleep(self) -> None:
         """From now on `pump` has to send them."""
@@ -347,11 +350,11 @@ class UpstreamConnection:
     async def _pump_to(self, sink: Sink) -> bool:
         """Send answers to `sink` until the broker closes, or until `doze`. Returns whether it was
         the latter. Raises OSError if the sink is gone."""
-        source, relay = self._source, partial(self._relay_answers, sink)
+        source, self._client = self._source, sink
         source.raise_error()
         while self.state is UpstreamState.OPEN:
-            if relay():
-                found = await source.arrivals(relay)
+            if self._relay_answers():
+                found = await source.arrivals(self._relay_answers)
                 if found is not Found.WORK:
                     return found is Found.DOZE
             elif source.has_run or source.rest:
@@ -361,7 +364,7 @@ class UpstreamConnection:
                 await self._take_answer(sink, *source.unpack(_ANSWER_START))
         return False
 
-    def _relay_answers(self, client: Sink) -> bool:
+    def _relay_answers(self) -> bool:
         """Deal with the answers that are here. False if one has to be awaited, or the client takes
         no more for now."""
         source = self._source
@@ -376,7 +379,7 @@ class UpstreamConnection:
                 source.relay(size)
             elif not self._deliver(expected, size, upstream_id):
                 return False
-        if (source.rest and source.rest_is_long) or not source.send_run(client):
+        if (source.rest and source.rest_is_long) or not source.send_run(self._client):
             return False
         self._note_sent()
         return True

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.data_path.poller import EVENTS_PER_TURN, HANG_UP, Poller
+from gateway.data_path.poller import EVENTS_AT_ONCE, HANG_UP, Poller
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_a_handler_with_more_to_do_comes_after_the_others(poller: Poller) 
 
 async def test_a_turn_is_limited(poller: Poller) -> None:
     """Other tasks run however many sockets are ready."""
-    pairs = [pair() for _ in range(6 * EVENTS_PER_TURN)]
+    pairs = [pair() for _ in range(6 * EVENTS_AT_ONCE)]
     told = 0
 
     def on_ready(_: int) -> None:
@@ -136,8 +136,8 @@ async def test_a_turn_is_limited(poller: Poller) -> None:
     while told < len(pairs):
         await trio.lowlevel.checkpoint()
         steps.append(told)
-    # There are two turns in a row, and Trio may run one of two tasks twice before the other.
-    assert max(b - a for a, b in itertools.pairwise([0, *steps])) <= 4 * EVENTS_PER_TURN
+    # A turn has up to twice as many, and Trio may run one of two tasks twice before the other.
+    assert max(b - a for a, b in itertools.pairwise([0, *steps])) <= 4 * EVENTS_AT_ONCE
     for both in pairs:
         poller.forget(both[0])
         for each in both:

@@ -57,7 +57,7 @@ class Ends:
             if not self.consume():
                 await self.source.catch_up(self.sink)
             elif await self.source.arrivals(self.consume) is Found.END:
-                if not self.source.empty:
+                if not self.source.is_empty():
                     raise StreamEnded
                 self.sink.shutdown(socket.SHUT_WR)
                 return
@@ -215,7 +215,7 @@ async def test_held_and_dropped_frames_keep_the_stream_in_sync() -> None:
                 else:
                     await ends.source.drop(size)
             await ends.source.flush(ends.sink)
-            assert ends.source.empty
+            assert ends.source.is_empty()
             await trio.testing.wait_all_tasks_blocked(0.01)
             assert bytes(received) == frames[0] + frames[3] + frames[6]
             nursery.cancel_scope.cancel()
@@ -238,7 +238,7 @@ async def test_an_idle_connection_has_no_buffer() -> None:
     async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
         await ends.sender.send_all(b"\0\0")
         assert await ends.source.fill()
-        assert not ends.source.empty
+        assert not ends.source.is_empty()
         nursery.start_soon(ends.source.fill)
         await trio.testing.wait_all_tasks_blocked(0.01)
         assert len(ends.spare) == 1
@@ -374,7 +374,7 @@ async def test_a_cancelled_wait_keeps_what_has_arrived() -> None:
             await ends.source.arrivals(ends.consume)
         assert given_up.cancelled_caught
         assert ends.source.waits_since_s is None
-        assert not ends.source.empty
+        assert not ends.source.is_empty()
         await ends.sender.send_all(framed(b"1234")[6:])
         await trio.testing.wait_all_tasks_blocked(0.01)
         with trio.move_on_after(0.05):
