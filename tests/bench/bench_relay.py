@@ -308,6 +308,7 @@ def peak_of_first_requests_kib(server: Server) -> int:
         for client in clients:
             received = client.recv(requests.answer_bytes, socket.MSG_WAITALL)
             assert len(received) == requests.answer_bytes
+            assert not any(received[ERROR_OF_A_FETCH : ERROR_OF_A_FETCH + 2])
     return server.peak_kib - before_kib
 
 
