@@ -18,6 +18,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from coordinator.consumer.member_ids import member_id_from
 from coordinator.copy_on_write.table import Forkable
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Topics
@@ -106,6 +107,10 @@ _DEADLINES = (
 )
 """Endings of the names of times that only have to come."""
 
+_OF_ANCHOR = "groupferry-"
+_OF_MEMBER = member_id_from(UUID(int=FIRST_TOKEN))[:12]
+"""How generated ids begin. Those of classic groups end with a UUID instead."""
+
 Add = Callable[["_Walk", Any, Any], None]
 
 
@@ -131,6 +136,7 @@ def canonical(world: World | AdoptionWorld) -> list[Any]:
     """The form itself, as a flat list."""
     walk = _Walk(world)
     walk.value(world)
+    walk.order_of_members()
     return walk.out
 
 
@@ -177,8 +183,10 @@ class _Walk:
     def text(self, value: str) -> None:
         if len(value) > 36 and value[-37] == "-":
             self.name(value[:-37], value)
-        elif value.startswith("groupferry-"):
+        elif value.startswith(_OF_ANCHOR):
             self.name("anchor", value)
+        elif value.startswith(_OF_MEMBER):
+            self.name("member", value)
         else:
             self.out.append(value)
 
@@ -188,6 +196,11 @@ class _Walk:
         if named is None:
             named = self.names[value] = f"{kind}#{len(self.names)}"
         self.out.append(named)
+
+    def order_of_members(self) -> None:
+        """Assignors go by the order of the ids."""
+        ids = (each for each in self.names if isinstance(each, str))
+        self.out += [self.names[each] for each in sorted(ids) if not each.startswith(_OF_ANCHOR)]
 
     def rows(self, value: Mapping[Any, Any]) -> None:
         self.out.append(len(value))

@@ -6,6 +6,7 @@ from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.beginning import begin
 from gateway.simulation.explorer.checks import check
 from gateway.simulation.explorer.moves import make, moves_of
+from gateway.simulation.explorer.search import require_rest
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_world import Move, World
 
@@ -21,9 +22,10 @@ def read(text: str) -> tuple[Move, ...]:
 
 
 def play(shape: Shape, moves: Iterable[Move]) -> Iterator[tuple[Move, World | AdoptionWorld]]:
-    """Play the moves from the beginning of the world. Yields each with the world that it leads to.
+    """Play the moves from the beginning of the world, and look for a way to rest from their end.
 
-    Raises BrokenPromiseError, or WrongMoveError."""
+    Yields each move with the world that it leads to. Raises BrokenPromiseError, or WrongMoveError.
+    """
     world = begin(shape)
     check(world)
     for number, move in enumerate(moves, start=1):
@@ -33,3 +35,4 @@ def play(shape: Shape, moves: Iterable[Move]) -> Iterator[tuple[Move, World | Ad
         make(world, move)
         check(world)
         yield move, world
+    require_rest(world)

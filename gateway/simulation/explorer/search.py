@@ -14,16 +14,16 @@ from gateway.simulation.explorer.beginning import begin
 from gateway.simulation.explorer.canonical import digest
 from gateway.simulation.explorer.checks import check
 from gateway.simulation.explorer.copies import Copy, copy, restore
-from gateway.simulation.explorer.moves import make, moves_of, price
-from gateway.simulation.explorer.promises import BrokenPromiseError
+from gateway.simulation.explorer.moves import free_moves, make, moves_of, price
+from gateway.simulation.explorer.promises import BrokenPromiseError, promise
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.small_world import Move, World
 
 NO_REST = "no way leads from here to rest, where every consumer has its share"
-TOO_FAR = "the way from here to rest, where every consumer has its share, is too long"
 REST_WITHIN_MOVES = 60
 """How many free moves may lead from any state to rest. Each is a request, an answer, or the time
 to the next deadline."""
+TOO_FAR = "the way from here to rest, where every consumer has its share, is too long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,12 +170,15 @@ class Search:
         to_rest = _distances(self._rest, before)
         maybe = _distances(unexpanded, before)
         lost = next((n for n in states if n not in to_rest and n not in maybe), None)
-        far = next((n for n, moves in to_rest.items() if moves > REST_WITHIN_MOVES), None)
+        far = next(
+            (n for n, moves in to_rest.items() if moves > REST_WITHIN_MOVES and n not in maybe),
+            None,
+        )
         finding = None
         if lost is not None:
             finding = Finding(why=NO_REST, moves=self.path(lost))
-        elif far is not None and far not in maybe:
-            finding = Finding(why=f"{TOO_FAR}: {to_rest[far]} moves", moves=self.path(far))
+        elif far is not None:
+            finding = Finding(why=TOO_FAR, moves=self.path(far))
         unknown = len(maybe.keys() - to_rest.keys())
         return self._report(len(unexpanded), unknown, finding, max(to_rest.values(), default=0))
 
@@ -213,6 +216,27 @@ def _distances(from_: Sequence[int], before: dict[int, list[int]]) -> dict[int, 
                 found[source] = found[state] + 1
                 todo.append(source)
     return found
+
+
+def require_rest(world: World | AdoptionWorld) -> None:
+    """Raises BrokenPromiseError unless few free moves lead from here to rest."""
+    seen, layer, moves = {digest(world)}, [copy(world)], 0
+    while layer:
+        following = []
+        for saved in layer:
+            here = restore(saved)
+            if here.is_at_rest():
+                promise(moves <= REST_WITHIN_MOVES, TOO_FAR)
+                return
+            for move in free_moves(here):
+                there = restore(saved)
+                make(there, move)
+                form = digest(there)
+                if form not in seen:
+                    seen.add(form)
+                    following.append(copy(there))
+        layer, moves = following, moves + 1
+    promise(False, NO_REST)
 
 
 def explore(

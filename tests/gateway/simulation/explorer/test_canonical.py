@@ -1,5 +1,6 @@
 """The canonical form: equal for worlds that differ in names and times only."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Never
 
@@ -9,11 +10,12 @@ from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.standing import FORWARDED_FOR_MS, FOUND_FREE_FOR_MS, Standing
 from gateway.hosting.states import STAGES, Stage
-from gateway.simulation.explorer.beginning import begin_hosted
+from gateway.simulation.explorer.beginning import begin, begin_hosted
 from gateway.simulation.explorer.canonical import canonical, digest
-from gateway.simulation.explorer.moves import free_moves, make
+from gateway.simulation.explorer.copies import copy, restore
+from gateway.simulation.explorer.moves import free_moves, make, moves_of
 from gateway.simulation.explorer.search import Bounds, explore
-from gateway.simulation.explorer.small_world import World
+from gateway.simulation.explorer.small_world import Move, World
 from gateway.simulation.explorer.worlds import WORLDS
 from tests.support.hypothesis_profile import thinned_out
 
@@ -61,6 +63,30 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
         around(world)
         forms.add(digest(world))
     assert len(forms) == 2
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("world", ["place", "intruder", "upgrade", "adopt-whole"])
+def test_worlds_of_one_form_go_on_alike(world: str) -> None:
+    """Of two worlds with equal forms, the search plays only the first one on."""
+    following: dict[bytes, dict[Move, bytes]] = {}
+    todo, merged = deque([copy(begin(WORLDS[world]))]), 0
+    while todo and len(following) < 400:
+        saved = todo.popleft()
+        here, after, reached = restore(saved), {}, []
+        for move in moves_of(here)[0]:
+            there = restore(saved)
+            make(there, move)
+            after[move] = digest(there)
+            reached.append(copy(there))
+        known = following.setdefault(digest(here), after)
+        assert known == after
+        if known is after:
+            todo += reached
+        else:
+            merged += 1
+    assert merged > 50
 
 
 @pytest.mark.parametrize("world", thinned_out(["commit", "intruder", "restart", "adopt-whole"]))

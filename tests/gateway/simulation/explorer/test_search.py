@@ -59,11 +59,13 @@ def test_a_finding_is_the_shortest_way_to_a_broken_promise(
 
 def test_a_state_without_a_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Anchor, "_end_strays", lambda _anchor, _now_ms: None)
-    budgets = {"commit": 1, "lose": 1}
-    report = explore(replace(WORLDS["stray"], consumers=ALONE, budgets=budgets))
+    shape = replace(WORLDS["stray"], consumers=ALONE, budgets={"commit": 1, "lose": 1})
+    report = explore(shape)
     assert report.finding is not None
     assert report.finding.why == NO_REST
     assert any(move.startswith("lose") for move in report.finding.moves)
+    with pytest.raises(BrokenPromiseError, match=NO_REST):
+        list(script.play(shape, report.finding.moves))
 
 
 def test_a_long_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +74,12 @@ def test_a_long_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(search, "REST_WITHIN_MOVES", far - 1)
     report = explore(shape)
     assert report.finding is not None
-    assert report.finding.why == f"{TOO_FAR}: {far} moves"
+    assert report.finding.why == TOO_FAR
     assert not report.is_exhausted
+    with pytest.raises(BrokenPromiseError, match=TOO_FAR):
+        list(script.play(shape, report.finding.moves))
+    monkeypatch.setattr(search, "REST_WITHIN_MOVES", far)
+    list(script.play(shape, report.finding.moves))
 
 
 def test_progress_is_told_after_each_layer() -> None:
