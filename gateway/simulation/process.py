@@ -193,6 +193,8 @@ class Process:
         """When its answer arrived."""
         self.confirmed_generation = 0
         """The generation in which the anchor was then."""
+        self.given_up_ms = 0
+        """When it last fenced all members, because a consumer had the group in the cluster."""
         self.found: Found = NoAnswer("not asked yet")
         """What the latest look has found."""
         self.rules = HostingRules(
@@ -313,6 +315,8 @@ class Process:
                 world.tell(self.name, (name, fields))
             case TellNow(event):
                 world.tell(self.name, event.name)
+                if isinstance(event, GroupTaken):
+                    self.given_up_ms = world.now_ms
                 if self.watcher is not None and isinstance(event, GroupTaken):
                     self.watcher.given_up(self)
             case Tell() | Describe() | Hold() | Ask():  # no group is adopted in this world

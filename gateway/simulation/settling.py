@@ -17,7 +17,7 @@ from gateway.simulation.random_actions import RandomActions
 from gateway.simulation.world import World
 
 ROUND_MS = 1_000
-ROUNDS_MAX = 90
+REST_WITHIN_ROUNDS = 90
 """All sessions, join phases and revocations end within this time."""
 QUIET_ROUNDS = 4
 
@@ -47,7 +47,7 @@ def come_to_rest(scene: Scene) -> int:
     """
     world, driver = scene.world, scene.driver
     quiet_rounds, epoch, unsettled = 0, 0, ""
-    for round_ in range(ROUNDS_MAX):
+    for round_ in range(REST_WITHIN_ROUNDS):
         world.run_until(world.now_ms + ROUND_MS)
         unsettled = _why_not_settled(scene)
         is_quiet = not unsettled and _epoch(driver) == epoch
@@ -56,7 +56,9 @@ def come_to_rest(scene: Scene) -> int:
         if quiet_rounds == QUIET_ROUNDS:
             return (round_ + 1 - QUIET_ROUNDS) * ROUND_MS
     unsettled = unsettled or f"the epoch is {epoch} and still moves"
-    raise BrokenInvariantError(Invariant.LIVENESS, f"{ROUNDS_MAX} s after the faults: {unsettled}")
+    raise BrokenInvariantError(
+        Invariant.LIVENESS, f"{REST_WITHIN_ROUNDS} s after the faults: {unsettled}"
+    )
 
 
 def _end_all_faults(scene: Scene) -> None:

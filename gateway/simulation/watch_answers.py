@@ -73,6 +73,14 @@ class AnswerWatch:
                 "and the decision followed as many requests as",
                 applied,
             )
+            require(
+                applied is not None and applied.at_ms >= process.given_up_ms,
+                Invariant.ANCHORED,
+                who,
+                "gets",
+                reply,
+                "though a consumer has had the group since the decision",
+            )
         if not isinstance(self._state().group, ConsumerGroup) or not self._is_honest(who):
             return  # in a classic group the leader decides, and may believe a liar
         begun = granted - self._exempt()

@@ -19,6 +19,7 @@ from coordinator.interface.records import (
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.events.group_events import GroupTaken
+from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.hosting.calls import (
     Call,
@@ -113,7 +114,8 @@ class Question:
     is_confirmed: bool = False
     """Whether the cluster has confirmed the anchor since the engine decided."""
     is_of_lost_group: bool = False
-    """Whether somebody else had the group since the consumer joined."""
+    """Whether somebody else had the group since the consumer joined, or since the engine decided
+    an answer that waits for its confirmation."""
 
 
 @dataclass(slots=True, eq=False)
@@ -312,7 +314,7 @@ class World:
                 case Log(error=error):
                     promise(error is None, "the engine fails:", repr(error))
                 case TellNow(GroupTaken()):
-                    promise(self.has_strangers, "the group is given up though nobody else has it")
+                    promise(self._may_be_taken(), "the group is given up though nobody else has it")
                     self._void_leases()
                 case Tell() | TellNow():
                     pass
@@ -321,6 +323,13 @@ class World:
                     promise(name not in self.pending, f"there are two effects {name} at a time")
                     self.pending[name] = effect
 
+    def _may_be_taken(self) -> bool:
+        """Whether somebody else had the group, or the anchor cannot tell: if it was removed twice,
+        as many generations have begun as with a consumer."""
+        held = self.machine.anchor._held_generation
+        begun = self.cluster.group.generation - held if held is not None else 0
+        return self.has_strangers or begun >= GENERATIONS_OF_A_CONSUMER
+
     def _void_leases(self) -> None:
         """The members are fenced without a word to them, because somebody else has the group: each
         learns it with its next heartbeat (DEV D36)."""
@@ -328,6 +337,8 @@ class World:
             if consumer is not None:
                 consumer.lease_over_ms = self.now_ms
                 consumer.has_lost_group = consumer.epoch > 0
+        for question in self.questions.values():
+            question.is_of_lost_group |= question.call.stage is Stage.CONFIRMING
 
     def _settle(self) -> None:
         """Let the consumers hear what has been answered."""
@@ -354,7 +365,8 @@ class World:
         token = self._token()
         api, event = consumer.ask(token, UUID(int=token), self.now_ms)
         call = Call(api=api, event=event, token=token, knows_topics=True, is_at_coordinator=True)
-        self.questions[name] = Question(call, fate, is_of_lost_group=consumer.has_lost_group)
+        is_of_lost_group = consumer.has_lost_group and api in BY_MEMBERS
+        self.questions[name] = Question(call, fate, is_of_lost_group=is_of_lost_group)
         self._feed(Asked(call))
 
     def _token(self) -> Token:
@@ -368,7 +380,7 @@ class World:
         reply = reply_to(call.api, call.answer)
         if grants(reply):
             promise(question.is_confirmed, f"{name} gets partitions from an anchor in doubt")
-        if question.is_of_lost_group and call.api in BY_MEMBERS:
+        if question.is_of_lost_group:
             promise(reply.error, f"{name} goes on as a member, though somebody else had the group")
         consumer.hear(reply, self.now_ms)
         promise(

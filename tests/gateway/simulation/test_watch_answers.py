@@ -26,6 +26,17 @@ def test_an_unconfirmed_grant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert broken.value.invariant is Invariant.ANCHORED
 
 
+def test_a_grant_from_before_a_consumer_had_the_group_is_found() -> None:
+    stage = Stage()
+    stage.native("n1")
+    stage.wait()
+    stage.driver.process.given_up_ms = stage.world.now_ms + 60_000
+    stage.native("n2")
+    with pytest.raises(BrokenInvariantError, match="since the decision") as broken:
+        stage.wait()
+    assert broken.value.invariant is Invariant.ANCHORED
+
+
 def test_a_grant_during_a_commit_of_another_is_found() -> None:
     """The cluster may still store it."""
     stage = Stage()

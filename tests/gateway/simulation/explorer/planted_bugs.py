@@ -18,13 +18,14 @@ from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import GroupLost, Happening, JoinGroupReceived
 from coordinator.interface.records import ClassicGroupMember
 from gateway.hosting.anchor import Anchor
+from gateway.hosting.call_stages import CallStages
 from gateway.hosting.calls import Commits
 from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.standing import Found, Occupants
-from gateway.hosting.states import CommitPhase
+from gateway.hosting.states import CommitPhase, Stage
 from gateway.simulation.coordinator import anchored
 from gateway.simulation.explorer.search import Bounds, Report, explore
 from gateway.simulation.explorer.shape import Shape
@@ -178,6 +179,19 @@ def a_lent_place_is_taken(patch: Patch) -> None:
         return replace(place.member, assignment=lent)
 
     patch.setattr("coordinator.classic.join.take_place", take)
+
+
+@shows_in(
+    {"switch": 1, "remove": 1, "intrude": 2}, "though somebody else had the group", world="intruder"
+)
+def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:
+    """An answer waits for the anchor while a consumer has the group, and still grants partitions."""
+
+    def overtake(stages: CallStages) -> None:
+        for call in stages.unanswered.values():
+            call.is_overtaken |= call.stage is Stage.DECIDING or isinstance(call, Commits)
+
+    patch.setattr(CallStages, "overtake", overtake)
 
 
 BUGS = [each for each in vars().copy().values() if isinstance(each, Bug)]

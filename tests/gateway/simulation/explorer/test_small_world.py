@@ -136,3 +136,15 @@ def test_a_member_that_does_not_revoke_in_time_owns_nothing_from_then_on(world: 
     b.rest()
     assert b.claims
     assert not any(world.owns(b, number) for number in (0, 1))
+
+
+def test_an_anchor_that_was_removed_twice_may_give_its_group_up() -> None:
+    """As many generations begin as with a consumer (found by switch=1,slow=2)."""
+    world = begin_hosted(replace(WORLDS["switch"], budgets={"switch": 1, "slow": 2}))
+    moves = ["switch a", "send a", "send b", "slow", *["answer AskCoordinator"] * 2, "slow"]
+    moves += ["answer Write", "answer AskCoordinator", "answer Write", "return a", "send a"]
+    for move in (*moves, "wait", "send a"):
+        make(world, move)
+    assert world.consumers["b"].claims
+    make(world, "answer AskCoordinator")
+    settle(world)
