@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.interface.config import GroupConfig, MigrationPolicy
+from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy, StaticTakeover
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,17 @@ def test_the_defaults_are_kafkas() -> None:
     assert config.consumer_min_assignment_interval_ms == 0
     assert config.consumer_max_assignment_interval_ms == 15_000
     assert config.consumer_migration_policy is MigrationPolicy.BIDIRECTIONAL
+
+
+def test_what_kafka_does_not_do_is_off_by_default() -> None:
+    """Each of these is a deviation that an operator chooses."""
+    config = GroupConfig()
+    assert (config.replacement_grace_ms, config.replacement_loan_ms) == (0, 0)
+    assert config.unsettled_heartbeat_interval_ms == INT32_MAX
+    assert not any((config.client_side_assignors, config.rack_aware, config.is_paused))
+    assert config.static_takeover is StaticTakeover.KAFKA
+    assert config.second_target_waits
+    assert config.unaffected_members_rejoin
+    assert config.eager_imbalance_percent == 0
+    assert config.native_members_max is None
+    assert config.conversion_rest_max_ms == 0

@@ -185,7 +185,7 @@ def a_lent_place_is_taken(patch: Patch) -> None:
     {"switch": 1, "remove": 1, "intrude": 2}, "though somebody else had the group", world="intruder"
 )
 def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:
-    """An answer waits for the anchor while a consumer has the group, and still grants partitions."""
+    """A consumer has the group while an answer waits for the anchor, and it leaves all the same."""
 
     def overtake(stages: CallStages) -> None:
         for call in stages.unanswered.values():

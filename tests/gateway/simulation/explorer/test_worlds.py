@@ -10,7 +10,7 @@ from gateway.simulation.explorer.search import Report, explore
 from gateway.simulation.explorer.worlds import WORLDS
 
 EXHAUSTED = {
-    **{"restart": 44_000, "eager": 80_000, "upgrade": 12_000, "place": 3_000, "loan-eager": 3_500},
+    **{"restart": 40_000, "eager": 65_000, "upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
     **{
         "compute": 3_000,
         "adopt": 4_500,
