@@ -9,6 +9,7 @@ from uuid import UUID
 
 from coordinator.engine import GroupEngine
 from coordinator.group.load import has_members, newest
+from coordinator.interface.events import GroupLost
 from coordinator.interface.records import (
     ClassicMemberRemoval,
     DurableRecord,
@@ -330,6 +331,11 @@ class World:
         begun = self.cluster.group.generation - held if held is not None else 0
         return self.has_strangers or begun >= GENERATIONS_OF_A_CONSUMER
 
+    def _is_fence_postponed(self) -> bool:
+        """Whether the log did not take the loss of the group. Until it does, members go on, but no
+        commit is decided."""
+        return any(isinstance(each, GroupLost) for each in self.machine.engine._happened)
+
     def _void_leases(self) -> None:
         """The members are fenced without a word to them, because somebody else has the group: each
         learns it with its next heartbeat (DEV D36)."""
@@ -380,7 +386,7 @@ class World:
         reply = reply_to(call.api, call.answer)
         if grants(reply):
             promise(question.is_confirmed, f"{name} gets partitions from an anchor in doubt")
-        if question.is_of_lost_group:
+        if question.is_of_lost_group and not self._is_fence_postponed():
             promise(reply.error, f"{name} goes on as a member, though somebody else had the group")
         consumer.hear(reply, self.now_ms)
         promise(
@@ -538,9 +544,11 @@ class World:
 
     def _write(self, records: Sequence[DurableRecord]) -> None:
         for record in records:
-            match record:
-                case MemberMetadata() | ClassicMemberRemoval() if record.cause in TIMED_OUT:
+            if isinstance(record, MemberMetadata | ClassicMemberRemoval):
+                if record.cause in TIMED_OUT:
                     self._fence(record.member_id)
+                elif record.cause is RemovalCause.GROUP_TAKEN:
+                    self._void_leases()  # again, if the log did not take it at first
         written = newest((*self.log, *records))
         self.log = tuple(record for record in written if not is_tombstone(record))
 

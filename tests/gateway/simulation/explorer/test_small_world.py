@@ -11,6 +11,7 @@ from gateway.simulation.explorer.beginning import begin_hosted
 from gateway.simulation.explorer.checks import check
 from gateway.simulation.explorer.moves import free_moves, make
 from gateway.simulation.explorer.promises import BrokenPromiseError
+from gateway.simulation.explorer.small_consumers import Kind
 from gateway.simulation.explorer.small_world import World
 from gateway.simulation.explorer.worlds import WORLDS
 
@@ -145,6 +146,21 @@ def test_an_anchor_that_was_removed_twice_may_give_its_group_up() -> None:
     moves += ["answer Write", "answer AskCoordinator", "answer Write", "return a", "send a"]
     for move in (*moves, "wait", "send a"):
         make(world, move)
-    assert world.consumers["b"].claims
+    assert world.positions["b"]
     make(world, "answer AskCoordinator")
+    settle(world)
+
+
+def test_members_go_on_until_the_log_has_taken_the_loss_of_their_group() -> None:
+    """Nobody can be fenced while it fails (found by commit=1,remove=1,intrude=2,fail=1)."""
+    budgets = {"remove": 1, "intrude": 2, "fail": 1}
+    native = (("a", Kind.NATIVE),)
+    world = begin_hosted(replace(WORLDS["intruder"], consumers=native, budgets=budgets))
+    for move in ("tick", "remove", "answer AskCoordinator", "intrude", "withdraw"):
+        make(world, move)
+    for move in ("answer AskCoordinator", "send a", "fail Write"):
+        make(world, move)
+    a = world.consumers["a"]
+    assert a is not None
+    assert a.epoch > 0
     settle(world)
