@@ -588,6 +588,9 @@ class World:
         self.runs += 1
         self.machine = new_machine(self.shape, self.runs, self.now_ms)
         if has_members(self.log):
+            for consumer in self.consumers.values():
+                if consumer is not None:
+                    consumer.has_lost_group = False  # what only the killed process knew (DEV D36)
             self._feed(Resumed())
 
     # -- looking ---------------------------------------------------------------------------------

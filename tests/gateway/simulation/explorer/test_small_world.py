@@ -164,3 +164,18 @@ def test_members_go_on_until_the_log_has_taken_the_loss_of_their_group() -> None
     assert a is not None
     assert a.epoch > 0
     settle(world)
+
+
+def test_a_killed_gateway_may_take_its_knowledge_of_a_loss_with_it() -> None:
+    """Nobody can notice a consumer that has left again by then (DEV D36)."""
+    budgets = {"remove": 1, "intrude": 2, "restart": 1}
+    native = (("a", Kind.NATIVE),)
+    world = begin_hosted(replace(WORLDS["intruder"], consumers=native, budgets=budgets))
+    for move in ("tick", "remove", "answer AskCoordinator", "intrude", "withdraw"):
+        make(world, move)
+    for move in ("answer AskCoordinator", "restart"):
+        make(world, move)
+    settle(world)
+    a = world.consumers["a"]
+    assert a is not None
+    assert a.claims
