@@ -12,6 +12,8 @@ from gateway.simulation.explorer.search import (
     REST_WITHIN_MOVES,
     TOO_FAR,
     Bounds,
+    Finding,
+    Search,
     explore,
 )
 from gateway.simulation.explorer.small_consumers import Kind
@@ -80,6 +82,20 @@ def test_a_long_way_to_rest_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> Non
         list(script.play(shape, report.finding.moves))
     monkeypatch.setattr(search, "REST_WITHIN_MOVES", far)
     list(script.play(shape, report.finding.moves))
+
+
+def test_an_unknown_state_hides_no_other_that_is_too_far_from_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """State 0 is at rest, 4 is unexpanded; 2 and 3 are two moves away, and only 2 may be nearer."""
+    monkeypatch.setattr(search, "REST_WITHIN_MOVES", 1)
+    played = Search(SWITCH, Bounds())
+    played._moves, played._rest = ["", "to 1", "to 2", "to 3", "to 4"], [0]
+    played._parents.extend([-1, 0, 0, 0, 0])
+    played._calm_from.extend([1, 2, 3, 2])
+    played._calm_to.extend([0, 1, 1, 4])
+    finding = played._judge([4]).finding
+    assert finding == Finding(why=TOO_FAR, moves=("to 3",))
 
 
 def test_progress_is_told_after_each_layer() -> None:
