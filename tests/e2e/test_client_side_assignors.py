@@ -6,17 +6,24 @@ The assignor needs the members' user data: their weights. `GroupStage.settled` c
 all commits.
 """
 
+import os
+import random
 from pathlib import Path
 
 import pytest
+import trio
 
 from gateway.demo.group_view import Protocol
 from tests.support.clients import Client
 from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.matrix import NATIVE
+from tests.support.promises import promise
 
 ON = "--client-side-assignors=true"
+SEED = int(os.environ.get("GROUPFERRY_TEST_SEED", "1"))
+LONG_SESSIONS = "--session-timeout-ms=45000"
+"""The clients' default."""
 WEIGHTS = {"a": 1, "b": 1, "c": 2}
 
 
@@ -65,6 +72,36 @@ async def test_a_group_with_its_own_assignor_rolls_up_and_down(
         assert await group.end() > 0
         assert group.ledger.delivered_again() == 0, group.troubles
         assert group.conversions() == ["classic->consumer", "consumer->classic"]
+        computed = {line["assignor"] for line in group.gateway.events("target_computed")}
+        assert computed == {"weights"}
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.usefixtures("_clients")
+async def test_the_roll_survives_kills_of_the_gateway(kafka: KafkaCluster, tmp_path: Path) -> None:
+    """One in each step, while members join, compute and reconcile. Whoever was told to compute is
+    forgotten, and another one is told."""
+    dice = random.Random(SEED)
+    long_native_sessions = "--group-consumer-session-timeout-ms=45000"
+    async with open_group(
+        tmp_path, ON, long_native_sessions, open_upstream=on_kafka(kafka), limit_s=600
+    ) as group:
+        for name in WEIGHTS:
+            await group.join(name, classic(name), LONG_SESSIONS)
+        await settle(group, "classic")
+        for goal in (native, classic):
+            for name in WEIGHTS:
+                await group.leave(name)
+                flags = [LONG_SESSIONS] if goal is classic else []
+                await group.join(name, goal(name), *flags)
+                await trio.sleep(dice.uniform(0, 4))
+                await group.gateway.kill()
+                await group.gateway.start()
+                is_last = goal is classic and name == "c"
+                await settle(group, "classic" if is_last else "consumer")
+        assert await group.end() > 0
+        promise(group.ledger.held_after_fencing() == set(), group.troubles)
         computed = {line["assignor"] for line in group.gateway.events("target_computed")}
         assert computed == {"weights"}
 

@@ -1,6 +1,8 @@
 """The two requests by which a member computes the target (rule 9.7). The scenarios of the KIP are
 in `scenarios/test_client_side.py`."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
@@ -12,7 +14,7 @@ from coordinator.interface.records import AssignmentMetadata
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.client_assignors import CLIENT_SIDE, weighted
-from tests.support.group_script import GroupScript, make_topics
+from tests.support.group_script import GroupScript, Owned, make_topics
 
 ALL = {"n1": {"foo": (0, 1, 2)}}
 
@@ -45,6 +47,54 @@ def test_a_chosen_member_that_left_and_joins_again_is_told_again(group: GroupScr
     assert reply.should_compute
     refused = group.install("n1", reply.member_epoch, epoch, ALL)
     assert refused.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_can_no_longer_compute_does_not_get_the_group_again(
+    group: GroupScript,
+) -> None:
+    """It may install what it has computed, but the group has metadata now that it cannot read."""
+    epoch = group.prepare("n1", 1).group_epoch
+    group.native("n2", client_assignors=[weighted()])
+    group.native("n1", 1, client_assignors=[weighted(0, 1)])
+    assert group.view().assignor == "weighted"
+    assert group.prepare("n1", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.install("n1", 1, epoch, ALL).error == 0
+
+
+def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
+    make_group: MakeGroup,
+) -> None:
+    """Its share is dealt, so that a replacement cannot have it any more (rule 3.16)."""
+    group = make_group(config=replace(CLIENT_SIDE, replacement_grace_ms=3_000))
+    mine = [weighted()]
+    group.native("n1", client_assignors=mine)
+    group.native("n2", client_assignors=mine)
+    epoch = group.prepare("n1", 1).group_epoch
+    shares: dict[str, Owned] = {"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}}
+    assert group.install("n1", 1, epoch, shares).error == 0
+    group.native("n2", 1)
+    group.native("n2", -1)
+    assert group.engine.state.places
+    epoch = group.native("n1", 1, client_assignors=[weighted(reason=1)]).member_epoch
+    assert group.native("n1", epoch).should_compute
+    prepared = group.prepare("n1", epoch)
+    assert [each.member_id for each in prepared.members] == ["n1"]
+    assert not group.engine.state.places
+    assert group.install("n1", epoch, prepared.group_epoch, ALL).error == 0
+    group.native("n3", client_assignors=mine)
+    assert group.named(group.consumer.target_of("n3")) == {}
+
+
+def test_a_member_that_is_not_named_gets_nothing(group: GroupScript) -> None:
+    """Also one that had a share."""
+    group.install("n1", 1, group.prepare("n1", 1).group_epoch, ALL)
+    epoch = group.native("n1", 1).member_epoch
+    joined = group.native("n2", client_assignors=[weighted()])
+    assert joined.should_compute
+    group_epoch = group.prepare("n2", joined.member_epoch).group_epoch
+    reply = group.install("n2", joined.member_epoch, group_epoch, {"n2": {"foo": (0, 1, 2)}})
+    assert reply.error == 0
+    assert group.native("n1", epoch, owned={"foo": (0, 1, 2)}).assignment == frozenset()
 
 
 def test_a_repeated_target_is_refused(group: GroupScript) -> None:
