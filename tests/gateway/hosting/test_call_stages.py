@@ -1,14 +1,29 @@
 """The stages of a call: what is checked before anything is taken, and what waits for the anchor."""
 
+from collections.abc import Callable
+
 import pytest
 
 from coordinator.interface.errors import InvariantError
-from coordinator.interface.events import ConsumerHeartbeatReceived
-from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from coordinator.interface.events import (
+    ConsumerHeartbeatReceived,
+    InstallAssignmentReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
+    PrepareAssignmentReceived,
+    Request,
+)
+from coordinator.interface.replies import (
+    ConsumerHeartbeatReply,
+    JoinGroupReply,
+    LeaveGroupReply,
+    OffsetDeleteVerdict,
+)
+from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
-from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Learn, Locate, Refused, Released
-from gateway.hosting.effects import AskCoordinator, Look, Write
+from gateway.hosting.answers import GroupApi, Situation
+from gateway.hosting.calls import Call, Learn, Locate, Refused, Released
+from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.standing import Nobody
 from gateway.hosting.states import Stage
@@ -22,6 +37,7 @@ from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import (
     HostedScene,
     error_of,
+    kind_of,
     situation_of,
 )
 
@@ -34,6 +50,76 @@ def test_a_refused_join_takes_nothing(on: HostedScene) -> None:
     assert error_of(call) is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.count(AskCoordinator) == on.count(Write) == 0
     assert on.group.is_idle
+
+
+def _asked(api: GroupApi, of: Callable[[Token], Request]) -> Callable[[HostedScene], Call]:
+    return lambda scene: scene.call(api, lambda token, _topics: of(token))
+
+
+REFUSED_BY_THE_ENGINE: dict[str, Callable[[HostedScene], Call]] = {
+    "JoinGroup": lambda scene: scene.join("stranger", owned={"foo": [0]}),
+    "SyncGroup": lambda scene: scene.sync("stranger", 1),
+    "Heartbeat": lambda scene: scene.beat("stranger", 1),
+    "LeaveGroup": lambda scene: scene.leave("stranger"),
+    "ConsumerGroupHeartbeat": lambda scene: scene.native("stranger", 7),
+    "ConsumerGroupHeartbeat that joins": lambda scene: scene.native("stranger", regex="("),
+    "ConsumerGroupHeartbeat that leaves": lambda scene: scene.native("stranger", -1),
+    "OffsetCommit": lambda scene: scene.commit("stranger", 7),
+    "OffsetFetch": _asked(
+        GroupApi.FETCH,
+        lambda token: OffsetFetchReceived(
+            token=token, member_id="stranger", epoch=7, partitions=None
+        ),
+    ),
+    "PrepareAssignment": _asked(
+        GroupApi.ASSIGNMENT,
+        lambda token: PrepareAssignmentReceived(token=token, member_id="stranger", member_epoch=7),
+    ),
+    "InstallAssignment": _asked(
+        GroupApi.ASSIGNMENT,
+        lambda token: InstallAssignmentReceived(
+            token=token, member_id="stranger", member_epoch=7, group_epoch=7
+        ),
+    ),
+    "DeleteGroups": lambda scene: scene.delete(),
+    "OffsetDelete": _asked(
+        GroupApi.OFFSET_DELETE,
+        lambda token: OffsetDeleteReceived(token=token, topic_names=("foo",)),
+    ),
+}
+_REFUSED_BESIDE_MEMBERS = ("OffsetFetch", "DeleteGroups", "OffsetDelete")
+
+
+@pytest.mark.parametrize(
+    ("name", "has_members"),
+    [
+        *((name, True) for name in REFUSED_BY_THE_ENGINE),
+        *((name, False) for name in REFUSED_BY_THE_ENGINE if name not in _REFUSED_BESIDE_MEMBERS),
+    ],
+)
+def test_what_the_engine_refuses_takes_nothing(
+    on: HostedScene, name: str, has_members: bool
+) -> None:
+    """A stranger can cause a look at the cluster, and a look into the log."""
+    if has_members:
+        on.native_member()
+    on.done.clear()
+    stored, had_anchor = list(on.records), on.group.anchor.is_here
+    call = REFUSED_BY_THE_ENGINE[name](on)
+    match call.answer:
+        case {} as outcomes:
+            (outcome,) = outcomes.values()
+            assert outcome.verdict.error
+        case LeaveGroupReply(members=(left,)):
+            assert left.error is ErrorCode.UNKNOWN_MEMBER_ID
+        case OffsetDeleteVerdict(subscribed=subscribed):
+            assert subscribed == {"foo"}
+        case _:
+            assert error_of(call) is not ErrorCode.NONE
+    assert {*map(kind_of, on.done)} <= {Look, Load, Forget}
+    assert not on.pending
+    assert (on.records, on.group.anchor.is_here) == (stored, had_anchor)
+    assert has_members or on.group.is_idle
 
 
 def test_a_refused_join_needs_no_look_where_one_is_recent(on: HostedScene) -> None:
