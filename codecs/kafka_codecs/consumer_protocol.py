@@ -16,6 +16,7 @@ never convert.
 
 import struct
 from dataclasses import replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import TypeVar
 
@@ -29,6 +30,8 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 NO_GENERATION = -1
 VERSIONS = range(4)
+REMEMBERED_MAX, REMEMBERED_BYTES_MAX = 256, 1024
+"""Subscriptions that are remembered decoded, and the longest of them."""
 
 
 @structure
@@ -69,12 +72,21 @@ def decode_subscription(data: bytes) -> tuple[int, Subscription]:
 
     Raises `WireError` for a negative version and for malformed or missing bytes.
     """
+    # Most members of a group send the same one, and several rules read it.
+    read = _remembered if len(data) <= REMEMBERED_BYTES_MAX else _decode_subscription
+    return read(data)
+
+
+def _decode_subscription(data: bytes) -> tuple[int, Subscription]:
     try:
         return _decode(Subscription, data)
     except WireError:
         if data[: _VERSION.size] != _VERSION.pack(_FIRST_WITH_OWNED_PARTITIONS):
             raise
         return _FIRST_WITH_OWNED_PARTITIONS, decode(Subscription, data[_VERSION.size :], 0)
+
+
+_remembered = lru_cache(REMEMBERED_MAX)(_decode_subscription)
 
 
 def encode_subscription(value: Subscription, version: int) -> bytes:

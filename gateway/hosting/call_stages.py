@@ -13,6 +13,7 @@ from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
     OffsetCommitEnded,
+    SyncGroupReceived,
 )
 from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
@@ -476,11 +477,20 @@ class CallStages:
             self._refuse(call, Situation.NOT_ANCHORED, "another member has had the group")
         elif self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
             assert call.reply is not None
-            refusal = self._engine.refusal(call, now_ms) if call.api in BY_MEMBERS else None
+            refusal = self._engine.refusal(call, now_ms) if self._has_gone(call) else None
             if refusal is not None and refusal.error in REMOVED:
                 self._effects.append(refusal_line(self._group_id, call, refusal))
                 call.reply = refusal
             self._reply(call, call.reply, now_ms)
+
+    def _has_gone(self, call: Call) -> bool:
+        """Whether the member that sent the call is not in the group under its id. A thousand
+        members may wait for the same heartbeat, and for each the engine would decide again."""
+        match call.event:
+            case SyncGroupReceived(member_id=id_) | ConsumerHeartbeatReceived(member_id=id_):
+                return call.api in BY_MEMBERS and id_ not in self._engine.members
+            case _:
+                return False
 
     def _reply(self, call: Call, reply: Reply, now_ms: int) -> None:
         self._note_time(call, now_ms)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
+    REMEMBERED_BYTES_MAX,
     VERSIONS,
     Assignment,
     Subscription,
@@ -110,6 +111,16 @@ def test_captured_bytes_of_real_clients_decode(
 ) -> None:
     """No client is refused for the way it fills the fields."""
     assert decode_subscription(octets(wire)) == (version, value)
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_a_repeated_subscription_is_decoded_once_if_it_is_short(is_short: bool) -> None:
+    """Memory is limited by the number and the length of those that are remembered."""
+    topics = ("t" * (10 if is_short else REMEMBERED_BYTES_MAX),)
+    data = encode_subscription(Subscription(topics=topics), 3)
+    (_, first), (_, second) = decode_subscription(data), decode_subscription(data)
+    assert first == second
+    assert (first is second) is is_short
 
 
 @pytest.mark.parametrize("version", [4, 32767])

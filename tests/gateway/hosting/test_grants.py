@@ -1,8 +1,12 @@
 """Answers that grant partitions wait until the cluster has confirmed the anchor."""
 
+import pytest
+
+from coordinator.interface.events import ConsumerHeartbeatReceived
 from gateway.hosting.effects import AskCoordinator, Write
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import HostedScene, error_of
 
 
@@ -35,6 +39,22 @@ def test_a_withheld_grant_does_not_reach_a_member_that_was_removed_meanwhile() -
     assert on.group.engine.is_live
     on.release(AskCoordinator)
     assert error_of(withheld) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_withheld_grant_of_a_member_that_is_still_there_is_not_decided_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thousand members may wait for one heartbeat of the anchor."""
+    on = HostedScene()
+    epoch = on.native_member("n").member_epoch
+    on.hold(AskCoordinator)
+    withheld = on.native("n", epoch, owned={})
+    assert withheld.stage is Stage.CONFIRMING
+    break_engine(monkeypatch, ConsumerHeartbeatReceived, AssertionError("decided again"))
+    on.release(AskCoordinator)
+    assert error_of(withheld) is ErrorCode.NONE
+    on.native("n", epoch, owned={})
+    assert "group_failed" in on.logged()
 
 
 def test_a_withheld_grant_reaches_a_member_whose_epoch_it_moves() -> None:
