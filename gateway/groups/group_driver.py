@@ -522,8 +522,8 @@ class GroupDriver:
         """Report open commits before the events that end them."""
         group_id, services = self.group.group_id, self._services
         for told in batch:
-            before = services.offsets.make_way(group_id, told.events)
-            services.journal.pass_on(services.journal.stamp(Told(before, told.at_ms), group_id))
+            if before := services.offsets.make_way(group_id, told.events):
+                services.journal.pass_on(services.journal.stamp(Told(before, told.at_ms), group_id))
 
     async def _forget(self) -> Input:
         """End the sequence of a deleted group, whose lines are all written. If the log fails,
