@@ -39,8 +39,6 @@ BY_MEMBERS = frozenset(
 """Requests that only a client sends that considers itself a member."""
 OF_MEMBERSHIP = JOINS | BY_MEMBERS | {GroupApi.LEAVE, GroupApi.CONSUMER_LEAVE}
 """Requests that the engine answers alone. The outcome of a commit or a fetch is the cluster's."""
-REMOVED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
-"""The codes for a member that is not in the group any more, or replaced."""
 
 
 class Situation(Enum):

@@ -21,7 +21,7 @@ from gateway.hosting import hold
 from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.answer_times import AnswerTimes
-from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, REMOVED, GroupApi, Situation
+from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, GroupApi, Situation
 from gateway.hosting.calls import (
     Abandoned,
     Answer,
@@ -478,7 +478,7 @@ class CallStages:
         elif self._ids_for(call, MEMBER_PATIENCE_MS, now_ms, since=since) is not None:
             assert call.reply is not None
             refusal = self._engine.refusal(call, now_ms) if self._has_gone(call) else None
-            if refusal is not None and refusal.error in REMOVED:
+            if refusal is not None:
                 self._effects.append(refusal_line(self._group_id, call, refusal))
                 call.reply = refusal
             self._reply(call, call.reply, now_ms)

@@ -121,7 +121,7 @@ class HostedGroup:
         match event:
             case inputs.Asked(call):
                 return self.begin_at_rest(call, now_ms)
-            case inputs.Stored(call, codes) if not self.release.is_under_way:
+            case inputs.Stored(call, codes):
                 return self.calls.stored_at_rest(call, codes, now_ms)
             case _:
                 return False

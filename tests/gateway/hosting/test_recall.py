@@ -117,6 +117,15 @@ def test_a_cooperative_member_has_given_up_when_its_client_returns(on: Script) -
     assert on.told == [Heard("a"), GaveUp("a")]
 
 
+def test_a_client_returns_once(on: Script) -> None:
+    """What joins on the connection later is a member of the cluster's group."""
+    on.join("a", owned={"foo": (0,)})
+    on.join("")
+    on.told.clear()
+    assert on.join("", owned={"foo": (0,)}) is None
+    assert on.told == []
+
+
 def test_a_client_that_returns_with_its_partitions_still_owns_them(on: Script) -> None:
     """franz-go keeps them: the leader of its next round knows what it claims."""
     on.join("a", owned={"foo": (0,)})
