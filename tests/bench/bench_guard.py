@@ -43,7 +43,7 @@ MEMBERS = 3
 JOINING = 100
 GROUP_CALLS, ROUND_TRIPS, LONG_FETCHES = 600, 2_000, 500
 FLAGS = (
-    "--group-initial-rebalance-delay-ms=500",
+    "--group-initial-rebalance-delay-ms=1500",
     f"--group-consumer-session-timeout-ms={LONG_MS}",
     f"--group-consumer-max-session-timeout-ms={LONG_MS}",
 )
