@@ -30,6 +30,7 @@ class Poller:
         self._epoll = select.epoll()
         self._handlers: dict[int, OnReady] = {}
         self._again: list[int] = []
+        self._turn_ends = False
         self.turn_s = trio.current_time()
         """When the latest turn began. Cheaper than the time itself."""
 
@@ -50,6 +51,11 @@ class Poller:
         only once."""
         self._again.append(sock.fileno())
 
+    def end_turn(self) -> None:
+        """Within a handler: let other tasks run after those that are ready now, because one was
+        woken."""
+        self._turn_ends = True
+
     def begin_turn(self) -> None:
         """Note the time. Call this before doing a handler's work in another task."""
         self.turn_s = trio.current_time()
@@ -66,6 +72,7 @@ class Poller:
         """Call the handlers of sockets with events. False once no socket has any, True if others
         have to run first."""
         self.begin_turn()
+        self._turn_ends = False
         handlers, handled = self._handlers, 0
         while handled <= EVENTS_AT_ONCE:
             events = self._epoll.poll(0, EVENTS_AT_ONCE)
@@ -77,7 +84,7 @@ class Poller:
             for fd, what in events:
                 if (on_ready := handlers.get(fd)) is not None:
                     on_ready(what)
-            if self._again:
+            if self._again or self._turn_ends:
                 break
             handled += len(events)  # a look for more costs less than a checkpoint
         return True

@@ -393,6 +393,7 @@ class FrameSource:
         waiting, self._waiting = self._waiting, None
         assert waiting is not None
         self._woken_by, self.waits_since_s = why, None
+        self._poller.end_turn()
         if isinstance(waiting, trio.lowlevel.Task):
             trio.lowlevel.reschedule(waiting)
         else:
