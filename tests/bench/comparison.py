@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench.processes import Load, Requests, Sample, Server, load
@@ -64,12 +65,12 @@ class Results:
     """Keyed by row, connections and arm."""
     ratios: dict[str, float] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
-    only: str = ""
-    """What the names of the measured rows contain."""
+    only: Sequence[str] = ()
+    """The name of a measured row contains one of these, if there are any."""
 
     def wants(self, row: str) -> bool:
         """Whether a row of this name is to be measured."""
-        return self.only in row
+        return not self.only or any(text in row for text in self.only)
 
     def note(self, row: str, samples: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Take the samples of a row by arm, and print their medians and ratios."""
@@ -152,7 +153,9 @@ def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="write to the committed file, not beside it"
     )
-    parser.add_argument("--only", metavar="TEXT", default="", help="rows with TEXT in their name")
+    parser.add_argument(
+        "--only", metavar="TEXT", action="append", default=[], help="rows with TEXT in their name"
+    )
     options = parser.parse_args()
     if options.only and options.keep:
         parser.error("--keep needs all rows")
@@ -225,6 +228,7 @@ def _machine() -> dict[str, object]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "architecture": platform.machine(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
 
 

@@ -47,8 +47,9 @@ def test_a_peer_that_compiles_shows_no_regression() -> None:
 
 def test_a_run_may_be_limited_to_some_rows() -> None:
     """One row takes seconds, all rows take minutes."""
-    some = Results(only="Heartbeat")
+    some = Results(only=["Heartbeat", "join"])
     assert some.wants(ROW)
+    assert some.wants("10 classic members join at once")
     assert not some.wants("OffsetCommit, 1 connection")
     assert Results().wants(ROW)
 
