@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
@@ -390,3 +391,32 @@ def test_the_wait_does_not_grow_with_a_members_requests(live: HostedScene) -> No
     live.coordinator_failure = None
     live.wait(5_000)
     assert error_of(live.native("n", 2, owned={})) is ErrorCode.NONE
+
+
+# -- the heartbeat interval ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_given_up", [False, True])
+@pytest.mark.parametrize(("took_ms", "expected_ms"), [(90, 1_000), (300, 3_000), (900, 5_000)])
+def test_a_heartbeat_that_takes_long_or_is_given_up_lengthens_the_interval(
+    took_ms: int, expected_ms: int, is_given_up: bool
+) -> None:
+    """At once: librdkafka's timeout is the interval, so the next one would fail, too."""
+    config = GroupConfig(lost_commit_hold_ms=None, unsettled_heartbeat_interval_ms=1_000)
+    on = HostedScene(config=config)
+    on.native_member()
+    on.native_member("m")
+    assert interval_of(on.native("n", 2)) == 1_000
+    on.hold(AskCoordinator)
+    slow = on.native("n", 2, owned={})
+    on.wait(took_ms)
+    if is_given_up:
+        on.gone(slow)
+    on.release(AskCoordinator)
+    assert interval_of(on.native("n", 2)) == expected_ms
+
+
+def interval_of(call: Call) -> int:
+    """What a member was told."""
+    assert isinstance(call.answer, ConsumerHeartbeatReply)
+    return call.answer.heartbeat_interval_ms
