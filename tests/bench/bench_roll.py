@@ -403,7 +403,9 @@ def main() -> None:
     parser.add_argument("--members", type=int, metavar="N")
     parser.add_argument("--partitions", type=int, metavar="N")
     parser.add_argument("--upset", action="store_true", help="a scale-down and a crash in mid-roll")
-    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write a plot of each roll")
+    parser.add_argument(
+        "--plots", type=Path, metavar="FOLDER", help="write a plot of the steps of each roll"
+    )
     parser.add_argument("--repeats", type=int, metavar="N", help="measure each row N times")
     options = parser.parse_args()
     size = QUICK if options.quick else FULL

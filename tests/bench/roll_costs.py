@@ -47,6 +47,10 @@ class IdleTime:
     """A time in which nobody owned a partition."""
 
     partition: int
+    step: RollStep
+    owner: str
+    """The member that had it until then."""
+    next_owner: str
     since_s: float
     until_s: float
     why: str
@@ -92,13 +96,20 @@ def idle_times(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> It
             step = next((s for s in reversed(steps) if s.began_s <= before.until_s), None)
             if step is None:
                 continue
+            owner, next_owner = before.process.member, after.process.member
             why = "revoked"
-            if before.process.member != after.process.member:
+            if owner != next_owner:
                 why = "moved"
-            elif before.process.member == step.member:
+            elif owner == step.member:
                 why = "restarted"
             yield IdleTime(
-                partition=partition, since_s=before.until_s, until_s=after.since_s, why=why
+                partition=partition,
+                step=step,
+                owner=owner,
+                next_owner=next_owner,
+                since_s=before.until_s,
+                until_s=after.since_s,
+                why=why,
             )
 
 
@@ -136,42 +147,52 @@ def _name(row: str) -> tuple[str, ...]:
     return tuple(row.split("|")[1:3])
 
 
+LEFT, WIDTH, LINE = 260, 1100, 12
+"""Pixels of the plot: the labels, the bars, and the height of a line."""
+
+
 def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> str:
-    """An SVG: a line for each partition, a bar for each time it was idle in the colour of the
-    reason, and a mark for each step."""
-    left, top, width, height = 40, 48, 1400, 10
-    began_s, ended_s = steps[0].began_s, steps[-1].settled_s
-    scale = width / max(ended_s - began_s, 1.0)
-
-    def x(at_s: float) -> float:
-        return left + (at_s - began_s) * scale
-
-    bottom = top + partitions * height
+    """An SVG with a part for each step: a bar for the partitions that one member had and nobody
+    owned for a time, with their number, in the colour of the reason. All steps have one scale."""
+    idle: dict[RollStep, dict[tuple[float, float, str, str], list[IdleTime]]]
+    idle = {step: {} for step in steps}
+    for each in idle_times(ledger, partitions, steps):
+        bar = (each.since_s, each.until_s, each.owner, each.next_owner)
+        idle[each.step].setdefault(bar, []).append(each)
+    ends_s = [until - step.began_s for step, bars in idle.items() for _, until, *_ in bars]
+    scale = WIDTH / max(ends_s, default=1.0)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 20}"'
-        f' height="{bottom + 20}" font-family="sans-serif" font-size="9">',
-        f'<text x="{left}" y="14" font-size="13">{escape(title)}</text>',
+        f'<text x="4" y="14" font-size="13">{escape(title)}, in seconds since the request to'
+        " leave</text>"
     ]
     for number, (why, colour) in enumerate(REASONS.items()):
-        at = left + 110 * number
+        at = LEFT + 110 * number
         parts.append(f'<rect x="{at}" y="20" width="9" height="9" fill="{colour}"/>')
         parts.append(f'<text x="{at + 13}" y="28">{why}</text>')
-    for step in steps:
-        mark = x(step.began_s)
+    y = 40
+    for number, (step, bars) in enumerate(idle.items()):
+        y += LINE
+        settled_s = step.settled_s - step.began_s
         parts.append(
-            f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="{top - 6}" y2="{bottom}" stroke="#ccc"/>'
-            f'<text x="{mark:.1f}" y="{top - 8}">{escape(f"{step.member} {step.protocol}")}</text>'
+            f'<text x="4" y="{y}" font-weight="bold">{number + 1}. {escape(step.member)}'
+            f" {step.protocol}</text>"
+            f'<text x="{LEFT}" y="{y}">settled after {settled_s:.2f} s</text>'
         )
-    parts.extend(
-        f'<text x="4" y="{top + number * height + 8}">{number}</text>'
-        for number in range(partitions)
+        for (since_s, until_s, owner, next_owner), alike in sorted(bars.items()):
+            y += LINE
+            whose = owner if owner == next_owner else f"{owner}, then {next_owner}"
+            numbers = ", ".join(str(each.partition) for each in alike)
+            words = f"{since_s - step.began_s:.2f} to {until_s - step.began_s:.2f} s"
+            parts.append(
+                f'<text x="16" y="{y}">{len(alike)} of {escape(whose)}</text>'
+                f'<rect x="{LEFT + (since_s - step.began_s) * scale:.1f}" y="{y - LINE + 3}"'
+                f' width="{max((until_s - since_s) * scale, 0.5):.1f}" height="{LINE - 2}"'
+                f' fill="{REASONS[alike[0].why]}"><title>{words}, {alike[0].why}:'
+                f" {numbers}</title></rect>"
+            )
+        y += LINE // 2
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{y + LINE}"'
+        ' font-family="sans-serif" font-size="10">'
     )
-    for gap in idle_times(ledger, partitions, steps):
-        spent_s = gap.until_s - gap.since_s
-        parts.append(
-            f'<rect x="{x(gap.since_s):.1f}" y="{top + gap.partition * height + 1}"'
-            f' width="{max(spent_s * scale, 0.5):.1f}" height="{height - 2}"'
-            f' fill="{REASONS[gap.why]}"><title>partition {gap.partition}: {spent_s:.2f} s,'
-            f" {gap.why}</title></rect>"
-        )
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join([head, *parts, "</svg>"]) + "\n"

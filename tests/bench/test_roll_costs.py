@@ -1,11 +1,15 @@
 """What a roll costs, from made-up callbacks."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from gateway.demo.ledger import Ledger, Process
 from gateway.demo.reports import Assigned, Closed, Revoked
 from tests.bench.roll_costs import (
     FIGURES,
+    REASONS,
     RollStep,
     costs_of,
     idle_times,
@@ -82,8 +86,16 @@ def test_rows_that_were_not_measured_again_stay() -> None:
     assert merged(kept.replace("| load average |", "| other |"), table) == table
 
 
-def test_the_plot_shows_steps_and_idle_times() -> None:
-    drawn = plot_of("eager <1 s>", ledger(), PARTITIONS, [STEP])
-    assert "eager &lt;1 s&gt;" in drawn
-    assert "a consumer" in drawn
-    assert "partition 1: 2.00 s, moved" in drawn
+def test_the_plot_shows_whose_partitions_were_idle_in_each_step() -> None:
+    later = replace(STEP, member="<b>", began_s=20.0, settled_s=21.0)
+    drawn = plot_of("eager <1 s>", ledger(), PARTITIONS, [STEP, later])
+    words = re.findall(r">([^<>\n]+)</t", drawn)
+    assert words == [
+        "eager &lt;1 s&gt;, in seconds since the request to leave",
+        *REASONS,
+        *("1. a consumer", "settled after 2.50 s"),
+        *("1 of a", "0.50 to 2.00 s, restarted: 0"),
+        *("1 of a, then b", "0.50 to 2.50 s, moved: 1"),
+        *("1 of b", "1.00 to 1.50 s, revoked: 2"),
+        *("2. &lt;b&gt; consumer", "settled after 1.00 s"),
+    ]
