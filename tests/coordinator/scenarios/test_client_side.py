@@ -90,15 +90,17 @@ def test_72_a_heartbeat_tells_the_chosen_member(group: GroupScript) -> None:
 
 
 def test_73_the_chosen_member_gets_the_group_and_its_target(settled: GroupScript) -> None:
-    """Also the metadata of each member, with its version."""
-    settled.native("n1", 2, client_assignors=[weighted(1, 2, metadata=b"heavy")])
+    """With what each member says: reason, version and metadata, instance and rack."""
+    settled.native("n1", 2, client_assignors=[weighted(1, 2, metadata=b"heavy", reason=1)])
+    settled.native("n3", instance_id="i", rack_id="r", client_assignors=[weighted()])
     prepared = settled.prepare("n2", 2)
-    assert (prepared.group_epoch, prepared.assignor) == (4, "weighted")
-    n1, n2 = prepared.members
-    assert (n1.member_id, n1.version, n1.metadata) == ("n1", 2, b"heavy")
+    assert (prepared.group_epoch, prepared.assignor) == (5, "weighted")
+    n1, n2, n3 = prepared.members
+    assert (n1.member_id, n1.reason, n1.version, n1.metadata) == ("n1", 1, 2, b"heavy")
     assert n1.target == partitions({"foo": (0, 1, 2, 3)})
     assert n1.topic_ids == n2.topic_ids == {topic_id("foo")}
     assert (n2.member_epoch, n2.metadata, n2.target) == (2, b"", frozenset())
+    assert (n3.instance_id, n3.rack_id) == ("i", "r")
     assert prepared.topics == ((topic_id("foo"), "foo", 4),)
 
 
