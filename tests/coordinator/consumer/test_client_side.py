@@ -9,12 +9,13 @@ from coordinator.group.step_builder import SHORT_COMPUTATION_MAX
 from coordinator.handlers.size_limits import MEMBER_BYTES_MAX
 from coordinator.interface.config import RollPolicy
 from coordinator.interface.errors import LongComputation
-from coordinator.interface.events import PrepareAssignmentReceived
+from coordinator.interface.events import AssignmentReceived, PrepareAssignmentReceived
 from coordinator.interface.records import AssignmentMetadata
+from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.client_assignors import CLIENT_SIDE, weighted
-from tests.support.group_script import GroupScript, Owned, make_topics
+from tests.support.group_script import GroupScript, Owned, make_topics, subscription, topic_id
 
 ALL = {"n1": {"foo": (0, 1, 2)}}
 
@@ -47,6 +48,20 @@ def test_a_chosen_member_that_left_and_joins_again_is_told_again(group: GroupScr
     assert reply.should_compute
     refused = group.install("n1", reply.member_epoch, epoch, ALL)
     assert refused.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_each_member_says_something_to_the_selected_assignor(make_group: MakeGroup) -> None:
+    """Whichever it prefers itself."""
+    group = make_group(config=CLIENT_SIDE)
+    a = weighted(-1, 3, name="a", metadata=b"n1 to a")
+    group.native("n1", client_assignors=[a])
+    both = [weighted(-1, 3, name=name, metadata=b"n2 to " + name.encode()) for name in "ba"]
+    group.native("n2", client_assignors=both)
+    protocols = tuple((n, subscription(["foo"], user_data=b"c to " + n.encode())) for n in "ba")
+    group.join(group.take_id(protocols=protocols), protocols=protocols)
+    prepared = group.prepare("n1", 1)
+    assert prepared.assignor == "a"
+    assert {each.metadata for each in prepared.members} == {b"n1 to a", b"n2 to a", b"c to a"}
 
 
 def test_a_member_that_can_no_longer_compute_does_not_get_the_group_again(
@@ -95,6 +110,15 @@ def test_a_member_that_is_not_named_gets_nothing(group: GroupScript) -> None:
     reply = group.install("n2", joined.member_epoch, group_epoch, {"n2": {"foo": (0, 1, 2)}})
     assert reply.error == 0
     assert group.native("n1", epoch, owned={"foo": (0, 1, 2)}).assignment == frozenset()
+
+
+def test_a_late_plug_in_installs_nothing_for_a_member(group: GroupScript) -> None:
+    """The group may have been loaded again since, at the same epoch."""
+    epoch = group.prepare("n1", 1).group_epoch
+    everything = frozenset(Partition(topic_id("foo"), number) for number in range(3))
+    group.feed(AssignmentReceived(epoch=epoch, target={"n1": everything}))
+    assert not group.last_step.records
+    assert group.install("n1", 1, epoch, ALL).error == 0
 
 
 def test_a_repeated_target_is_refused(group: GroupScript) -> None:
