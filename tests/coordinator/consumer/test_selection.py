@@ -1,5 +1,7 @@
 """Which assignor a group uses, and which member runs one of its own (rules 3.6, 9.7)."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.consumer import selection
@@ -79,6 +81,20 @@ def test_client_side_assignors_are_ignored_unless_they_are_switched_on(group: Gr
     assert (reply.error, reply.should_compute) == (0, False)
     assert group.consumer.assignor == "uniform"
     assert group.consumer.members["n1"].client_assignors == ()
+
+
+def test_a_group_goes_on_with_a_server_side_assignor_when_they_are_switched_off(
+    make_group: MakeGroup,
+) -> None:
+    """By a restart with other settings. What its members said is stored."""
+    group = make_group(config=CLIENT_SIDE)
+    group.native("n1", client_assignors=[weighted()])
+    group.config = replace(CLIENT_SIDE, client_side_assignors=False)
+    group.restart()
+    reply = group.native("n1", 1)
+    assert (reply.error, reply.should_compute) == (0, False)
+    assert group.consumer.assignor == "uniform"
+    assert len(reply.assignment or ()) == 3
 
 
 def test_one_kind_of_assignor_replaces_the_other(make_group: MakeGroup) -> None:

@@ -215,9 +215,23 @@ def test_80_a_joiner_whose_versions_overlap_with_nobodys_is_refused(group: Group
     assert why_not.error is ErrorCode.UNSUPPORTED_ASSIGNOR
     assert "n3" not in group.consumer.members
     epoch = epoch_of(group, "n1")
-    assert group.native("n1", epoch, client_assignors=[weighted(6, 6)]).error == 112
+    for alone in (weighted(6, 6), weighted(0, 1)):
+        assert group.native("n1", epoch, client_assignors=[alone]).error == 112
     assert group.native("n4", client_assignors=[weighted(5, 7)]).error == 0
     assert group.native("n5", client_assignors=[weighted(9, 9), weighted(name="x")]).error == 112
+
+
+def test_80_a_member_stays_although_the_one_it_overlapped_with_has_left(
+    group: GroupScript,
+) -> None:
+    """Only a joiner, or a change, is refused."""
+    joins(group, "n1", weighted(0, 2))
+    joins(group, "n2", weighted(2, 4))
+    joins(group, "n3", weighted(4, 6))
+    group.native("n2", -1)
+    for assignors in (None, [weighted(4, 6)]):
+        assert group.native("n3", epoch_of(group, "n3"), client_assignors=assignors).error == 0
+    assert group.consumer.assignor == "uniform"
 
 
 def test_81_the_chosen_member_handles_all_versions(group: GroupScript) -> None:
