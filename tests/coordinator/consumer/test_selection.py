@@ -58,6 +58,19 @@ def test_a_group_with_too_many_lists_of_assignors_uses_a_server_side_one(
     assert group.native("n6", client_assignors=[weighted(7, 7)]).error == 0
 
 
+def test_the_only_member_that_can_compute_is_chosen_again(make_group: MakeGroup) -> None:
+    """Also if one that failed before it cannot compute any more."""
+    group = make_group(config=CLIENT_SIDE)
+    for member_id in ("n1", "n2"):
+        group.native(member_id, client_assignors=[weighted()], rebalance_timeout_ms=5_000)
+    group.wait(5_000)
+    group.native("n1", 1, client_assignors=[weighted(0, 2)])
+    assert group.native("n2", 1).should_compute
+    group.wait(5_000)
+    assert group.native("n2", 1).should_compute
+    assert group.consumer.tried == ("n1", "n2")
+
+
 def test_a_member_that_has_gone_is_no_member_that_failed(make_group: MakeGroup) -> None:
     """The memory of a group would grow with every client that comes, fails and goes; also with one
     that goes first, and whose time ends then."""
