@@ -129,7 +129,7 @@ class _Reading(Lines):
         self.add(indent, f"{made} = new({self.name(kind)})")
         values |= {name: self.name(default) for name, default in codec.defaults.items()}
         for name, value in values.items():
-            self.add(indent, f"{self.name(getattr(kind, name).__set__)}({made}, {value})")
+            self.add(indent, f"{made}.{name} = {value}")
         if codec.is_flexible:
             with_tags = self.name(partial(_with_tags, codec))
             self.add(indent, f"if data[at]: {made}, at = {with_tags}({made}, data, at)")
@@ -148,7 +148,7 @@ class _Reading(Lines):
                 if isinstance(wire_type, String):
                     self.add(inner, f"if size > {STRING_SIZE_MAX}: raise Unusual")
                 text = ".decode()" if isinstance(wire_type, String) else ""
-                self.add(inner, f"{value} = data[at:at + size]{text}", "at += size")
+                self.add(inner, "end = at + size", f"{value} = data[at:end]{text}", "at = end")
             case Array():
                 self._length(value, wire_type, indent)
                 self._elements(value, wire_type.element, inner)

@@ -39,6 +39,10 @@ SteadyStep = tuple[
 STEADY_REQUESTS = (HeartbeatReceived, ConsumerHeartbeatReceived)
 """Those that may be answered at rest."""
 
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_STABLE, _PREPARING = ClassicPhase.STABLE, ClassicPhase.PREPARING_REBALANCE
+_SESSION = DeadlineKind.SESSION
+
 _ALIVE = HeartbeatReply()
 _REBALANCING = HeartbeatReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
 _ACCEPTED = OffsetVerdict()
@@ -81,7 +85,7 @@ def _classic(
         return None
     if member_id in group.joins or member_id in group.syncs or member_id in core.told_to_rejoin:
         return None
-    if core.phase is ClassicPhase.PREPARING_REBALANCE:
+    if core.phase is _PREPARING:
         reply = _REBALANCING
     elif core.unwatched_hash is None or core.topics_checked == topics.version:
         reply = _ALIVE
@@ -162,7 +166,7 @@ def _commit(
         member = group.members.get(member_id)
         if member is None or event.epoch != group.core.generation:
             return None
-        if group.core.phase is not ClassicPhase.STABLE:
+        if group.core.phase is not _STABLE:
             return None
         records = (_session(member_id, now_ms + member.session_timeout_ms),)
     elif not (isinstance(group, ConsumerGroup) and _is_steady_commit(group, event, topics)):
@@ -191,7 +195,7 @@ def _commit_ended(state: GroupState, event: OffsetCommitEnded, topics: Topics) -
     if in_flight is None or in_flight.answer_lost or event.answer_lost:
         return None
     if isinstance(group, ClassicGroup):
-        if group.core.phase is not ClassicPhase.STABLE:
+        if group.core.phase is not _STABLE:
             return None
     elif not (isinstance(group, ConsumerGroup) and _is_steady(group, topics)):
         return None
@@ -203,4 +207,4 @@ def _holds(group: ClassicGroup | ConsumerGroup, instance_id: str | None, member_
 
 
 def _session(member_id: str, at_ms: int) -> DeadlineSet:
-    return DeadlineSet(DeadlineKey(DeadlineKind.SESSION, member_id), at_ms)
+    return DeadlineSet(DeadlineKey(_SESSION, member_id), at_ms)

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import trio
 
@@ -123,7 +123,8 @@ class ClientFrames:
     def read(self, api_key: int, version: int, body: bytes) -> Struct:
         """As `decoded`, here and now."""
         # An ApiKey's hash is its number's; mypy takes a class that defines __hash__ for unhashable.
-        request: Any = APIS[cast(ApiKey, api_key)].request
+        key: Any = api_key
+        request: Any = APIS[key].request
         assert request is not None
         is_short_repetition = api_key in _REPEATED and len(body) <= REMEMBERED_BYTES_MAX
         read = _decode_remembered if is_short_repetition else decode

@@ -47,7 +47,8 @@ log = structlog.get_logger()
 HALF_SENT_LOOK_S = 0.25
 """How often a drain looks for a request that is still incomplete after its time."""
 
-_RESTING = ClientState.RESTING  # each arrival asks, and Python 3.11 takes long to find a member
+# Each arrival asks for these, and Python 3.11 takes long to find a member.
+_RESTING, _SERVING, _DRAINING = ClientState.RESTING, ClientState.SERVING, ClientState.DRAINING
 _STARTING = {
     ClientState.RESTING: ClientState.FINISHING,
     ClientState.SERVING: ClientState.ABANDONED,
@@ -362,8 +363,9 @@ class ClientConnection:
     async def _relay_up_to_work(self) -> Found:
         """Relay requests, until the next one has to be served otherwise: WORK. END after the last,
         DOZE after `doze`."""
-        source = self._source
+        source, poller = self._source, self._shared.facilities.poller
         while self._state is not ClientState.DRAINING and not self._groups.has_begun():
+            poller.begin_turn()  # the latest may have been long before the task went on
             if self._relay_requests():
                 found = await self._arrivals()
                 if found is Found.DOZE:
@@ -423,23 +425,23 @@ class ClientConnection:
 
     def _relay_arrivals(self) -> bool:
         has_rested = self._state is _RESTING
-        if not has_rested and self._state is not ClientState.SERVING:
+        if not has_rested and self._state is not _SERVING:
             return False
         is_done = self._relay_requests()
         rests = is_done and self._source.is_empty() and not self._groups.has_begun()
         if has_rested and not rests:
             self._begun_s = self._shared.facilities.poller.turn_s
-            self._move(ClientState.SERVING)
+            self._move(_SERVING)
         elif rests and not has_rested:
-            self._move(ClientState.RESTING)
+            self._move(_RESTING)
         return is_done
 
     def _note_end_of_request(self) -> None:
         """A request that was under way without a task has its answer."""
-        if self._groups.has_begun() or self._state is ClientState.DRAINING:
+        if self._groups.has_begun() or self._state is _DRAINING:
             self._source.wake()
-        elif self._state is ClientState.SERVING and self._source.is_parked:
-            self._move(ClientState.RESTING)
+        elif self._state is _SERVING and self._source.is_parked:
+            self._move(_RESTING)
 
     async def _catch_up(self) -> None:
         upstream = self._upstream.connection

@@ -31,6 +31,8 @@ class GroupRequest:
     """The broker that the listener represents."""
     grants: Grants
     """What the cluster has lately allowed the client."""
+    at_s: float
+    """When it was read."""
     tls_subject: str | None = None
     """The subject of the client's verified certificate, if it showed one."""
 

@@ -32,6 +32,9 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_request_header
 
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_JOIN_GROUP, _OFFSET_COMMIT = ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT
+
 COMMITS_TOGETHER_MAX = 32
 """Commits of one client that may wait for the broker together."""
 
@@ -128,7 +131,7 @@ class GroupRequests:
         low, high = upstream.offer.offered.get(api_key, NO_VERSIONS)
         if api_key not in _ANSWERED_AT_ONCE or not low <= version <= high:
             return False
-        if source.has_run or len(source.head()) != SIZE.size + size or size >= ASIDE_FROM_BYTES:
+        if not source.is_alone(size) or size >= ASIDE_FROM_BYTES:
             return False
         if not upstream.is_idle:
             return False
@@ -138,17 +141,18 @@ class GroupRequests:
         header, body_at = decode_request_header(frame)
         upstream.client_id = header.client_id
         body = frame[body_at:]
-        request = self._request(header, frames.read(api_key, version, body))
-        if api_key == ApiKey.OFFSET_COMMIT:
+        at_s = self._shared.facilities.poller.turn_s
+        request = self._request(header, frames.read(api_key, version, body), at_s)
+        if api_key == _OFFSET_COMMIT:
             return self._send_commit(request, frame[:body_at], body)
         response = self._context.run(self._shared.group_apis.answer, request)
+        if isinstance(response, Struct):
+            self._begun = self._send(request, response)
+            return self._begun is None
         if isinstance(response, AnswerUnderWay):
             return self._wait(request, response)
-        if not isinstance(response, Struct):
-            self._begun = partial(self._finish, request, response)
-            return False
-        self._begun = self._send(request, response)
-        return self._begun is None
+        self._begun = partial(self._finish, request, response)
+        return False
 
     def _wait(self, request: GroupRequest, pending: AnswerUnderWay) -> bool:
         """Wait for an answer without a task: thousands of joins may wait at once, for minutes.
@@ -176,7 +180,7 @@ class GroupRequests:
     def _send(self, request: GroupRequest, response: Struct) -> Begun | None:
         """Send an answer. Returns what a task has to do for the rest."""
         header, frames = request.header, self._frames
-        lists_members = header.api_key == ApiKey.JOIN_GROUP
+        lists_members = header.api_key == _JOIN_GROUP
         if lists_members and bytes_of(response, ASIDE_FROM_BYTES) > ASIDE_FROM_BYTES:
             return partial(self._reply, request, response)
         last_word = self._shared.group_apis.last_word(request, response)
@@ -195,7 +199,7 @@ class GroupRequests:
             compact = key.is_flexible(header.api_version)
             hidden = self._shared.private_names.hide(body, compact=compact)
         message = await self._frames.decoded(header, hidden.frame if hidden else body)
-        request = self._request(header, message)
+        request = self._request(header, message, trio.current_time())
         if key is ApiKey.OFFSET_COMMIT:
             await self._answer_commits(request)
             return
@@ -208,7 +212,7 @@ class GroupRequests:
             response = await self._relayed.refused(response)
         await self._reply(request, response)
 
-    def _request(self, header: RequestHeader, message: Struct) -> GroupRequest:
+    def _request(self, header: RequestHeader, message: Struct, at_s: float) -> GroupRequest:
         upstream = self._frames.upstream
         return GroupRequest(
             header=header,
@@ -218,6 +222,7 @@ class GroupRequests:
             upstream=upstream,
             node_id=upstream.node_id,
             grants=self._grants,
+            at_s=at_s,
             tls_subject=self._tls_subject,
         )
 
@@ -295,7 +300,8 @@ class GroupRequests:
         while (size := self._next_commit(first.header.api_version)) is not None:
             if len(requests) == COMMITS_TOGETHER_MAX:
                 break
-            requests.append(self._request(*await self._frames.hold_request(size)))
+            header, message = await self._frames.hold_request(size)
+            requests.append(self._request(header, message, trio.current_time()))
         responses = await self._shared.group_apis.answer_commits(requests)
         frames = [
             await self._frames.framed(request.header, response)

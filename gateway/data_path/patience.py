@@ -30,10 +30,10 @@ class Patience:
         """The waits that are remembered."""
         return len(self._waits)
 
-    def wait(self, wait: Wait, timeout_s: float, give_up: Callable[[], object]) -> None:
-        """Call `give_up` if the wait is not over in time."""
+    def wait(self, wait: Wait, until_s: float, give_up: Callable[[], object]) -> None:
+        """Call `give_up` if the wait is not over by then."""
         self._drop_done()
-        self._waits.append((trio.current_time() + timeout_s, wait, give_up))
+        self._waits.append((until_s, wait, give_up))
 
     async def run(self) -> None:
         """Look after the waits until cancelled."""

@@ -31,7 +31,8 @@ class Poller:
         self._handlers: dict[int, OnReady] = {}
         self._again: list[int] = []
         self._turn_ends = False
-        self.turn_s = trio.current_time()
+        self._time_s = trio.lowlevel.current_clock().current_time  # at half the calls of Trio's own
+        self.turn_s = self._time_s()
         """When the latest turn began. Cheaper than the time itself."""
 
     def watch(self, sock: Transport, on_ready: OnReady) -> None:
@@ -58,7 +59,7 @@ class Poller:
 
     def begin_turn(self) -> None:
         """Note the time. Call this before doing a handler's work in another task."""
-        self.turn_s = trio.current_time()
+        self.turn_s = self._time_s()
 
     async def run(self) -> None:
         """Call handlers until cancelled."""

@@ -162,6 +162,10 @@ class FrameSource:
         """Whether the first `count` bytes of the next frame have arrived."""
         return self._end - self._start >= count
 
+    def is_alone(self, size: int) -> bool:
+        """Whether the whole next frame, and nothing else, has arrived and waits."""
+        return self._run == self._start and self._end - self._start == SIZE_BYTES + size
+
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         """The first fields of the next frame; they must be `ready`."""
         return layout.unpack_from(self._view, self._start)

@@ -113,6 +113,12 @@ class Upstream:
         """The broker's versions, by api key; none before they are known."""
         return self.offer.versions
 
+    def version_for(self, key: int, version: int, since_version: int = 0) -> int:
+        """The client's version of an api, moved into the broker's range and to `since_version` if
+        possible."""
+        low, high = self.offer.versions[key]
+        return max(low, min(high, max(version, since_version)))
+
     @property
     def is_negotiated(self) -> bool:
         """Whether the broker's versions are known."""
@@ -227,13 +233,13 @@ class Upstream:
         """Send a client's request as it is, except for its correlation id. The client gets the
         answer if `inspect` lets it pass. Returns what could not be sent at once.
 
-        The connection must be open and have room.
+        For the poller's task. The connection must be open and have room.
         """
         connection = self.connection
         assert connection is not None
         asked, rest = connection.send_inspected(request, correlation_id, inspect)
-        timeout_s = self._timeout_s(key)
-        self._facilities.patience.wait(asked, timeout_s, partial(self._give_up, connection))
+        until_s = self._facilities.poller.turn_s + self._timeout_s(key)
+        self._facilities.patience.wait(asked, until_s, partial(self._give_up, connection))
         return rest
 
     async def send_rest(self, rest: memoryview) -> None:

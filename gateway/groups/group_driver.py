@@ -14,7 +14,8 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.topic_names import topics_of_group, topics_of_request
-from coordinator.interface.events import AssignmentReceived, RegexesResolved
+from coordinator.interface.events import AssignmentReceived, RegexesResolved, Request
+from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Computation
 from gateway.cluster.cluster import Cluster
@@ -39,7 +40,7 @@ from gateway.hosting.adoption_steps import (
     Wish,
 )
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Answer, Call, Errand, Forwarded, Learn, Locate
+from gateway.hosting.calls import Answer, Call, Commits, Errand, Forwarded, Learn, Locate
 from gateway.hosting.effects import (
     AskCoordinator,
     Assign,
@@ -176,20 +177,27 @@ class GroupDriver:
 
     def begin(self, call: Call) -> Answer | None:
         """Ask the group. None if the answer takes time; then `finish` must follow at once."""
-        if not self.begin_at_rest(call):
-            if call.api is GroupApi.CONSUMER_JOIN:
-                call.overrides = self._services.state_log.config_overrides(self.group.group_id)
-            call.on_change = partial(self._note_answer, call)
-            self._handle(Asked(call))
+        call.knows_topics = self.topics.covers(call.topic_names)
+        if call.api is GroupApi.CONSUMER_JOIN:
+            call.overrides = self._services.state_log.config_overrides(self.group.group_id)
+        call.on_change = partial(self._note_answer, call)
+        self.feed(Asked(call))
         return call.answer
 
-    def begin_at_rest(self, call: Call) -> bool:
-        """Have a heartbeat answered or a commit accepted if the group is at rest, so that the
-        errand `Store` can be carried out without a task. False otherwise; then nothing has
-        changed."""
+    def answer_at_rest(self, event: Request) -> Reply | None:
+        """The reply to a heartbeat of a client at the coordinator that names no topics, if the
+        group is at rest. None otherwise; then nothing has changed, and it is to be asked as a
+        call."""
+        if self._is_feeding or self._inputs or not self.topics.covers(()):
+            return None
+        return self.group.answer_at_rest(event, self._services.clock.now_ms())
+
+    def send_at_rest(self, call: Commits) -> bool:
+        """Have a commit accepted if the group is at rest, so that the errand `Store` can be carried
+        out without a task. False otherwise; then nothing has changed."""
         call.knows_topics = self.topics.covers(call.topic_names)
         is_first = not (self._is_feeding or self._inputs)
-        return is_first and self.group.begin_at_rest(call, self._services.clock.now_ms())
+        return is_first and self.group.take_at_rest(Asked(call), self._services.clock.now_ms())
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
         """Run the errands of a call that has begun, until it is answered."""

@@ -34,6 +34,7 @@ grant of partitions."""
 ANXIOUS_INTERVAL_MS = 2_000
 """The heartbeat interval while the coordinator does not answer."""
 FIRST_BACKOFF_MS, LAST_BACKOFF_MS = 100, 2_000
+_STABLE = AnchorPhase.STABLE  # every commit asks, and Python 3.11 takes long to find it
 JOIN_REPEATS_MAX = 10
 """How often a JoinGroup that was answered with REBALANCE_IN_PROGRESS is repeated at once."""
 RENEWAL_INTERVAL_MS = 10_000
@@ -154,7 +155,7 @@ class Anchor:
 
     def ids(self, now_ms: int, *, since: int = -1) -> AnchorIds | None:
         """The ids, if the cluster has confirmed them with a request later than number `since`."""
-        is_held = self.phase is AnchorPhase.STABLE and now_ms < self._held_until_ms
+        is_held = self.phase is _STABLE and now_ms < self._held_until_ms
         return self._ids if is_held and self.confirmed > since else None
 
     def lost_for_ms(self, now_ms: int) -> int:

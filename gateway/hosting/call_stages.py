@@ -52,6 +52,9 @@ from gateway.hosting.standing import Found, Standing, Verdict
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
 from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
 
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_SENT, _ENDED = CommitPhase.SENT, CommitPhase.ENDED
+
 _FOR_THE_ANCHOR = (Stage.ADMITTING, Stage.CONFIRMING)
 """The stages of calls that wait for nothing but the anchor."""
 
@@ -147,10 +150,10 @@ class CallStages:
     # -- the short way of calls of a group at rest -----------------------------------------------
 
     def send_at_rest(self, call: Commits, now_ms: int) -> bool:
-        """Accept a commit, and send it. False if it is not alone, or has to wait, or may be
-        refused."""
+        """Accept a commit of a live group, and send it. False if it is not alone, or has to wait,
+        or may be refused."""
         ids = self._anchor.ids(now_ms)
-        can_send = ids is not None or not self._rules.can_anchor
+        can_send = self._engine.is_live and (ids is not None or not self._rules.can_anchor)
         if not can_send or self._adoption.is_under_way or self._is_ending:
             return False
         commit = call.only
@@ -174,18 +177,14 @@ class CallStages:
         """Answer a commit that the cluster has stored. False if anything waits for it, or if the
         cluster has said anything else."""
         commit = call.only
-        if (
-            commit is None
-            or commit.phase is not CommitPhase.SENT
-            or call.stage is not Stage.STORING
-        ):
+        if commit is None or commit.phase is not _SENT or call.stage is not Stage.STORING:
             return False
         if codes[commit.token] != STORED or self._commits.has_later(call):
             return False
         ended = OffsetCommitEnded(commit=commit.token)
         if self._engine.decide_at_rest(ended, now_ms) is None:
             return False
-        commit.move(CommitPhase.ENDED)
+        commit.move(_ENDED)
         del self.unanswered[call.token]
         self._commits.answered(call)
         call.finish(call.outcomes)
@@ -514,7 +513,7 @@ class CallStages:
         anchor, the anchor is repaired and the commits are sent again; the client never sees that
         error."""
         accepted = call.in_phase(CommitPhase.ACCEPTED)
-        if call.errand is not None or call.in_phase(CommitPhase.SENT):
+        if call.errand is not None or call.in_phase(_SENT):
             return
         if not accepted:
             self._finish(call, Failed() if call.has_failed else call.outcomes)

@@ -27,7 +27,12 @@ MakeRequest = Callable[[Token, Topics], Request]
 _GOES_ON = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
 """The codes after which a joining client goes on."""
 
-_tokens = itertools.count(1)
+next_token: Callable[[], Token] = itertools.count(1).__next__
+"""A token for a request. The engine tells its requests apart by them."""
+
+
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_ENDED, _ANSWERED = CommitPhase.ENDED, Stage.ANSWERED
 
 
 @value(kw_only=False)
@@ -102,15 +107,18 @@ Errand = Locate | Learn | Probe | Store
 """What the task of the calling client does for its call. It then reports to the group."""
 
 
-@dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
+@dataclass(eq=False, kw_only=True)
 class Call:
     """One request of a client. The group moves it from stage to stage; the client's task waits for
-    `errand` and `answer`."""
+    `errand` and `answer`.
+
+    It has no slots: most calls end in the state that the class has, and cost nothing for it.
+    """
 
     api: GroupApi
     make: MakeRequest | None = None
     """Makes the engine's event where that depends on the topics."""
-    token: Token = field(default_factory=_tokens.__next__)
+    token: Token = field(default_factory=next_token)
     owner: Owner | None = None
     """Who a new group counts towards; None for the gateway's own requests."""
     is_foreign: bool = False
@@ -126,38 +134,38 @@ class Call:
     topic_names: frozenset[str] = frozenset()
     """The topics that the request names."""
     knows_topics: bool = False
-    on_change: Callable[[], object] | None = None
-    """Called when there is an errand or an answer."""
-
-    stage: Stage = Stage.PLACING
-    errand: Errand | None = None
-    answer: Answer | None = None
-    event: Request | None = None
-    """The engine's event. A call without any only releases the group."""
-    reply: Reply | None = None
-    """The engine's reply, while the anchor is being confirmed."""
-    asked_ms: int = 0
-    """When the call arrived."""
-    give_up_ms: int | None = None
-    """The end of the client's patience with the anchor."""
-    confirms_since: int = 0
-    """The latest request of the anchor that does not confirm the reply."""
-    is_checked: bool = False
-    """Whether the engine would accept the call."""
-    has_look: bool = False
-    """Whether a look at the cluster has ended since the call arrived."""
     overrides: Mapping[str, int] | None = field(default_factory=dict)
     """The group's own configs, as far as the cluster may have to answer a native join; None if the
     state log does not tell."""
-    held: "Reply | Refused | None" = None
+    event: Request | None = None
+    """The engine's event. A call without any only releases the group."""
+
+    stage: Stage = field(default=Stage.PLACING, init=False)
+    on_change: Callable[[], object] | None = field(default=None, init=False)
+    """Called when there is an errand or an answer."""
+    errand: Errand | None = field(default=None, init=False)
+    answer: Answer | None = field(default=None, init=False)
+    reply: Reply | None = field(default=None, init=False)
+    """The engine's reply, while the anchor is being confirmed."""
+    asked_ms: int = field(default=0, init=False)
+    """When the call arrived."""
+    give_up_ms: int | None = field(default=None, init=False)
+    """The end of the client's patience with the anchor."""
+    confirms_since: int = field(default=0, init=False)
+    """The latest request of the anchor that does not confirm the reply."""
+    is_checked: bool = field(default=False, init=False)
+    """Whether the engine would accept the call."""
+    has_look: bool = field(default=False, init=False)
+    """Whether a look at the cluster has ended since the call arrived."""
+    held: "Reply | Refused | None" = field(default=None, init=False)
     """The refusal of a native join to the cluster, by the last look."""
-    has_dropped: bool = False
+    has_dropped: bool = field(default=False, init=False)
     """Whether the anchor leaves because of the call."""
-    was_held: bool = False
+    was_held: bool = field(default=False, init=False)
     """Whether the group's anchor was here before the call."""
-    is_gone: bool = False
+    is_gone: bool = field(default=False, init=False)
     """Whether the client will not see the answer."""
-    is_overtaken: bool = False
+    is_overtaken: bool = field(default=False, init=False)
     """Whether another member has had the group in the cluster since: a commit may be older than its
     offsets, and a grant may be of partitions that the group has lost."""
 
@@ -178,14 +186,14 @@ class Call:
 
     def finish(self, answer: Answer) -> None:
         """Answer the client."""
-        self.move(Stage.ANSWERED)
+        self.move(_ANSWERED)
         self.errand, self.answer = None, answer
         if self.on_change is not None:
             self.on_change()
             self.on_change = None  # it may lead back to the call
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Commit:
     """One commit: its event for the engine, and how far it has got."""
 
@@ -195,33 +203,33 @@ class Commit:
     order_keys: frozenset[object]
     """Commits with a key in common are stored in the order of their arrival: those of one member,
     or, without a member, of one partition."""
-    token: Token = field(default_factory=_tokens.__next__)
+    token: Token = field(default_factory=next_token)
     event: Request | None = None
-    phase: CommitPhase = CommitPhase.RECEIVED
-    ids: AnchorIds | None = None
+    phase: CommitPhase = field(default=CommitPhase.RECEIVED, init=False)
+    ids: AnchorIds | None = field(default=None, init=False)
     """The anchor's ids under which it was sent."""
-    sent_ms: int = 0
-    outcome: Outcome = _UNDECIDED
+    sent_ms: int = field(default=0, init=False)
+    outcome: Outcome = field(default=_UNDECIDED, init=False)
     call: "Commits | None" = field(default=None, init=False, repr=False)
     """While it is in flight: each keeps the other in memory."""
 
     def move(self, phase: CommitPhase) -> None:
         """Enter another phase."""
         self.phase = moved(COMMIT, self.phase, phase)
-        if phase is CommitPhase.ENDED:
+        if phase is _ENDED:
             self.call = None
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Commits(Call):
     """Commits of one client that arrived together."""
 
-    stage: Stage = Stage.QUEUED
     commits: dict[Token, Commit] = field(default_factory=dict)
-    order_keys: frozenset[object] = frozenset()
-    is_probed: bool = False
+    order_keys: frozenset[object] = field(default=frozenset(), init=False)
+    stage: Stage = field(default=Stage.QUEUED, init=False)
+    is_probed: bool = field(default=False, init=False)
     """Whether the client's broker is known to be reachable."""
-    has_failed: bool = False
+    has_failed: bool = field(default=False, init=False)
     """Whether a bug keeps a commit from being checked."""
 
     def __post_init__(self) -> None:

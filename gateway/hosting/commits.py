@@ -19,6 +19,10 @@ from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.states import CommitPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_RECEIVED, _ACCEPTED, _SENT = CommitPhase.RECEIVED, CommitPhase.ACCEPTED, CommitPhase.SENT
+_DECIDING = Stage.DECIDING
+
 STORED = frozenset({int(ErrorCode.NONE)})
 """The cluster's codes for a commit of which it has stored every partition."""
 
@@ -79,9 +83,10 @@ class CommitsInFlight:
     def answered(self, call: Commits) -> None:
         """The call has its answer. Its commits have ended, or are strays, or the engine never had
         them; those that it has, it decides all the same."""
-        if call.stage is not Stage.DECIDING:
-            for commit in call.in_phase(CommitPhase.RECEIVED):
-                commit.call = None
+        if call.stage is not _DECIDING:
+            for commit in call.commits.values():
+                if commit.phase is _RECEIVED:
+                    commit.call = None
         for key in call.order_keys:
             queue = self._queues[key]
             del queue[call.token]
@@ -94,24 +99,24 @@ class CommitsInFlight:
         """The engine has checked a commit."""
         call = commit.call
         assert call is not None
-        if isinstance(outcome, Refused | Failed):
+        if not isinstance(outcome, OffsetVerdict):
             call.has_failed |= isinstance(outcome, Failed)
             commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
             commit.move(CommitPhase.ENDED)
             return
-        assert isinstance(outcome, OffsetVerdict)
         commit.outcome = Outcome(verdict=outcome)
         if outcome.error:
             commit.move(CommitPhase.ENDED)
             return
-        commit.move(CommitPhase.ACCEPTED)
+        commit.move(_ACCEPTED)
         if commit.has_member and call.connection is not None:
             self._note_connection(commit, call.connection)
         if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
             self._end(commit)
 
     def _note_connection(self, commit: Commit, number: int) -> None:
-        self._newest.update(dict.fromkeys(commit.order_keys, number))
+        for key in commit.order_keys:
+            self._newest[key] = number
         members = self._engine.members
         if len(self._newest) > 2 * max(1, len(members)):
             self._newest = {key: self._newest[key] for key in self._newest if key in members}
@@ -122,7 +127,7 @@ class CommitsInFlight:
         """Send accepted commits on the client's own connection, under these ids."""
         for commit in commits:
             commit.ids, commit.sent_ms = ids, now_ms
-            commit.move(CommitPhase.SENT)
+            commit.move(_SENT)
         call.send_on(Store(tuple([commit.token for commit in commits]), ids))
 
     def stored(
@@ -131,7 +136,7 @@ class CommitsInFlight:
         """The cluster has answered the commits that were sent. Those that it refused to the anchor
         are sent again, unless a later one has been answered: the offset would go back."""
         is_settled_behind = False
-        for commit in reversed(call.in_phase(CommitPhase.SENT)):
+        for commit in reversed(call.in_phase(_SENT)):
             told = codes[commit.token]
             if isinstance(told, str):
                 commit.outcome = replace(commit.outcome, is_away=True)
@@ -148,7 +153,7 @@ class CommitsInFlight:
                 commit.outcome = replace(commit.outcome, refused=refused)
                 self._end(commit)
             else:
-                commit.move(CommitPhase.ACCEPTED)
+                commit.move(_ACCEPTED)
 
     def _is_displaced(self, commit: Commit, codes: frozenset[int], now_ms: int) -> bool:
         """Whether the cluster refused the anchor, whose repair begins here."""
@@ -162,26 +167,26 @@ class CommitsInFlight:
 
     def never_sent(self, call: Commits) -> None:
         """The client's broker is away."""
-        for commit in call.in_phase(CommitPhase.ACCEPTED):
+        for commit in call.in_phase(_ACCEPTED):
             commit.outcome = replace(commit.outcome, is_away=True)
             self._end(commit)
 
     def refuse(self, call: Commits, refused: Refused) -> None:
         """Refuse the accepted commits that were not sent."""
-        for commit in call.in_phase(CommitPhase.ACCEPTED):
+        for commit in call.in_phase(_ACCEPTED):
             commit.outcome = replace(commit.outcome, refused=refused)
             self._end(commit)
 
     def abandon(self, call: Commits, now_ms: int) -> None:
         """End the accepted commits of a call that is not carried on."""
-        for commit in call.in_phase(CommitPhase.ACCEPTED):
+        for commit in call.in_phase(_ACCEPTED):
             self._end(commit)
-        for commit in call.in_phase(CommitPhase.SENT):
+        for commit in call.in_phase(_SENT):
             self._lose(commit, now_ms)
 
     def abandon_undecided(self, call: Commits) -> None:
         """End the commits that the engine may have accepted before it was loaded again."""
-        for commit in call.in_phase(CommitPhase.RECEIVED):
+        for commit in call.in_phase(_RECEIVED):
             self._end(commit)
 
     def end_strays(self) -> None:

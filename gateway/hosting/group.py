@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from coordinator.handlers.steady import STEADY_REQUESTS
-from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved
+from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved, Request
+from coordinator.interface.replies import Reply
 from gateway.events.group_events import GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import AdoptionOutcome, Answered, Lane, Unanswered, Wish
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.call_stages import CallStages
-from gateway.hosting.calls import Call, Commits
+from gateway.hosting.calls import Commits
 from gateway.hosting.effects import Effect, Log, Tell, TellNow
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_adoption import GroupAdoption
@@ -119,27 +120,26 @@ class HostedGroup:
         sent, or its end noted, and no effect and no change of `next_ms` follows. Otherwise nothing
         has changed, and the input is to be handled."""
         match event:
-            case inputs.Asked(call):
-                return self.begin_at_rest(call, now_ms)
             case inputs.Stored(call, codes):
                 return self.calls.stored_at_rest(call, codes, now_ms)
+            case inputs.Asked(call) if call.is_at_coordinator and call.knows_topics:
+                if isinstance(call, Commits):
+                    return self.calls.send_at_rest(call, now_ms)
+                reply = self.answer_at_rest(call.event, now_ms)
+                if reply is not None:
+                    call.finish(reply)
+                return reply is not None
             case _:
                 return False
 
-    def begin_at_rest(self, call: Call, now_ms: int) -> bool:
-        """`take_at_rest` for `Asked`: every heartbeat comes here."""
+    def answer_at_rest(self, event: Request | None, now_ms: int) -> Reply | None:
+        """The reply to a heartbeat as in `take_at_rest`, None if it is to be handled. The client is
+        at the coordinator, and the topics are known."""
         is_held = self.anchor.is_here or not self.rules.can_anchor
-        if not (call.is_at_coordinator and call.knows_topics and is_held and self.engine.is_live):
-            return False
-        if isinstance(call, Commits):
-            return self.calls.send_at_rest(call, now_ms)
-        if not isinstance(call.event, STEADY_REQUESTS):
-            return False
-        decided = self.engine.decide_at_rest(call.event, now_ms)
-        if decided is None or decided[1] is None:
-            return False
-        call.finish(decided[1])
-        return True
+        if not (is_held and self.engine.is_live and isinstance(event, STEADY_REQUESTS)):
+            return None
+        decided = self.engine.decide_at_rest(event, now_ms)
+        return None if decided is None else decided[1]
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912, PLR0915
         """Take an input. Returns the effects, to be carried out in this order."""

@@ -57,6 +57,8 @@ BEFORE_A_DEADLINE_MAX = 64
 SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
 """Replies that show a member went on after joining."""
 
+_READY = LogPhase.READY  # every request asks, and Python 3.11 takes long to find an Enum's member
+
 Item = Call | Commit
 """What the engine answers."""
 StepOfAdoption = AdoptionMoved | GroupAdopted
@@ -299,7 +301,7 @@ class LoggedEngine:
     def decide_at_rest(self, event: Event, now_ms: int) -> SteadyStep | None:
         """Decide and apply an event that meets the group at rest: there is nothing to write, to
         tell or to grant. None if it needs more than that; then nothing has changed."""
-        if self.phase is not LogPhase.READY or self._queue or self._happened:
+        if self.phase is not _READY or self._queue or self._happened:
             return None
         due_ms = self.core.next_deadline_ms()
         if due_ms is None or due_ms <= now_ms:

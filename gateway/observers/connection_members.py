@@ -4,6 +4,8 @@ An OffsetFetch before version 9 names no member, but every client sends it on th
 carries its heartbeats.
 """
 
+from typing import cast
+
 from gateway.data_path.group_apis import GroupRequest
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -14,25 +16,24 @@ from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 
+_Asked = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | ConsumerGroupHeartbeatRequest
+
 
 def note_member(request: GroupRequest, answer: Struct) -> None:
-    """Remember the member if the request succeeded."""
-    match request.message, answer:
+    """Remember the member if its own request, or its join, has succeeded."""
+    asked = cast(_Asked, request.message)
+    match answer:
+        case HeartbeatResponse(error_code=0) | SyncGroupResponse(error_code=0):
+            member_id: str | None = asked.member_id
         case (
-            (SyncGroupRequest() | HeartbeatRequest()) as message,
-            SyncGroupResponse(error_code=0) | HeartbeatResponse(error_code=0),
-        ):
-            member_id = message.member_id
-        case (
-            (JoinGroupRequest() | ConsumerGroupHeartbeatRequest()) as message,
-            JoinGroupResponse(error_code=0, member_id=member_id)
-            | ConsumerGroupHeartbeatResponse(error_code=0, member_id=str(member_id)),
+            ConsumerGroupHeartbeatResponse(error_code=0, member_id=member_id)
+            | JoinGroupResponse(error_code=0, member_id=member_id)
         ):
             pass
         case _:
             return
     if member_id:
-        request.upstream.member = (message.group_id, member_id)
+        request.upstream.member = (asked.group_id, member_id)
 
 
 def member_of(request: GroupRequest, group_id: str) -> str | None:

@@ -49,6 +49,8 @@ PARTITIONS_MAX = 50_000
 are forgotten, and may be reported again."""
 
 _Partition = tuple[str, int]
+_COMMITS = (OffsetCommitRequest, TxnOffsetCommitRequest)
+_ANSWERS = (OffsetCommitResponse, TxnOffsetCommitResponse)
 
 
 class _Committer(NamedTuple):
@@ -110,9 +112,9 @@ class OffsetReporter:
     def note_commit(self, request: GroupRequest, answer: Struct) -> None:
         """Count the offsets that the cluster has stored, if the request is a commit."""
         message = request.message
-        if not isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
+        if not isinstance(message, _COMMITS):
             return
-        assert isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse)
+        assert isinstance(answer, _ANSWERS)
         stored = {
             (topic.name, each.partition_index)
             for topic in answer.topics

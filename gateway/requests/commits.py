@@ -45,7 +45,7 @@ from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import topic_codes
 from gateway.requests.commit_parts import CommitRequest, CommitResponse, joined, split
 from gateway.requests.coordinators import Coordinators
-from gateway.requests.forwarding import ask_cluster, highest_version, version_for
+from gateway.requests.forwarding import ask_cluster, highest_version
 from gateway.requests.messages import api_of
 from gateway.requests.refusals import refusal, refused
 from kafka_codecs import decode
@@ -58,8 +58,11 @@ from kafka_codecs.header import decode_response_header
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
+# Every request asks for these, and Python 3.11 takes long to find an Enum's member.
+_OFFSET_COMMIT, _COMMIT = ApiKey.OFFSET_COMMIT, GroupApi.COMMIT
+
 _FIRST_OF_AN_INSTANCE = {
-    ApiKey.OFFSET_COMMIT: FIRST_COMMIT_VERSION,
+    _OFFSET_COMMIT: FIRST_COMMIT_VERSION,
     ApiKey.TXN_OFFSET_COMMIT: FIRST_TXN_COMMIT_VERSION,
 }
 
@@ -135,22 +138,24 @@ class CommitApis:
         self.offsets = offsets
         """Sees the commits whose answer `CommitOnItsWay` lets pass."""
 
-    def begin(self, request: GroupRequest, body: bytes) -> "CommitOnItsWay | None":
+    def begin(
+        self, request: GroupRequest, message: OffsetCommitRequest, body: bytes
+    ) -> "CommitOnItsWay | None":
         """Have a commit accepted if its group is at rest, so that it can be sent at once. None if
         it cannot; then nothing has changed, and it is to be answered by `answer`."""
-        message = cast(OffsetCommitRequest, request.message)
-        version = version_for(request, FIRST_COMMIT_VERSION)
-        if not message.group_id or not _is_alike(version, request.header.api_version):
+        its_version = request.header.api_version
+        version = request.upstream.version_for(_OFFSET_COMMIT, its_version, FIRST_COMMIT_VERSION)
+        if not message.group_id or not _is_alike(version, its_version):
             return None
         if (driver := self._groups.in_memory(message.group_id)) is None:
             return None
-        sending = self._sending((request,))
-        if not driver.begin_at_rest(sending.call):
+        commit = _commit(message, its_version)
+        call = self._call(request, message, {commit.token: commit})
+        if not driver.send_at_rest(call):
             return None
-        store = sending.call.errand
-        assert isinstance(store, Store)
-        beginning = _beginning(message.group_id, store.ids, message.retention_time_ms, version)
+        beginning = _beginning(message.group_id, commit.ids, message.retention_time_ms, version)
         offsets = encoded_from(OffsetCommitRequest, version, body, "topics")
+        sending = _Sending(request, call, {commit.token: message})
         return CommitOnItsWay(self, sending, driver, version, beginning + offsets)
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
@@ -173,25 +178,25 @@ class CommitApis:
 
     def _sending(self, requests: Sequence[GroupRequest]) -> _Sending:
         first = requests[0]
-        version = first.header.api_version
-        commits: dict[Token, Commit] = {}
-        messages: dict[Token, CommitRequest] = {}
-        for request in requests:
-            message = cast(CommitRequest, request.message)
-            commit = _commit(message, version)
-            commits[commit.token], messages[commit.token] = commit, message
-        message = cast(CommitRequest, first.message)
+        asked = [cast(CommitRequest, request.message) for request in requests]
+        all_of_them = [_commit(message, first.header.api_version) for message in asked]
+        commits = {commit.token: commit for commit in all_of_them}
+        messages = dict(zip(commits, asked, strict=True))
+        return _Sending(first, self._call(first, asked[0], commits), messages)
+
+    def _call(
+        self, first: GroupRequest, message: CommitRequest, commits: dict[Token, Commit]
+    ) -> Commits:
         # A member's transactions come on the connections of their producers.
         is_consumers = isinstance(message, OffsetCommitRequest)
-        call = Commits(
-            api=GroupApi.COMMIT if is_consumers else GroupApi.TXN_COMMIT,
+        return Commits(
+            api=_COMMIT if is_consumers else GroupApi.TXN_COMMIT,
             owner=first.owner,
             connection=first.upstream.number if is_consumers else None,
             node_id=first.node_id,
             is_at_coordinator=self._coordinators.is_at_lately(message.group_id, first),
             commits=commits,
         )
-        return _Sending(first, call, messages)
 
     async def responses(self, sending: _Sending, answer: Answer) -> Sequence[Struct | None]:
         """The responses to the commits of a call that was answered here. Raises
@@ -276,7 +281,6 @@ class CommitOnItsWay:
         self._apis = apis
         self._sending = sending
         self._driver = driver
-        self._began_s = trio.current_time()
 
     def stored(self, answer: bytes | None) -> bool:
         """Whether the client gets the broker's answer. Raises WireError."""
@@ -285,7 +289,7 @@ class CommitOnItsWay:
         response: OffsetCommitResponse | None = None
         try:
             if answer is not None:
-                _id, offset = decode_response_header(ApiKey.OFFSET_COMMIT, self.version, answer)
+                _id, offset = decode_response_header(_OFFSET_COMMIT, self.version, answer)
                 body = answer[offset:]
                 decoded = _decoded if len(body) <= ANSWER_REMEMBERED_BYTES_MAX else decode
                 response = decoded(OffsetCommitResponse, body, self.version)
@@ -295,9 +299,10 @@ class CommitOnItsWay:
         outcomes = call.answer
         if response is None or not isinstance(outcomes, dict) or outcomes[token].refused:
             return False
-        apis.offsets.note_commit(self._sending.request, response)
+        request = self._sending.request
+        apis.offsets.note_commit(request, response)
         apis.answers.note(response)
-        apis.answers.note_wait(OffsetCommitResponse, trio.current_time() - self._began_s)
+        apis.answers.note_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
         return True
 
     async def answer(self) -> Struct | None:
@@ -377,7 +382,7 @@ async def _ask(
     the embedded cluster, for a group without members, and for transactions before Kafka 2.5. Raises
     UpstreamAway."""
     knows_members = (
-        request.header.api_key == ApiKey.OFFSET_COMMIT
+        request.header.api_key == _OFFSET_COMMIT
         # Kafka before 2.5 does not check the member of a transactional commit.
         or highest_version(request.upstream, ApiKey.TXN_OFFSET_COMMIT) >= FIRST_TXN_COMMIT_VERSION
     )
@@ -387,7 +392,9 @@ async def _ask(
     elif ids is not None:
         since_version = _FIRST_OF_AN_INSTANCE[ApiKey(request.header.api_key)]
     messages = [_with_member(commit, ids) for commit in commits]
-    return await request.upstream.ask_in_order(messages, version_for(request, since_version))
+    upstream, header = request.upstream, request.header
+    version = upstream.version_for(header.api_key, header.api_version, since_version)
+    return await upstream.ask_in_order(messages, version)
 
 
 def _with_member(message: CommitRequest, ids: AnchorIds | None) -> CommitRequest:

@@ -29,19 +29,14 @@ async def forward(
     request: GroupRequest, message: Struct | None = None, *, since_version: int = 0
 ) -> Any:
     """The cluster's answer to `message`, by default the request's own, in the version chosen by
-    `version_for`.
+    `Upstream.version_for`.
 
     Raises UpstreamLost. Whether the broker acted on the request is then unknown.
     """
     asked = request.message if message is None else message
-    return await request.upstream.ask(asked, version_for(request, since_version))
-
-
-def version_for(request: GroupRequest, since_version: int = 0) -> int:
-    """The client's version, moved into the broker's range and to `since_version` if possible."""
-    # An ApiKey's hash is its number's.
-    low, high = request.upstream.versions[cast(ApiKey, request.header.api_key)]
-    return max(low, min(high, max(request.header.api_version, since_version)))
+    upstream, header = request.upstream, request.header
+    version = upstream.version_for(header.api_key, header.api_version, since_version)
+    return await upstream.ask(asked, version)
 
 
 async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "") -> Struct:

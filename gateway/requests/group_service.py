@@ -155,16 +155,15 @@ class GroupService:
         return await self._later(asked.request, self._members.finish(asked))
 
     async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
-        began_s = trio.current_time()
         try:
             answer = await pending
         except UpstreamLost:
             return await self._answer_alone(request)
-        return self.noted_after(began_s, request, answer)
+        return self.noted_after(request, answer)
 
-    def noted_after(self, began_s: float, request: GroupRequest, answer: Struct) -> Struct:
-        """The answer to a request that has waited since then, once it is noted."""
-        self.answers.note_wait(type(answer), trio.current_time() - began_s)
+    def noted_after(self, request: GroupRequest, answer: Struct) -> Struct:
+        """The answer to a request that has waited, once it is noted."""
+        self.answers.note_wait(type(answer), trio.current_time() - request.at_s)
         return self._noted(request, answer)
 
     async def _refused(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
@@ -197,10 +196,11 @@ class GroupService:
 
     def begin_commit(self, request: GroupRequest, body: bytes) -> CommitUnderWay | None:
         """Have a commit accepted at once, if nothing has to be asked or written first."""
-        message = cast(OffsetCommitRequest, request.message)
+        message = request.message
+        assert isinstance(message, OffsetCommitRequest)
         if not is_known_to_be_allowed(request, message):
             return None
-        return self._commits.begin(request, body)
+        return self._commits.begin(request, message, body)
 
     async def end_commit(self, request: GroupRequest, commit: CommitUnderWay) -> Struct:
         """The answer to a commit that the broker has not simply stored."""
@@ -215,15 +215,14 @@ class GroupService:
         cluster gets them without a wait in between."""
         if len({cast(OffsetCommitRequest, each.message).group_id for each in requests}) > 1:
             return [await self._checked(each) for each in requests]
-        began_s = trio.current_time()
         try:
             if refused := await self._refused(requests):
                 return refused
             answers = await self._commits.answer(requests)
         except UpstreamLost:
             answers = [None] * len(requests)
-        for _ in requests:
-            self.answers.note_wait(OffsetCommitResponse, trio.current_time() - began_s)
+        for request in requests:
+            self.answers.note_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
         return [
             await self._noted_or_alone(request, answer)
             for request, answer in zip(requests, answers, strict=True)
@@ -309,6 +308,8 @@ class GroupService:
     def _noted(self, request: GroupRequest, answer: Struct) -> Struct:
         self.answers.note(answer)
         match request.message:
+            case HeartbeatRequest() | SyncGroupRequest():
+                note_member(request, answer)
             case JoinGroupRequest():
                 self._clients.note(request, answer)
                 note_member(request, answer)
@@ -321,8 +322,6 @@ class GroupService:
                 note_member(request, answer)
                 if self._presence is not None and request.upstream.member is not None:
                     self._presence.spoke(request.upstream.member, request.upstream.number)
-            case SyncGroupRequest() | HeartbeatRequest():
-                note_member(request, answer)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
                 self._offset_reporter.note_commit(request, answer)
             case OffsetDeleteRequest():
@@ -368,12 +367,11 @@ class GroupService:
 class _UnderWay(AnswerUnderWay):
     """The answer to a request of a member, which its group gives later."""
 
-    __slots__ = ("_asked", "_began_s", "_service")
+    __slots__ = ("_asked", "_service")
 
     def __init__(self, service: GroupService, asked: Asked) -> None:
         self._service = service
         self._asked = asked
-        self._began_s = trio.current_time()
 
     def __await__(self) -> Generator[Any, None, Struct]:
         return self._service.finish(self._asked).__await__()
@@ -385,7 +383,7 @@ class _UnderWay(AnswerUnderWay):
         answer = self._asked.answer
         if answer is None:
             return None
-        return self._service.noted_after(self._began_s, self._asked.request, answer)
+        return self._service.noted_after(self._asked.request, answer)
 
     def abandon(self) -> None:
         self._asked.driver.abandon(self._asked.call)

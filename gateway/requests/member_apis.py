@@ -13,8 +13,8 @@ from gateway.data_path.presence import Presence
 from gateway.groups.aside import Aside
 from gateway.groups.group_driver import GroupDriver
 from gateway.groups.groups import Groups, checked
-from gateway.hosting.answers import GroupApi, Situation
-from gateway.hosting.calls import Call, Forwarded, Refused
+from gateway.hosting.answers import Situation
+from gateway.hosting.calls import Call, Forwarded, Refused, next_token
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import Relayed, SeenForeign
 from gateway.hosting.standing import STREAMS_PROTOCOL
@@ -24,10 +24,14 @@ from gateway.requests.forwarding import ask_cluster
 from gateway.requests.messages import MemberMessage, api_of
 from gateway.requests.refusals import refused
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_codecs.consumer_group_install_assignment import ConsumerGroupInstallAssignmentRequest
+from kafka_codecs.consumer_group_prepare_assignment import ConsumerGroupPrepareAssignmentRequest
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+
+_OF_A_WHOLE_GROUP = (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,36 +81,44 @@ class MemberApis:
         group_id, version = message.group_id, request.header.api_version
         if not group_id:
             return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
+        if isinstance(message, _OF_A_WHOLE_GROUP):
+            return self._translated_aside(request, message)
+        event = messages.event(next_token(), request.header, message, request.client_host)
+        if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
+            event = _with_presence(self._presence, event, request, group_id)
+        driver = self._groups.driver(group_id, request.owner)
+        answer: object = None
+        if self._coordinators.is_at_lately(group_id, request):
+            answer = driver.answer_at_rest(event)
+        if answer is None:
+            asked = self._asked(request, message, event, driver)
+            answer = driver.begin(asked.call)
+        return messages.response(answer, version) if isinstance(answer, Reply) else asked
+
+    def _asked(
+        self, request: GroupRequest, message: MemberMessage, event: Request, driver: GroupDriver
+    ) -> Asked:
         call = Call(
             api=api_of(message),
+            token=event.token,
+            event=event,
             owner=request.owner,
             connection=request.upstream.number,
             node_id=request.node_id,
             is_foreign=isinstance(message, JoinGroupRequest) and is_foreign(message),
-            is_at_coordinator=self._coordinators.is_at_lately(group_id, request),
+            is_at_coordinator=self._coordinators.is_at_lately(message.group_id, request),
+            topic_names=topics_of_request(event),
         )
-        if call.api is GroupApi.ASSIGNMENT:
-            return self._translated_aside(request, message, call)
-        event = messages.event(call.token, request.header, message, request.client_host)
-        if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
-            event = _with_presence(self._presence, event, request, group_id)
-        call.event = event
-        call.topic_names = topics_of_request(event)
-        driver = self._groups.driver(group_id, request.owner)
-        answer = driver.begin(call)
-        if isinstance(answer, Reply):
-            return messages.response(answer, version)
         return Asked(request=request, message=message, call=call, driver=driver)
 
-    async def _translated_aside(
-        self, request: GroupRequest, message: MemberMessage, call: Call
-    ) -> Struct:
+    async def _translated_aside(self, request: GroupRequest, message: MemberMessage) -> Struct:
         header, host = request.header, request.client_host
-        translate = partial(messages.event, call.token, header, message, host)
-        call.event = await self._aside.run(translate)
+        translate = partial(messages.event, next_token(), header, message, host)
+        event = await self._aside.run(translate)
         driver = self._groups.driver(message.group_id, request.owner)
-        driver.begin(call)
-        return await self.finish(Asked(request=request, message=message, call=call, driver=driver))
+        asked = self._asked(request, message, event, driver)
+        driver.begin(asked.call)
+        return await self.finish(asked)
 
     async def finish(self, asked: Asked) -> Struct:
         """The answer to a request that the group, or the cluster, answers later."""

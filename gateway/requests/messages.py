@@ -52,15 +52,16 @@ from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 MemberMessage = (
-    JoinGroupRequest
-    | SyncGroupRequest
-    | HeartbeatRequest
-    | LeaveGroupRequest
+    HeartbeatRequest
     | ConsumerGroupHeartbeatRequest
+    | JoinGroupRequest
+    | SyncGroupRequest
+    | LeaveGroupRequest
     | ConsumerGroupPrepareAssignmentRequest
     | ConsumerGroupInstallAssignmentRequest
 )
-"""Requests whose answers the engine decides. The outcome of a commit is the cluster's."""
+"""Requests whose answers the engine decides, frequent ones first. The outcome of a commit is the
+cluster's."""
 GroupMessage = MemberMessage | OffsetCommitRequest | TxnOffsetCommitRequest | OffsetDeleteRequest
 """Requests about one group."""
 

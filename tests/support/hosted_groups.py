@@ -225,6 +225,7 @@ def lone_request(message: Struct, version: int) -> GroupRequest:
         upstream=cast(Upstream, _SpeaksNothing()),
         node_id=1,
         grants=Grants(Limits()),
+        at_s=0.0,
     )
 
 

@@ -21,8 +21,8 @@ async def test_only_a_wait_that_is_too_long_is_given_up(autojump_clock: object) 
     early, late = Answer(), Answer()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(patience.run)
-        patience.wait(early, 3.0, partial(given_up.append, "early"))
-        patience.wait(late, 3.0, partial(given_up.append, "late"))
+        patience.wait(early, trio.current_time() + 3.0, partial(given_up.append, "early"))
+        patience.wait(late, trio.current_time() + 3.0, partial(given_up.append, "late"))
         early.is_over = True
         await trio.sleep(3.0 - LOOK_S)
         assert given_up == []
@@ -35,6 +35,6 @@ async def test_waits_that_are_over_are_forgotten(autojump_clock: object) -> None
     """A busy gateway begins thousands of them before the task looks."""
     patience, answers = Patience(), [Answer() for _ in range(100)]
     for answer in answers:
-        patience.wait(answer, 3.0, lambda: None)
+        patience.wait(answer, trio.current_time() + 3.0, lambda: None)
         answer.is_over = True
     assert patience.count <= 1

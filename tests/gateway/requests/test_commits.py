@@ -23,7 +23,6 @@ from gateway.observers.counts import AnswerCounts
 from gateway.requests.commits import CommitApis
 from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog
-from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitRequest
 from kafka_codecs.offset_delete import (
@@ -81,12 +80,13 @@ async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
 
 async def test_a_commit_that_is_not_accepted_at_once_makes_no_group() -> None:
     """Its client may have gone before it is answered, and nobody would forget the group."""
-    upstream = cast(Upstream, SimpleNamespace(versions={ApiKey.OFFSET_COMMIT: (2, 9)}, number=1))
+    upstream = cast(Upstream, SimpleNamespace(version_for=lambda *_: 8, number=1))
     async with hosted_groups() as groups:
         coordinators = Coordinators(groups.cluster, NameQuota())
         apis = CommitApis(groups.table, coordinators, groups.offsets, AnswerCounts())
-        request = replace(lone_request(commit_of({"foo": {0: 5}}), 8), upstream=upstream)
-        assert apis.begin(request, b"") is None
+        message = commit_of({"foo": {0: 5}})
+        request = replace(lone_request(message, 8), upstream=upstream)
+        assert apis.begin(request, message, b"") is None
         assert not groups.running
 
 

@@ -50,6 +50,7 @@ def request(upstream: Upstream, version: int) -> GroupRequest:
         upstream=upstream,
         node_id=1,
         grants=Grants(Limits()),
+        at_s=0.0,
     )
 
 
