@@ -23,7 +23,6 @@ from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.remembered import NameQuota
 from gateway.logs import write_to_log
 from gateway.observers.clients_seen import ClientsSeen
-from gateway.observers.connection_members import note_member
 from gateway.observers.counts import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.admin_apis import AdminApis
@@ -34,7 +33,7 @@ from gateway.requests.commits import CommitApis, CommitOnItsWay
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.defective_joins import DefectiveJoins
-from gateway.requests.member_apis import Asked, MemberApis, is_foreign
+from gateway.requests.member_apis import Asked, MemberApis, is_foreign, note_member
 from gateway.requests.messages import GroupMessage, MemberMessage, api_of
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi

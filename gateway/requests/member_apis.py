@@ -4,6 +4,7 @@ answers, or the cluster if the group is not hosted."""
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from coordinator.group.topic_names import topics_of_request
 from coordinator.interface.events import JOIN_EPOCH, ConsumerHeartbeatReceived, Request
@@ -29,7 +30,9 @@ from kafka_codecs.consumer_group_prepare_assignment import ConsumerGroupPrepareA
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.sync_group import SyncGroupResponse
 
 _OF_A_WHOLE_GROUP = (ConsumerGroupPrepareAssignmentRequest, ConsumerGroupInstallAssignmentRequest)
 
@@ -196,3 +199,30 @@ def is_foreign(message: JoinGroupRequest) -> bool:
     if message.protocol_type == CONSUMER_PROTOCOL_TYPE:
         return any(protocol.name == STREAMS_PROTOCOL for protocol in message.protocols)
     return bool(message.protocol_type)
+
+
+def note_member(request: GroupRequest, answer: Struct) -> None:
+    """Remember the member of a connection if its own request, or its join, has succeeded.
+
+    An OffsetFetch before version 9 names no member, but every client sends it on the connection
+    that carries its heartbeats.
+    """
+    asked = cast(MemberMessage, request.message)
+    match answer:
+        case HeartbeatResponse(error_code=0) | SyncGroupResponse(error_code=0):
+            member_id: str | None = asked.member_id
+        case (
+            ConsumerGroupHeartbeatResponse(error_code=0, member_id=member_id)
+            | JoinGroupResponse(error_code=0, member_id=member_id)
+        ):
+            pass
+        case _:
+            return
+    if member_id:
+        request.upstream.member = (asked.group_id, member_id)
+
+
+def member_of(request: GroupRequest, group_id: str) -> str | None:
+    """The id of the group's member on the connection of the request, if one is known."""
+    known = request.upstream.member
+    return known[1] if known is not None and known[0] == group_id else None

@@ -21,10 +21,10 @@ from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
-from gateway.observers.connection_members import member_of
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import highest_version
+from gateway.requests.member_apis import member_of
 from gateway.requests.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
     FIRST_VERSION_WITH_GROUP_ERROR,

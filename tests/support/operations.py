@@ -5,8 +5,14 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
+
+_TOP = Path(__file__).parents[2]
+_SHIPPED = tuple(f"{_TOP / each}/" for each in ("gateway", "coordinator", "codecs"))
+_SIMULATION = f"{_TOP / 'gateway' / 'simulation'}/"
+"""Plays the brokers of tests."""
 
 
 @dataclass(slots=True)
@@ -41,6 +47,26 @@ def counted_steps() -> Iterator[Steps]:
         yield steps
     finally:
         sys.settrace(before)
+
+
+@contextmanager
+def called_functions() -> Iterator[set[CodeType]]:
+    """Find what all tasks of this thread call within the block: the functions that ship, without
+    those that are made, such as the readers of messages."""
+    called: set[CodeType] = set()
+
+    def profile(frame: FrameType, event: str, _argument: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(_SHIPPED):
+            called.add(code)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield called
+    finally:
+        sys.setprofile(before)
+        called -= {each for each in called if each.co_filename.startswith(_SIMULATION)}
 
 
 def cost_of(work: Callable[[], object]) -> Cost:

@@ -5,7 +5,7 @@ from typing import cast
 
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.observers.connection_members import member_of, note_member
+from gateway.requests.member_apis import member_of, note_member
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
