@@ -25,7 +25,8 @@ def snapshot(value: object) -> object:
             return [*value], [snapshot(row) for row in value.values()]
         case Forkable():
             fields = ((name, getattr(value, name)) for name in type(value).__slots__)
-            return type(value), [(name, snapshot(field)) for name, field in fields]
+            kind = type(value).Fork  # the same for the original
+            return kind, [(name, snapshot(field)) for name, field in fields]
         case set():  # what a fork has written so far
             return None
         case _:
