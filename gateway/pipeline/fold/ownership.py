@@ -44,22 +44,33 @@ def side_by_side(
     for each in in_order:
         yield Span("owner", each.member_id, None, each.from_ms, each.to_ms)
         if reached is not None:
-            is_unsure = reached.member_id != each.member_id and (
-                reached.may_be_over
-                or (
-                    reached.ended is not None
-                    and each.begun is not None
-                    and is_open(reached.ended, each.begun)
-                )
-            )
-            if is_unsure:
-                both_ms = sorted(filter(None, (each.from_ms, reached.to_ms)))
-                yield Span("unsure", each.member_id, reached.member_id, both_ms[0], both_ms[-1])
-            yield from _between(reached, each, is_unsure=is_unsure)
+            unsure = _unsure(reached, each, is_open)
+            if unsure is not None:
+                yield unsure
+            yield from _between(reached, each, is_unsure=unsure is not None)
         if reached is None or reached.may_be_over or each.reaches_beyond(reached):
             reached = each
     if reached is not None and reached.to_position < ENDLESS and reached.leaves_gap:
         yield Span("gap", None, None, reached.to_ms, None)
+
+
+def _unsure(
+    reached: Interval, each: Interval, is_open: Callable[[Moment, Moment], bool]
+) -> Span | None:
+    """Whether one of them may have ended before the other began, or after it."""
+    if reached.member_id == each.member_id:
+        return None
+    orders = [(reached, each)]
+    if reached.to_position > each.from_position:
+        orders.append((each, reached))
+    for one, other in orders:
+        is_unknown = one is reached and reached.may_be_over
+        if one.ended is not None and other.begun is not None:
+            is_unknown |= is_open(one.ended, other.begun)
+        if is_unknown:
+            both_ms = sorted(filter(None, (other.from_ms, one.to_ms)))
+            return Span("unsure", other.member_id, one.member_id, both_ms[0], both_ms[-1])
+    return None
 
 
 def _between(reached: Interval, each: Interval, *, is_unsure: bool) -> Iterator[Span]:

@@ -43,6 +43,8 @@ def test_without_epochs_a_handover_is_unsure() -> None:
     owners, or none, but neither is known."""
     assert handover(behind_s=5, epoch=1) == [("unsure", "b", 6, 10)]
     assert handover(behind_s=0, epoch=1) == [("unsure", "b", 10, 11), ("gap", None, 10, 11)]
+    # Even the grant seems to come before that of the first owner.
+    assert handover(behind_s=15, epoch=1) == [("unsure", "b", -4, 10)]
 
 
 def test_clocks_differ_by_a_minute_at_most() -> None:
