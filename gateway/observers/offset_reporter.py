@@ -4,8 +4,10 @@ Commits arrive thousands of times a second, so each member's are combined into o
 interval, with the first, lowest and last offset of each partition: a step backwards stays visible.
 The first fetch of a partition is reported at once, because the member starts there. A change of a
 member's partitions ends both: open commits are reported before the change, and later fetches count
-as new starts. A commit from outside the group may be an admin's reset. It is reported at once,
-because a process that is killed reports nothing, and a forgotten reset looks like a lost commit.
+as new starts. The cluster's own coordinator tells of no change, so a commit also ends those of
+other members for the same partition. A commit from outside the group may be an admin's reset. It is
+reported at once, because a process that is killed reports nothing, and a forgotten reset looks like
+a lost commit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -95,6 +97,8 @@ class OffsetReporter:
         self._tell = tell
         self._now_ms = now_ms
         self._groups: dict[str, dict[_Committer, _Interval]] = {}
+        self._holders: dict[str, dict[_Partition, str]] = {}
+        """The member that committed last for each partition, in groups with open intervals."""
         self._partitions = 0
         self._starts: dict[str, dict[str, set[_Partition]]] = {}
         """The partitions whose start was reported, per group and member."""
@@ -125,6 +129,8 @@ class OffsetReporter:
             return
         now_ms = self._now_ms()
         committer = _Committer(message.member_id, isinstance(message, TxnOffsetCommitRequest))
+        if message.member_id != NO_MEMBER:
+            self._pass_on(message.group_id, stored, message.member_id)
         intervals = self._groups.setdefault(message.group_id, {})
         is_first = (interval := intervals.get(committer)) is None
         if interval is None:
@@ -222,6 +228,16 @@ class OffsetReporter:
             for event in self._end(group_id):
                 self._tell(event, group_id)
 
+    def _pass_on(self, group_id: str, partitions: Iterable[_Partition], member_id: str) -> None:
+        """Report the commits of members that committed for these partitions before."""
+        holders = self._holders.setdefault(group_id, {})
+        for partition in partitions:
+            holder_id = holders.get(partition, member_id)
+            holders[partition] = member_id
+            if holder_id != member_id:
+                for event in list(self._end(group_id, holder_id)):
+                    self._tell(event, group_id)
+
     def _add(self, interval: _Interval, topic: str, partition: int, offset: int) -> None:
         partitions = interval.topics.setdefault(topic, {})
         if partition in partitions:
@@ -240,6 +256,7 @@ class OffsetReporter:
                     yield self._cut(committer, interval)
         if not intervals:
             self._groups.pop(group_id, None)
+            self._holders.pop(group_id, None)
 
     def _cut(self, committer: _Committer, interval: _Interval) -> OffsetsCommitted:
         """Report the commits so far. The interval is empty afterwards."""

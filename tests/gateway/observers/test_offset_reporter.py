@@ -171,6 +171,22 @@ def test_each_member_of_each_group_has_its_own_event() -> None:
     ]
 
 
+def test_a_commit_for_a_partition_ends_the_commits_of_its_former_owner() -> None:
+    """While the cluster serves a group no event tells that a partition has moved. Commits of both
+    at once would look like an offset that went back."""
+    reporter = Tally()
+    reporter.commit({0: 1, 1: 1})
+    reporter.at_ms += 10
+    reporter.commit({0: 2}, member_id="n")
+    ((_group_id, told),) = reporter.told
+    assert (told["member_id"], told["to_ms"]) == ("m", 100)
+    reporter.commit({1: 2})
+    reporter.commit({0: 3}, member_id="n")
+    assert len(reporter.told) == 1
+    reporter.flush()
+    assert [fields["member_id"] for _group_id, fields in reporter.told] == ["m", "n", "m"]
+
+
 def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
     """Each partition has its own answer."""
     reporter = Tally()
@@ -299,8 +315,8 @@ def test_a_members_commits_are_reported_before_its_partitions_move(event: Gatewa
     """Reports of clients that may be that member are included. Other members' intervals
     continue."""
     reporter = Tally()
-    for member_id in ("", "n", "", "m"):
-        reporter.commit({0: 5}, member_id=member_id)
+    for member_id, partition in (("", 0), ("n", 1), ("", 0), ("m", 0)):
+        reporter.commit({partition: 5}, member_id=member_id)
     reporter.told.clear()
     reporter.commit({0: 5}, group_id="other")
     reporter.make_way("orders", [event])
