@@ -47,7 +47,8 @@ _ABOUT_SAFETY = (
     *("overlaps", "unsure", "non_monotonic", "lost_commits", "skips", "differences"),
     *("missing_events", "contradictions"),
 )
-_MOMENTS = frozenset({"at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms"})
+_MOMENTS = ("at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms")
+"""Columns that end like this are times; others in milliseconds are durations."""
 _BEGINNING = "from_ms"
 """A null here means that the fact was true before the first event."""
 _TEXT_LENGTH_MAX = 200
@@ -132,7 +133,7 @@ def _cell(column: str, value: Cell) -> Markup:
         text = shortened(value, _TEXT_LENGTH_MAX)
         class_ = "short" if len(text) <= _UNBROKEN_LENGTH_MAX else "long"
         return tag("td", tag("bdi", text), class_=class_, title=value if text != value else None)
-    if column in _MOMENTS:
+    if column.endswith(_MOMENTS):
         return tag("td", moment(int(value)), class_="moment")
     if column.endswith("_ms"):
         return tag("td", duration(value), class_="number")

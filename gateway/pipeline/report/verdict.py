@@ -340,7 +340,8 @@ def _progress(totals: Totals) -> str:
     if totals.migrations_back:
         migrations += f", {number(totals.migrations_back)} of them back to the classic protocol"
     if totals.migrations:
-        migrations += f"; {number(totals.migrations_complete)} completed"
+        are_all = totals.migrations_complete == totals.migrations > 1
+        migrations += f"; {'all' if are_all else number(totals.migrations_complete)} completed"
     return f"{'; '.join((there, *others))}. {migrations}."
 
 

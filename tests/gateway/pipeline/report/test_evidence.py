@@ -12,6 +12,7 @@ from tests.support.reports import START_MS, evidence
     ("column", "value", "text"),
     [
         ("at_ms", START_MS, "2027-01-15 08:00:00.000Z"),
+        ("cost_from_ms", START_MS, "2027-01-15 08:00:00.000Z"),
         ("stalled_ms", 61_000, "1 min 1 s"),
         ("members", 12_345, "12,345"),
         ("unowned_partition_s", 0.25, "0.25"),

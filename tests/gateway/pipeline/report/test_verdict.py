@@ -84,3 +84,11 @@ def test_progress_cost_and_next_steps_are_summarised() -> None:
         "4 members can switch to the consumer protocol now.",
         "1 member must be upgraded first: the version is too old.",
     ]
+
+
+def test_a_round_trip_has_completed() -> None:
+    """Its groups are where they were, as if nothing had been achieved."""
+    where = {"groups": 1, "groups_on_classic": 1}
+    trip = {"migrations": 2, "migrations_back": 1, "migrations_complete": 2}
+    progress = next(outcome(CALM.model_copy(update={**where, **trip}), ()))
+    assert progress.endswith("2 migrations, 1 of them back to the classic protocol; all completed.")
