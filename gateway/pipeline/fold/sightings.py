@@ -366,10 +366,17 @@ def _between_processes(told: Sequence[Told], are_kept: Iterable[bool]) -> Mappin
     return found
 
 
-def _are_kept(told: Iterable[Told]) -> Iterator[bool]:
+def _are_kept(told: Sequence[Told]) -> Iterator[bool]:
     """Whether each event was written with its records. A member that joins a classic group has none
-    before the end of a rebalance, although its event may be told together with a record: that a
-    static member was replaced, or that an empty consumer group turned classic."""
+    before the end of a rebalance, which its join may begin, although its event may be told together
+    with a record: that a static member was replaced, or that an empty consumer group turned
+    classic."""
+    begun_ms = {
+        each.at_ms
+        for each in told
+        if isinstance(each.event, GroupStateMoved)
+        and each.event.to_state is ClassicPhase.PREPARING_REBALANCE
+    }
     turned_ms: int | None = None
     is_rebalancing = False
     for each in told:
@@ -386,7 +393,8 @@ def _are_kept(told: Iterable[Told]) -> Iterator[bool]:
                 pass
         is_unwritten = isinstance(each.event, MemberJoined | GroupStateMoved)
         is_unwritten &= each.at_ms == turned_ms
-        is_unwritten |= is_rebalancing and isinstance(each.event, MemberJoined)
+        is_in_rebalance = is_rebalancing or each.at_ms in begun_ms
+        is_unwritten |= is_in_rebalance and isinstance(each.event, MemberJoined)
         yield each.process_id is None and not is_unwritten
 
 

@@ -135,6 +135,18 @@ def a_replacement_that_a_restart_forgot(writer: EventWriter) -> None:
     writer.tell(6, goes(COMPLETING, STABLE), gets("e", 0))
 
 
+def a_replacement_that_begins_a_rebalance_before_a_restart(writer: EventWriter) -> None:
+    """The new member has no record either."""
+    writer.beside(0, joins("a"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    writer.tell(1, goes(COMPLETING, STABLE), gets("a", 0))
+    replaced = MemberReplaced(member_id="a", replaced_by="b")
+    writer.tell(3, gives("a", 0), replaced, joins("b"), gets("b", 0), goes(STABLE, PREPARING))
+    writer.beside(4, joins("d"))
+    writer.process_id = "another"
+    writer.beside(5, joins("e"), goes(PREPARING, COMPLETING))
+    writer.tell(6, goes(COMPLETING, STABLE), gets("e", 0))
+
+
 def a_replacement_that_a_restart_may_have_forgotten(writer: EventWriter) -> None:
     """The old process may have told it, or the new one, which would know the member."""
     writer.beside(0, joins("a"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
@@ -438,6 +450,12 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "gap", None, None, 5, None),
     ],
     a_replacement_that_a_restart_forgot: [
+        (0, "granted", "owner", "a", None, 1, 3),
+        (0, "granted", "owner", "b", None, 3, 4),
+        (0, "granted", "gap", None, None, 4, 6),
+        (0, "granted", "owner", "e", None, 6, None),
+    ],
+    a_replacement_that_begins_a_rebalance_before_a_restart: [
         (0, "granted", "owner", "a", None, 1, 3),
         (0, "granted", "owner", "b", None, 3, 4),
         (0, "granted", "gap", None, None, 4, 6),
