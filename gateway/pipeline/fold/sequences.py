@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from gateway.pipeline.fold.history import LateLineError, Numbered
+from gateway.pipeline.fold.lines import TEXT_MAX
 from gateway.pipeline.fold.row import BaseRow
 
 
@@ -74,7 +75,8 @@ def key_of(each: Numbered) -> SequenceKey:
 def number_of(each: Numbered) -> Number:
     """The number of a line."""
     line = each.line
-    return Number(line.sequence, line.at_ms, line.event, each.content, line.fields is not None)
+    event = line.event[:TEXT_MAX]
+    return Number(line.sequence, line.at_ms, event, each.content, line.fields is not None)
 
 
 def sequences(

@@ -8,16 +8,18 @@ stopped.
 
 import types
 import typing
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import chain, groupby
-from operator import attrgetter, itemgetter
+from itertools import chain, groupby, starmap
+from operator import attrgetter
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 import pyarrow as pa
+from pydantic_core import from_json, to_json
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -43,7 +45,7 @@ from gateway.loading import without_garbage_collection
 from gateway.pipeline.fold.history import LateLineError, Numbered, clusters
 from gateway.pipeline.fold.lines import TEXT_MAX, Line, RejectedRow, content_of, parse
 from gateway.pipeline.fold.row import BaseRow, columns
-from gateway.pipeline.fold.sequences import PROCESS_STATES, Number, SequenceKey
+from gateway.pipeline.fold.sequences import PROCESS_STATES, Number, SequenceKey, key_of, number_of
 from gateway.pipeline.fold.tables import (
     ALL_ROWS,
     STATES,
@@ -97,37 +99,42 @@ _KEPT_MAX = 64
 """The same for kept rows, which may be long."""
 
 
-class ParsedRow(NamedTuple):
-    """A line as far as one group or process needs it, or a rejected one."""
+class InputRow(NamedTuple):
+    """A line as far as one group needs it, the numbers of a process's lines, a rejected line, or
+    what a fold has kept. Which columns are null depends on that."""
 
     bucket: int
     kind: int
-    group_id: str | None = None
-    gateway_id: str | None = None
-    process_id: str | None = None
-    sequence: int | None = None
-    at_ms: int | None = None
-    content: int | None = None
-    is_good: bool | None = None
-    event: str | None = None
-    line: str | None = None
-    file: str | None = None
-    place: str | None = None
-    problem: str | None = None
+    group_id: Any = None
+    gateway_id: Any = None
+    process_id: Any = None
+    line: Any = None
+    """Of a process, the packed numbers."""
+    sequence: Any = None
+    """The first of the numbers."""
+    at_ms: Any = None
+    """The time of the line, or the latest one of the numbers."""
+    file: Any = None
+    place: Any = None
+    problem: Any = None
+    state: Any = None
+    closed: Any = None
+    digest: Any = None
+    is_new: Any = None
 
 
-PARSED = StructType(
-    [
-        *(StructField(name, IntegerType()) for name in (BUCKET, "kind")),
-        *(
-            StructField(name, type_of(hint))
-            for name, hint in list(typing.get_type_hints(ParsedRow).items())[2:]
-        ),
-    ]
+_TYPES: Mapping[str, DataType] = types.MappingProxyType(
+    {
+        **dict.fromkeys((BUCKET, "kind"), IntegerType()),
+        **dict.fromkeys(("sequence", "at_ms"), LongType()),
+        "is_new": BooleanType(),
+    }
 )
+_INPUT = tuple(StructField(name, _TYPES.get(name, StringType())) for name in InputRow._fields)
+PARSED = StructType([*_INPUT[: InputRow._fields.index("state")]])
 """What `parsed` makes of lines."""
 
-GATEWAY, OF_GROUP, OF_PROCESS, REJECTED, DIGEST = range(5)
+KINDS = GATEWAY, OF_GROUP, OF_PROCESS, REJECTED, DIGEST = range(5)
 """The kinds of parsed and kept rows, in the order in which a fold needs them. The start of a
 gateway names its cluster, and goes to every bucket. A line may make several rows. What a fold keeps
 includes the digest of the bucket."""
@@ -141,11 +148,7 @@ IS_CLOSED = "is_closed"
 IS_NEW = "is_new"
 """The column that tells whether a fold has kept the row anew; null for new lines."""
 KEPT_ROW = StructType(
-    [
-        *(PARSED[name] for name in (*KEY, "line")),
-        *(StructField(name, StringType()) for name in ("state", "closed", "digest")),
-        StructField(IS_NEW, BooleanType()),
-    ]
+    [each for each in _INPUT if each.name in (*KEY, "line", "state", "closed", "digest", IS_NEW)]
 )
 """What is kept of a group or process: its `state`, and digests of its closed rows and of all. Of
 others either a line or a digest is kept."""
@@ -160,11 +163,8 @@ FOLDED = StructType(
 """What a fold makes. Rows of a table are packed as Arrow packs them: Spark would spend more time on
 the empty columns of all other tables than on everything else."""
 
-_ORDER = (BUCKET, "kind", "group_id", "gateway_id", "process_id", "sequence", "at_ms")
+_ORDER = (*KEY[1:], "sequence", "at_ms")
 """The lines of a group are sorted by time alone."""
-
-_Row: TypeAlias = Mapping[str, Any]
-
 
 Map: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Maps the rows of one partition, in their order."""
@@ -202,7 +202,12 @@ def _unpack(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _in_order(rows: DataFrame) -> DataFrame:
-    return rows.repartition(BUCKET).sortWithinPartitions(*_ORDER)
+    """By bucket and kind, which one number tells: most comparisons need no other column."""
+    name = F.coalesce("group_id", "process_id", F.lit(""))
+    rank = F.col(BUCKET).cast("long") * len(KINDS) + F.col("kind")
+    rank = F.shiftleft(rank, 32) + F.crc32(name.cast("binary"))
+    rows = rows.select(*(each for each in InputRow._fields if each in rows.columns))
+    return rows.repartition(BUCKET).sortWithinPartitions(rank, *_ORDER)
 
 
 def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
@@ -229,8 +234,8 @@ def bucket_of(name: str) -> int:
 def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
     with without_garbage_collection():
-        for rows in _chunks(each for line in _numbered(batches) for each in _rows_of(*line)):
-            columns = zip(zip(*rows, strict=True), schema, strict=True)
+        for rows in _chunks(_input_rows(_numbered(batches))):
+            columns = zip(zip(*rows, strict=True), schema, strict=False)
             arrays = [pa.array(values, each.type) for values, each in columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -250,38 +255,62 @@ def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, str
             yield file, place, text
 
 
-def _rows_of(file: str, place: str, text: str) -> Iterator[ParsedRow]:
-    line, problem = parse(text)
-    if problem is not None:
-        yield ParsedRow(
-            bucket_of(file),
-            REJECTED,
-            group_id=line.group_id if line and line.is_known else None,
-            line=text[:TEXT_MAX],
-            file=file,
-            place=place,
-            problem=problem,
-        )
-    if line is None:
-        return
-    if line.group_id is not None:
-        bucket = bucket_of(line.group_id)
-        yield ParsedRow(bucket, OF_GROUP, line.group_id, at_ms=line.at_ms, line=text)
-    if line.process_id is not None:
-        yield ParsedRow(
-            bucket_of(line.process_id),
-            OF_PROCESS,
-            gateway_id=line.gateway_id,
-            process_id=line.process_id,
-            sequence=line.sequence,
-            at_ms=line.at_ms,
-            content=content_of(text),
-            is_good=line.fields is not None,
-            event=line.event[:TEXT_MAX],
-        )
-    if isinstance(line.fields, GatewayStarted):
-        for bucket in range(BUCKETS):
-            yield ParsedRow(bucket, GATEWAY, line=text)
+def _input_rows(lines: Iterable[tuple[str, str, str]]) -> Iterator[InputRow]:
+    numbers: dict[SequenceKey, list[Number]] = {}
+    for file, place, text in lines:
+        line, problem = parse(text)
+        if problem is not None:
+            yield InputRow(
+                bucket_of(file),
+                REJECTED,
+                group_id=line.group_id if line and line.is_known else None,
+                line=text[:TEXT_MAX],
+                file=file,
+                place=place,
+                problem=problem,
+            )
+        if line is None:
+            continue
+        if line.group_id is not None:
+            bucket = bucket_of(line.group_id)
+            yield InputRow(bucket, OF_GROUP, line.group_id, line=text, at_ms=line.at_ms)
+        if line.process_id is not None:
+            each = Numbered(line, content_of(text))
+            some = numbers.setdefault(key_of(each), [])
+            some.append(number_of(each))
+            if len(some) == _ROWS_MAX:
+                yield _packed(key_of(each), numbers.pop(key_of(each)))
+        if isinstance(line.fields, GatewayStarted):
+            for bucket in range(BUCKETS):
+                yield InputRow(bucket, GATEWAY, line=text)
+    for key, some in numbers.items():
+        yield _packed(key, some)
+
+
+def _packed(key: SequenceKey, numbers: list[Number]) -> InputRow:
+    """The numbers of a process in one row: its columns as JSON."""
+    numbers.sort()
+    assert key.process_id is not None
+    return InputRow(
+        bucket_of(key.process_id),
+        OF_PROCESS,
+        gateway_id=key.gateway_id,
+        process_id=key.process_id,
+        line=to_json(list(zip(*numbers, strict=True))).decode(),
+        sequence=numbers[0].sequence,
+        at_ms=max(each.at_ms for each in numbers),
+    )
+
+
+def _unpacked(rows: Iterable[InputRow]) -> Iterator[Number]:
+    """The numbers of a process in their order, from rows that are sorted by their first numbers."""
+    waiting: list[Number] = []
+    for row in rows:
+        ready = bisect_left(waiting, row.sequence, key=attrgetter("sequence"))
+        yield from waiting[:ready]
+        numbers = map(Number._make, zip(*from_json(row.line), strict=True))
+        waiting = sorted((*waiting[ready:], *numbers))
+    yield from waiting
 
 
 # -- folding ---------------------------------------------------------------------------------------
@@ -289,7 +318,7 @@ def _rows_of(file: str, place: str, text: str) -> Iterator[ParsedRow]:
 
 def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
     with without_garbage_collection():
-        for bucket, of_bucket in groupby(_rows(batches), key=itemgetter(BUCKET)):
+        for bucket, of_bucket in groupby(_rows(batches), key=attrgetter(BUCKET)):
             out, digest = _Out(bucket), Digest(top=top)
             for part in _parts(of_bucket):
                 digest.add(part.key, part.tables, is_last=part.is_last)
@@ -297,27 +326,27 @@ def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatc
             yield from out.finish(digest)
 
 
-def _parts(rows: Iterable[_Row]) -> Iterator[Part]:
+def _parts(rows: Iterable[InputRow]) -> Iterator[Part]:
     """The rows of each group and process in a bucket."""
     cluster_of: Mapping[str, str] = {}
-    for kind, of_kind in groupby(rows, key=itemgetter("kind")):
+    for kind, of_kind in groupby(rows, key=attrgetter("kind")):
         if kind == GATEWAY:
             cluster_of = clusters(map(_start, of_kind))
         elif kind == OF_GROUP:
-            for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
+            for group_id, of_group in groupby(of_kind, key=attrgetter("group_id")):
                 with closing(Pieces(of_group)) as pieces:
                     yield from fold_name(group_id, pieces, cluster_of)
         elif kind == OF_PROCESS:
             for key, of_process in groupby(of_kind, key=_sequence_key):
                 cluster_id = cluster_of.get(key.gateway_id, "")
-                yield fold_process(cluster_id, key, map(_number, of_process))
+                yield fold_process(cluster_id, key, _unpacked(of_process))
         else:
             yield from _rejections(of_kind)
 
 
 def _continue(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
     with without_garbage_collection():
-        for bucket, of_bucket in groupby(_rows(batches), key=itemgetter(BUCKET)):
+        for bucket, of_bucket in groupby(_rows(batches), key=attrgetter(BUCKET)):
             out, digest = _Out(bucket), Digest(top=top)
             yield from _Continued(out, digest).take(of_bucket)
             yield from out.finish(digest)
@@ -334,13 +363,13 @@ class _Continued:
         self._have_moved = False
         """Whether the new lines name another cluster for any gateway."""
 
-    def take(self, rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
+    def take(self, rows: Iterable[InputRow]) -> Iterator[pa.RecordBatch]:
         """Take new lines, and what is kept from earlier ones."""
-        for kind, of_kind in groupby(rows, key=itemgetter("kind")):
+        for kind, of_kind in groupby(rows, key=attrgetter("kind")):
             if kind == GATEWAY:
                 self._take_starts(list(of_kind))
             elif kind == OF_GROUP:
-                for group_id, of_group in groupby(of_kind, key=itemgetter("group_id")):
+                for group_id, of_group in groupby(of_kind, key=attrgetter("group_id")):
                     yield from self._go_on(of_group, partial(self._fold_group, group_id))
             elif kind == OF_PROCESS:
                 for key, of_process in groupby(of_kind, key=_sequence_key):
@@ -348,19 +377,19 @@ class _Continued:
             else:
                 yield from self._take_rejected(of_kind)
 
-    def _take_starts(self, rows: Sequence[_Row]) -> None:
+    def _take_starts(self, rows: Sequence[InputRow]) -> None:
         starts = [(*_start(row), row) for row in rows]
         starts.sort(key=lambda each: (each[0].at_ms, each[0].sequence))
         self._cluster_of = clusters((line, event) for line, event, _row in starts)
-        before = clusters((line, event) for line, event, row in starts if row[IS_NEW] is not None)
+        before = clusters((line, event) for line, event, row in starts if row.is_new is not None)
         self._have_moved = before != self._cluster_of
         for row in {line.gateway_id: row for line, _event, row in starts}.values():
             self._out.keep(row)
 
     def _go_on(
         self,
-        rows: Iterable[_Row],
-        fold: Callable[[Sequence[_Row], Iterator[_Row]], Iterator[pa.RecordBatch]],
+        rows: Iterable[InputRow],
+        fold: Callable[[Sequence[InputRow], Iterator[InputRow]], Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
         kept, lines = _divided(rows)
         if lines is not None or self._have_moved:
@@ -368,16 +397,17 @@ class _Continued:
             return
         for row in kept:
             self._out.keep(row, is_new=False)
-            self._digest.merge(Digest.model_validate_json(row["digest"]))
+            self._digest.merge(Digest.model_validate_json(row.digest))
         yield from self._out.take_kept()
 
     def _fold_group(
-        self, group_id: str, kept: Sequence[_Row], lines: Iterator[_Row]
+        self, group_id: str, kept: Sequence[InputRow], lines: Iterator[InputRow]
     ) -> Iterator[pa.RecordBatch]:
+        row = InputRow(self._out.bucket, OF_GROUP, group_id)
         digests: dict[Key | None, Digest] = {}
-        folds = [STATES.validate_json(row["state"]) for row in kept]
-        for fold, row in zip(folds, kept, strict=True):
-            digests[fold.key] = Digest.model_validate_json(row["closed"])
+        folds = [STATES.validate_json(row.state) for row in kept]
+        for fold, its_row in zip(folds, kept, strict=True):
+            digests[fold.key] = Digest.model_validate_json(its_row.closed)
         try:
             with closing(Pieces(lines)) as pieces:
                 if folds:
@@ -389,83 +419,81 @@ class _Continued:
                     closed = its.model_dump_json() if part.is_last else None
                     its.add(part.key, part.tables, is_last=part.is_last)
                     if part.is_last:
-                        row = {"kind": OF_GROUP, "group_id": group_id, "state": part.state}
-                        self._out.keep({**row, "closed": closed, "digest": its.model_dump_json()})
+                        digest = its.model_dump_json()
+                        self._out.keep(row._replace(state=part.state, closed=closed, digest=digest))
                         self._digest.merge(its)
                     yield from self._out.take(part)
         except LateLineError:
-            self._out.keep({"kind": OF_GROUP, "group_id": group_id})
+            self._out.keep(row)
 
     def _fold_process(
-        self, key: SequenceKey, kept: Sequence[_Row], lines: Iterator[_Row]
+        self, key: SequenceKey, kept: Sequence[InputRow], lines: Iterator[InputRow]
     ) -> Iterator[pa.RecordBatch]:
-        fold = PROCESS_STATES.validate_json(kept[0]["state"]) if kept else None
-        row = {"kind": OF_PROCESS, "gateway_id": key.gateway_id, "process_id": key.process_id}
+        fold = PROCESS_STATES.validate_json(kept[0].state) if kept else None
+        row = InputRow(self._out.bucket, OF_PROCESS, None, key.gateway_id, key.process_id)
         cluster_id = self._cluster_of.get(key.gateway_id, "")
         try:
-            part = fold_process(cluster_id, key, map(_number, lines), fold)
+            part = fold_process(cluster_id, key, _unpacked(lines), fold)
         except LateLineError:
             self._out.keep(row)
             return
         its = Digest(top=1)
         its.add(None, part.tables)
-        self._out.keep({**row, "state": part.state, "digest": its.model_dump_json()})
+        self._out.keep(row._replace(state=part.state, digest=its.model_dump_json()))
         self._digest.merge(its)
         yield from self._out.take(part)
 
-    def _take_rejected(self, rows: Iterable[_Row]) -> Iterator[pa.RecordBatch]:
+    def _take_rejected(self, rows: Iterable[InputRow]) -> Iterator[pa.RecordBatch]:
         its = Digest(top=1)
         for part in _rejections(_without_sums(rows, its)):
             its.add(None, part.tables)
             yield from self._out.take(part)
-        self._out.keep({"kind": REJECTED, "digest": its.model_dump_json()})
+        self._out.keep(InputRow(self._out.bucket, REJECTED, digest=its.model_dump_json()))
         self._digest.merge(its)
 
 
-def _divided(rows: Iterable[_Row]) -> tuple[list[_Row], Iterator[_Row] | None]:
+def _divided(rows: Iterable[InputRow]) -> tuple[list[InputRow], Iterator[InputRow] | None]:
     """What is kept, which comes first, and the lines; None if there are no lines."""
     rest = iter(rows)
-    kept: list[_Row] = []
+    kept: list[InputRow] = []
     for row in rest:
-        if row["state"] is None:
+        if row.state is None:
             return kept, chain([row], rest)
         kept.append(row)
     return kept, None
 
 
-def _without_sums(rows: Iterable[_Row], digest: Digest) -> Iterator[_Row]:
+def _without_sums(rows: Iterable[InputRow], digest: Digest) -> Iterator[InputRow]:
     """Add what is kept of earlier rejected lines to the digest."""
     for row in rows:
-        if row["digest"] is None:
+        if row.digest is None:
             yield row
         else:
-            digest.merge(Digest.model_validate_json(row["digest"]))
+            digest.merge(Digest.model_validate_json(row.digest))
 
 
-def _rejections(rows: Iterable[_Row]) -> Iterator[Part]:
+def _rejections(rows: Iterable[InputRow]) -> Iterator[Part]:
     for some in _chunks(rows):
         yield Part(None, Tables(rejected=list(map(_rejected, some))))
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
-    return (row for batch in batches for row in batch.to_pylist())
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
+    for batch in batches:
+        columns = (each.to_pylist() for each in batch.columns)
+        yield from starmap(InputRow, zip(*columns, strict=True))
 
 
-def _sequence_key(row: _Row) -> SequenceKey:
-    return SequenceKey(row["gateway_id"], None, row["process_id"], None)
-
-
-def _number(row: _Row) -> Number:
-    return Number(*itemgetter("sequence", "at_ms", "event", "content", "is_good")(row))
+def _sequence_key(row: InputRow) -> SequenceKey:
+    return SequenceKey(row.gateway_id, None, row.process_id, None)
 
 
 class Pieces(Collection[list[Numbered]]):
     """The lines of a group in pieces, which may be read several times. Only the piece being read is
     in memory: if there are several, the lines are in a temporary file."""
 
-    def __init__(self, rows: Iterable[_Row]) -> None:
+    def __init__(self, rows: Iterable[InputRow]) -> None:
         """The rows are sorted by time."""
-        pieces = ([row["line"] for row in some] for some in pieces_of(rows, itemgetter("at_ms")))
+        pieces = ([row.line for row in some] for some in pieces_of(rows, attrgetter("at_ms")))
         self._first = next(pieces, [])
         self._sizes: list[int] = []
         self._file: IO[bytes] | None = None
@@ -501,20 +529,20 @@ def _numbered_line(text: str) -> Numbered:
     return Numbered(line, content_of(text))
 
 
-def _start(row: _Row) -> tuple[Line, GatewayStarted]:
-    line, _problem = parse(row["line"])
+def _start(row: InputRow) -> tuple[Line, GatewayStarted]:
+    line, _problem = parse(row.line)
     assert line is not None
     assert isinstance(line.fields, GatewayStarted)
     return line, line.fields
 
 
-def _rejected(row: _Row) -> RejectedRow:
+def _rejected(row: InputRow) -> RejectedRow:
     return RejectedRow(
-        file=row["file"],
-        place=row["place"],
-        problem=row["problem"],
-        line=row["line"],
-        group_id=row["group_id"],
+        file=row.file,
+        place=row.place,
+        problem=row.problem,
+        line=row.line,
+        group_id=row.group_id,
     )
 
 
@@ -522,9 +550,9 @@ class _Out:
     """Collects the rows of one bucket into messages to Spark."""
 
     def __init__(self, bucket: int) -> None:
-        self._bucket = bucket
+        self.bucket = bucket
         self._rows: dict[tuple[str, bool], list[BaseRow]] = {}
-        self._kept: list[_Row] = []
+        self._kept: list[Mapping[str, Any]] = []
 
     def take(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Add rows of all tables."""
@@ -537,9 +565,9 @@ class _Out:
                 del waiting[:_ROWS_MAX]
         yield from self.take_kept()
 
-    def keep(self, row: _Row, *, is_new: bool = True) -> None:
+    def keep(self, row: InputRow, *, is_new: bool = True) -> None:
         """Add a kept row."""
-        self._kept.append({**{name: row.get(name) for name in KEPT_ROW.names}, IS_NEW: is_new})
+        self._kept.append({**{name: getattr(row, name) for name in KEPT_ROW.names}, IS_NEW: is_new})
 
     def take_kept(self) -> Iterator[pa.RecordBatch]:
         """The kept rows, if they are enough for a message."""
@@ -553,7 +581,7 @@ class _Out:
             if rows:
                 yield self._message(name, rows, is_closed=is_closed)
         digest.cut()
-        self.keep({"kind": DIGEST, "digest": digest.model_dump_json()})
+        self.keep(InputRow(self.bucket, DIGEST, digest=digest.model_dump_json()))
         yield self._batch(KEPT, self._kept, is_closed=False)
 
     def _message(self, name: str, rows: list[BaseRow], *, is_closed: bool) -> pa.RecordBatch:
@@ -571,7 +599,7 @@ class _Out:
     def _batch(self, name: str, column: Any, *, is_closed: bool) -> pa.RecordBatch:
         """A message with one column besides the bucket."""
         size = len(column)
-        told = {BUCKET: [self._bucket] * size, IS_CLOSED: [is_closed] * size, name: column}
+        told = {BUCKET: [self.bucket] * size, IS_CLOSED: [is_closed] * size, name: column}
         arrays = [
             pa.array(told[each.name], each.type) if each.name in told else pa.nulls(size, each.type)
             for each in _SCHEMA

@@ -2,7 +2,7 @@
 
 from gateway.events.group_events import GroupCreated
 from gateway.pipeline.fold.tables import PIECE_MIN
-from gateway.pipeline.spark.folding import Pieces
+from gateway.pipeline.spark.folding import OF_GROUP, InputRow, Pieces
 from tests.support.event_writer import EventWriter
 
 
@@ -10,7 +10,7 @@ def test_the_lines_of_a_group_may_be_read_again() -> None:
     writer = EventWriter()
     for number in range(2 * PIECE_MIN + 1):
         writer.tell(number, GroupCreated(kind="classic"))
-    rows = [{"at_ms": n, "line": line} for n, line in enumerate(writer.lines)]
+    rows = [InputRow(0, OF_GROUP, line=line, at_ms=n) for n, line in enumerate(writer.lines)]
     pieces = Pieces(rows)
     for _ in range(2):
         found = list(pieces)
