@@ -131,7 +131,7 @@ class Analysis:
         self._keep_days = keep_days
         self._new = output / "unfinished"
         self._tables = output / "tables"
-        self._lines = Store(spark, output / "stored", PARSED, BUCKET)
+        self._lines = Store(spark, output / "lines", PARSED, BUCKET)
         self._states = States(spark, output / "states", _STATE, _shape())
 
     def make(self, lines: DataFrame) -> Digest:

@@ -154,7 +154,7 @@ def test_a_killed_stream_equals_a_batch(spark: SparkSession, told: Told, tmp_pat
     with subprocess.Popen(command(told, name, output, *flags)) as child:
         try:
             until_s = time.monotonic() + CHILD_S_MAX
-            while not (output / "stored" / "batches=0-0").exists():
+            while not (output / "lines" / "batches=0-0").exists():
                 assert child.poll() is None
                 assert time.monotonic() < until_s
                 time.sleep(LOOK_INTERVAL_S)
