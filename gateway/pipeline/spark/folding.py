@@ -279,15 +279,15 @@ def _input_rows(lines: Iterable[tuple[str, str, str]]) -> Iterator[InputRow]:
             some = numbers.setdefault(key_of(each), [])
             some.append(number_of(each))
             if len(some) == _ROWS_MAX:
-                yield _packed(key_of(each), numbers.pop(key_of(each)))
+                yield packed_numbers(key_of(each), numbers.pop(key_of(each)))
         if isinstance(line.fields, GatewayStarted):
             for bucket in range(BUCKETS):
                 yield InputRow(bucket, GATEWAY, line=text)
     for key, some in numbers.items():
-        yield _packed(key, some)
+        yield packed_numbers(key, some)
 
 
-def _packed(key: SequenceKey, numbers: list[Number]) -> InputRow:
+def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:
     """The numbers of a process in one row: its columns as JSON."""
     numbers.sort()
     assert key.process_id is not None
@@ -302,7 +302,7 @@ def _packed(key: SequenceKey, numbers: list[Number]) -> InputRow:
     )
 
 
-def _unpacked(rows: Iterable[InputRow]) -> Iterator[Number]:
+def unpacked_numbers(rows: Iterable[InputRow]) -> Iterator[Number]:
     """The numbers of a process in their order, from rows that are sorted by their first numbers."""
     waiting: list[Number] = []
     for row in rows:
@@ -339,7 +339,7 @@ def _parts(rows: Iterable[InputRow]) -> Iterator[Part]:
         elif kind == OF_PROCESS:
             for key, of_process in groupby(of_kind, key=_sequence_key):
                 cluster_id = cluster_of.get(key.gateway_id, "")
-                yield fold_process(cluster_id, key, _unpacked(of_process))
+                yield fold_process(cluster_id, key, unpacked_numbers(of_process))
         else:
             yield from _rejections(of_kind)
 
@@ -433,7 +433,7 @@ class _Continued:
         row = InputRow(self._out.bucket, OF_PROCESS, None, key.gateway_id, key.process_id)
         cluster_id = self._cluster_of.get(key.gateway_id, "")
         try:
-            part = fold_process(cluster_id, key, _unpacked(lines), fold)
+            part = fold_process(cluster_id, key, unpacked_numbers(lines), fold)
         except LateLineError:
             self._out.keep(row)
             return
