@@ -24,7 +24,7 @@ from tests.support import captures
 from tests.support.codecs import sample
 from tests.support.wire import SIZE, framed, produce_body, request_frame
 
-FRAMES_MAX = 256
+FRAMES_MAX = 512
 """Frames of one connection."""
 FRAMES_BEFORE_MAX = 8
 """Frames of one connection that has not authenticated: the first wrong one ends it."""
@@ -34,19 +34,24 @@ ENDED = 0.8
 """The part of the connections whose last frame is mutated until nobody can read it."""
 TRIES_MAX = 8
 """Mutations of one frame until one is as wanted."""
-GROUPS = 16
-"""The groups that the attacks name."""
+GROUPS, GROUPS_OF_ONE = 16, 4
+"""The groups that the attacks name, and those of one connection. The gateway asks the cluster about
+each group of each connection."""
+REPEATED = 0.75
+"""The part of the frames that have the api of the frame before, as a client that pipelines."""
 USER, PASSWORD = "mallory", "fuzz-secret-31c7"
 
 _CAPTURED_GROUP = b"captured"
+_GROUPS = tuple(b"fuzz-%03d" % number for number in range(GROUPS))
+"""As long as the captured name."""
 _KEYS = tuple(TREATMENTS)
 _KEYS_IN_SESSION = tuple(
     key for key in _KEYS if key not in {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 )
 """Another exchange usually ends the session, so it comes last."""
 _EDGES = (-(2**31), -2, -1, 0, 1, 127, 128, 255, 2**15 - 1, 2**16, 2**24, 2**31 - 1)
-_HEADER_BYTES = 8
-"""Api key, version and correlation id."""
+_KEY_VERSION_ID = struct.Struct(">hhi")
+_HEADER_BYTES = _KEY_VERSION_ID.size
 
 Template = tuple[ApiKey, int, bytes]
 Mutation = Callable[[Random, bytearray], None]
@@ -81,12 +86,24 @@ def attack_of(seed: int, number: int, *, authenticates: bool) -> Attack:
         templates = [random.choice(_of_authentication()) for _ in range(count)]
     else:
         count = random.randint(1, FRAMES_MAX)
-        keys = [*(random.choice(_KEYS_IN_SESSION) for _ in range(count - 1)), random.choice(_KEYS)]
+        keys = [*_in_session(random, count - 1), random.choice(_KEYS)]
         templates = [random.choice(corpus()[key]) for key in keys]
-    frames = [_frame(random, each, number) for number, each in enumerate(templates, start=1)]
+    groups = random.sample(_GROUPS, GROUPS_OF_ONE)
+    frames = [
+        _frame(random, _whole(random, each, number, groups))
+        for number, each in enumerate(templates, start=1)
+    ]
     if random.random() < ENDED:
-        frames[-1] = _last_frame(random, templates[-1], count)
+        frames[-1] = _last_frame(random, _whole(random, templates[-1], count, groups))
     return Attack(opening=_login() if stage is Stage.AFTER else (), frames=tuple(frames))
+
+
+def _in_session(random: Random, count: int) -> Iterator[ApiKey]:
+    key = random.choice(_KEYS_IN_SESSION)
+    for _ in range(count):
+        if random.random() >= REPEATED:
+            key = random.choice(_KEYS_IN_SESSION)
+        yield key
 
 
 @cache
@@ -154,9 +171,8 @@ def _login() -> tuple[bytes, ...]:
     )
 
 
-def _frame(random: Random, template: Template, correlation_id: int) -> bytes:
+def _frame(random: Random, whole: bytes) -> bytes:
     """A frame that can be read; more may follow it."""
-    whole = _whole(random, template, correlation_id)
     if random.random() >= MUTATED:
         return framed(whole)
     for _ in range(TRIES_MAX):
@@ -165,9 +181,9 @@ def _frame(random: Random, template: Template, correlation_id: int) -> bytes:
     return framed(whole)
 
 
-def _last_frame(random: Random, template: Template, correlation_id: int) -> bytes:
+def _last_frame(random: Random, whole: bytes) -> bytes:
     """A frame that cannot be read, unless its mutations always can."""
-    mutated = whole = _whole(random, template, correlation_id)
+    mutated = whole
     for _ in range(TRIES_MAX):
         if not is_readable(mutated := _mutated(random, whole)):
             break
@@ -177,16 +193,19 @@ def _last_frame(random: Random, template: Template, correlation_id: int) -> byte
     return SIZE.pack(size) + mutated
 
 
-def _whole(random: Random, template: Template, correlation_id: int) -> bytes:
+def _whole(random: Random, template: Template, correlation_id: int, groups: list[bytes]) -> bytes:
     key, version, body = template
-    group = b"fuzz-%03d" % random.randrange(GROUPS)
-    assert len(group) == len(_CAPTURED_GROUP)
-    body = body.replace(_CAPTURED_GROUP, group)
+    body = body.replace(_CAPTURED_GROUP, random.choice(groups))
     if _request_of(key) is None:
         body = random.randbytes(random.randrange(60))
     if key is ApiKey.PRODUCE:
         body = produce_body(version, -1, body)
-    return request_frame(key, version, correlation_id, body)[SIZE.size :]
+    return _KEY_VERSION_ID.pack(key, version, correlation_id) + _end_of_header(key, version) + body
+
+
+@cache
+def _end_of_header(key: ApiKey, version: int) -> bytes:
+    return request_frame(key, version, 0, b"")[SIZE.size + _KEY_VERSION_ID.size :]
 
 
 def _mutated(random: Random, whole: bytes) -> bytes:

@@ -7,8 +7,8 @@ import signal
 import ssl
 import struct
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,9 +28,9 @@ from tests.support.fake_broker import running_fake_broker
 from tests.support.ports import HOST
 from tests.support.serve_process import LogLine, ServeProcess, serving
 
-TOGETHER = 32
+TOGETHER = 64
 """Connections at a time."""
-PATIENCE_S = 10.0
+PATIENCE_S = 20.0
 """How long an attacker waits for the next answer: a JoinGroup may wait for other members, and the
 gateway for a busy machine."""
 BROKER_TIMEOUT_MS = 30_000
@@ -175,18 +175,22 @@ async def _attack(
 ) -> None:
     numbers = itertools.count(campaign.first)
     playing: set[int] = set()
+    in_flight = 0
     end_s = trio.current_time() + campaign.limit_s
 
     def goes_on() -> bool:
-        is_short = outcome.frames < campaign.frames and trio.current_time() < end_s
+        is_short = outcome.frames + in_flight < campaign.frames and trio.current_time() < end_s
         return is_short and not outcome.problems
 
     async def work() -> None:
+        nonlocal in_flight
         while goes_on():
             number = next(numbers)
             playing.add(number)
             attack = attack_of(campaign.seed, number, authenticates=campaign.authenticates)
+            in_flight += len(attack.frames)
             played = await _play_one(gateway.address, attack, client_tls)
+            in_flight -= len(attack.frames)
             outcome.frames += played
             outcome.connections += 1
             playing.discard(number)
@@ -225,43 +229,63 @@ async def _play_one(
     stream: trio.abc.Stream = tcp
     if client_tls is not None:
         stream = trio.SSLStream(tcp, client_tls, server_hostname=HOST, https_compatible=True)
-    received = bytearray()
-    has_ended = False
+    answers = _Answers(stream)
     try:
-        for frame in attack.opening:
+        for number, frame in enumerate(attack.opening, start=1):
             await stream.send_all(frame)
-            await _receive(stream, received)
-            del received[:]
-        await stream.send_all(b"".join(attack.frames))
-        if client_tls is None:
-            await tcp.send_eof()
-        while _count(received) < len(attack.frames):
-            if not await _receive(stream, received):
-                has_ended = True
-                break
-    except trio.BrokenResourceError:  # the gateway refuses a frame, and has not read the next
-        has_ended = True
-    except trio.TooSlowError:
-        pass
+            if not await answers.reach(number):
+                return 0
+        answers.count = 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_send_all, stream, attack.frames)
+            await answers.reach(len(attack.frames))
+            nursery.cancel_scope.cancel()
     finally:
         await trio.aclose_forcefully(stream)
-    return min(_count(received) + has_ended, len(attack.frames))
+    return min(answers.count + answers.have_ended, len(attack.frames))
 
 
-async def _receive(stream: trio.abc.Stream, received: bytearray) -> bool:
-    with trio.fail_after(PATIENCE_S):
-        some = await stream.receive_some(_RECEIVED_BYTES)
-    received += some
-    return bool(some)
+async def _send_all(stream: trio.abc.Stream, frames: Iterable[bytes]) -> None:
+    """All at once, while the answers arrive: nobody could send on if nobody received."""
+    with suppress(trio.BrokenResourceError):  # the gateway has refused one
+        await stream.send_all(b"".join(frames))
+        if isinstance(stream, trio.SocketStream):
+            await stream.send_eof()
 
 
-def _count(received: bytearray) -> int:
-    """The complete frames."""
-    count = at = 0
-    while at + _SIZE.size <= len(received):
-        at += _SIZE.size + max(0, _SIZE.unpack_from(received, at)[0])
-        count += at <= len(received)
-    return count
+class _Answers:
+    """What the gateway has answered on one connection."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.count = 0
+        """The complete frames."""
+        self.have_ended = False
+        """The gateway has closed the connection."""
+        self._stream = stream
+        self._received = bytearray()
+
+    async def reach(self, count: int) -> bool:
+        """Wait for this many. False if the gateway closes the connection before, or is silent for
+        `PATIENCE_S`."""
+        while self.count < count and not self.have_ended:
+            some = b""
+            with trio.move_on_after(PATIENCE_S) as scope, suppress(trio.BrokenResourceError):
+                some = await self._stream.receive_some(_RECEIVED_BYTES)
+            if scope.cancelled_caught:
+                return False
+            self.have_ended = not some
+            self._take(some)
+        return self.count >= count
+
+    def _take(self, some: bytes) -> None:
+        received, at = self._received, 0
+        received += some
+        while at + _SIZE.size <= len(received):
+            end = at + _SIZE.size + _SIZE.unpack_from(received, at)[0]
+            if end > len(received):
+                break
+            self.count, at = self.count + 1, end
+        del received[:at]
 
 
 async def _look_after(gateway: ServeProcess, open_files: int, outcome: Outcome) -> None:

@@ -4,8 +4,10 @@
 """
 
 import itertools
+import sys
 from functools import partial
 from importlib import import_module
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -14,7 +16,7 @@ from gateway.data_path.treatments import TREATMENTS
 from tests.fuzz import __main__ as command
 from tests.fuzz import campaign, neighbours, small_tables
 from tests.fuzz.attacks import FRAMES_MAX, Attack, attack_of, corpus
-from tests.fuzz.campaign import Campaign, Outcome, play
+from tests.fuzz.campaign import Campaign, play
 from tests.support.serve_process import PROGRAM
 
 SEED = 17
@@ -101,21 +103,22 @@ async def test_memory_that_grows_after_the_warm_up_is_a_problem(
 
 
 def test_a_run_of_both_has_half_of_the_frames_at_each_gateway(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A problem of either one is one of the run."""
+    played: list[set[str]] = []
 
-    async def played(campaign: Campaign, _tell: object) -> Outcome:
-        found = ["disturbed"] if campaign.tls else []
-        return Outcome(frames=campaign.frames, problems=found)
+    async def play_one(command_line: list[str], *, check: bool) -> CompletedProcess[bytes]:
+        assert not check
+        assert command_line[:3] == [sys.executable, "-m", "tests.fuzz"]
+        played.append(set(command_line[3:]))
+        return CompletedProcess(command_line, 1 if "--tls" in command_line else 0)
 
-    monkeypatch.setattr(command, "play", played)
+    monkeypatch.setattr("trio.run_process", play_one)
     monkeypatch.setattr("sys.argv", ["fuzz", "--both", "--frames", "1000", "--seed", "3"])
     assert command.main() == 1
-    told = capsys.readouterr().out
-    assert "plain text: 500 frames" in told
-    assert "TLS and SASL: 500 frames" in told
-    assert told.count("disturbed") == 1
+    assert all({"--frames=500", "--seed=3"} <= flags for flags in played)
+    assert [flags >= {"--tls", "--sasl"} for flags in sorted(played, key=len)] == [False, True]
 
 
 def test_the_attacked_gateway_has_small_tables() -> None:
