@@ -176,6 +176,7 @@ async def _attack(
     numbers = itertools.count(campaign.first)
     playing: set[int] = set()
     in_flight = 0
+    making = trio.Lock()
     end_s = trio.current_time() + campaign.limit_s
 
     def goes_on() -> bool:
@@ -187,7 +188,9 @@ async def _attack(
         while goes_on():
             number = next(numbers)
             playing.add(number)
-            attack = attack_of(campaign.seed, number, authenticates=campaign.authenticates)
+            async with making:  # one at a time, for the broker and the neighbours are here, too
+                attack = attack_of(campaign.seed, number, authenticates=campaign.authenticates)
+                await trio.lowlevel.checkpoint()
             in_flight += len(attack.frames)
             played = await _play_one(gateway.address, attack, client_tls)
             in_flight -= len(attack.frames)
@@ -268,7 +271,7 @@ class _Answers:
         """Wait for this many. False if the gateway closes the connection before, or is silent for
         `PATIENCE_S`."""
         while self.count < count and not self.have_ended:
-            some = b""
+            some: bytes | bytearray = b""
             with trio.move_on_after(PATIENCE_S) as scope, suppress(trio.BrokenResourceError):
                 some = await self._stream.receive_some(_RECEIVED_BYTES)
             if scope.cancelled_caught:
@@ -277,7 +280,7 @@ class _Answers:
             self._take(some)
         return self.count >= count
 
-    def _take(self, some: bytes) -> None:
+    def _take(self, some: bytes | bytearray) -> None:
         received, at = self._received, 0
         received += some
         while at + _SIZE.size <= len(received):

@@ -1,5 +1,6 @@
 """A healthy mixed group beside the attack: its members must notice nothing."""
 
+import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,9 +19,9 @@ INTERVAL_S = 0.5
 SESSION_TIMEOUT_MS = 45_000
 """Longer than the machine may leave the neighbours without processor time."""
 STARVED_S, STARVED_ROUNDS_MAX = 3.0, 10
-"""A round in which the gateway has waited so long for a processor shows nothing: the anchor cannot
-be sure of the group then, and commits are tried again (`gateway.hosting.pauses`). So many in a row
-are too many."""
+"""A round in which the gateway, or the broker in this process, has waited so long for a processor
+shows nothing: the anchor cannot be sure of the group then, and commits are tried again
+(`gateway.hosting.pauses`). So many in a row are too many."""
 PARTITIONS = {0, 1, 2}
 _SETTLE_LIMIT_S = 30
 
@@ -51,18 +52,22 @@ async def live(
         finished = starved = 0
         task_status.started(lambda: finished)
         while True:
-            before_s = _processor_times_s(gateway.pid)
+            before_s = _processor_times_s(gateway.pid), _processor_times_s(os.getpid())
             try:
                 await _play_round(classic, native, joined, epoch, min(owned), offset=finished)
                 finished, starved = finished + 1, 0
             except (AssertionError, UpstreamError) as error:
-                now_s = _processor_times_s(gateway.pid)
-                ran_s, waited_s = (now - then for now, then in zip(now_s, before_s, strict=True))
+                now_s = _processor_times_s(gateway.pid), _processor_times_s(os.getpid())
+                (ran_s, waited_s), (_, broker_waited_s) = (
+                    [now - then for now, then in zip(*times, strict=True)]
+                    for times in zip(now_s, before_s, strict=True)
+                )
                 starved += 1
-                if waited_s < STARVED_S or starved > STARVED_ROUNDS_MAX:
+                if max(waited_s, broker_waited_s) < STARVED_S or starved > STARVED_ROUNDS_MAX:
                     disturbed(
                         f"round {finished} of the neighbours: {error!r}, while the gateway ran for"
-                        f" {ran_s:.1f} s and waited {waited_s:.1f} s for a processor"
+                        f" {ran_s:.1f} s and waited {waited_s:.1f} s for a processor, and the"
+                        f" broker {broker_waited_s:.1f} s"
                     )
                     return
             await trio.sleep(INTERVAL_S)
