@@ -7,7 +7,7 @@ nobody can read ends its connection, so it comes last: a connection costs as muc
 """
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
@@ -38,7 +38,8 @@ GROUPS, GROUPS_OF_ONE = 16, 4
 """The groups that the attacks name, and those of one connection. The gateway asks the cluster about
 each group of each connection."""
 REPEATED = 0.75
-"""The part of the frames that have the api of the frame before, as a client that pipelines."""
+"""The part of the frames that have the api and the group of the frame before, as those of a client
+that pipelines."""
 USER, PASSWORD = "mallory", "fuzz-secret-31c7"
 
 _CAPTURED_GROUP = b"captured"
@@ -88,13 +89,10 @@ def attack_of(seed: int, number: int, *, authenticates: bool) -> Attack:
         count = random.randint(1, FRAMES_MAX)
         keys = [*_in_session(random, count - 1), random.choice(_KEYS)]
         templates = [random.choice(corpus()[key]) for key in keys]
-    groups = random.sample(_GROUPS, GROUPS_OF_ONE)
-    frames = [
-        _frame(random, _whole(random, each, number, groups))
-        for number, each in enumerate(templates, start=1)
-    ]
+    wholes = tuple(_wholes(random, templates))
+    frames = [_frame(random, whole) for whole in wholes]
     if random.random() < ENDED:
-        frames[-1] = _last_frame(random, _whole(random, templates[-1], count, groups))
+        frames[-1] = _last_frame(random, wholes[-1])
     return Attack(opening=_login() if stage is Stage.AFTER else (), frames=tuple(frames))
 
 
@@ -193,14 +191,19 @@ def _last_frame(random: Random, whole: bytes) -> bytes:
     return SIZE.pack(size) + mutated
 
 
-def _whole(random: Random, template: Template, correlation_id: int, groups: list[bytes]) -> bytes:
-    key, version, body = template
-    body = body.replace(_CAPTURED_GROUP, random.choice(groups))
-    if _request_of(key) is None:
-        body = random.randbytes(random.randrange(60))
-    if key is ApiKey.PRODUCE:
-        body = produce_body(version, -1, body)
-    return _KEY_VERSION_ID.pack(key, version, correlation_id) + _end_of_header(key, version) + body
+def _wholes(random: Random, templates: Iterable[Template]) -> Iterator[bytes]:
+    groups = random.sample(_GROUPS, GROUPS_OF_ONE)
+    group, last = groups[0], None
+    for correlation_id, (key, version, template) in enumerate(templates, start=1):
+        if key is not last:
+            group, last = random.choice(groups), key
+        body = template.replace(_CAPTURED_GROUP, group)
+        if _request_of(key) is None:
+            body = random.randbytes(random.randrange(60))
+        if key is ApiKey.PRODUCE:
+            body = produce_body(version, -1, body)
+        start = _KEY_VERSION_ID.pack(key, version, correlation_id)
+        yield start + _end_of_header(key, version) + body
 
 
 @cache

@@ -87,7 +87,7 @@ async def test_a_round_without_processor_time_is_played_again(
     assert next(tries) == neighbours.STARVED_ROUNDS_MAX + 2
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 async def test_memory_that_grows_after_the_warm_up_is_a_problem(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
