@@ -68,6 +68,7 @@ def _of_credentials(credentials: Credentials) -> Mapping[str, str]:
             "sasl.oauthbearer.client.id": tokens.client_id,
             "sasl.oauthbearer.client.secret": tokens.secret.read(),
             **({"sasl.oauthbearer.scope": tokens.scope} if tokens.scope else {}),
+            **({"https.ca.location": f"{tokens.ca}"} if tokens.ca else {}),
         }
     return {
         "sasl.mechanism": credentials.mechanism,

@@ -74,6 +74,8 @@ def token_server(files: CertificateFiles | None = None) -> Iterator[TokenServer]
         state.url = f"{scheme}://127.0.0.1:{server.server_port}/token"
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield state
-        server.shutdown()
-        thread.join()
+        try:
+            yield state
+        finally:
+            server.shutdown()
+            thread.join()

@@ -9,12 +9,17 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from gateway.cluster.access import Access
+from gateway.cluster.bearer_tokens import BearerTokens
 from gateway.cluster.librdkafka import client_config
+from gateway.cluster.sasl import Credentials
+from gateway.cluster.secret import Secret
 from gateway.transport.certificates import CertificateFiles, for_brokers
 from tests.support.certificate_authority import CertificateAuthority
 from tests.support.ports import HOST, free_port
+from tests.support.token_server import token_server
 
 LIMIT_S = 0.5
+TOKEN_LIMIT_S = 5
 
 
 def test_a_client_needs_one_reachable_address() -> None:
@@ -36,6 +41,23 @@ def test_tls_has_the_same_files(tmp_path: Path) -> None:
     alone = client_config([("k", 1)], "c", Access(tls=for_brokers(CertificateFiles())))
     assert alone["ssl.endpoint.identification.algorithm"] == "https"
     assert not {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"} & set(alone)
+
+
+def test_tokens_come_from_the_endpoint_with_the_same_authority(tmp_path: Path) -> None:
+    """Without it librdkafka would trust the system's authorities only."""
+    authority = CertificateAuthority.in_folder(tmp_path)
+    with token_server(authority.issue("tokens", HOST)) as server:
+        tokens = BearerTokens(
+            url=server.url, client_id="gateway", secret=Secret("s"), ca=authority.ca
+        )
+        credentials = Credentials(
+            mechanism="OAUTHBEARER", username="gateway", password=tokens.secret, tokens=tokens
+        )
+        access = Access(credentials=credentials)
+        admin = AdminClient(dict(client_config([(HOST, free_port())], "c", access)))
+        with pytest.raises(KafkaException):  # the broker is away
+            admin.list_topics(timeout=TOKEN_LIMIT_S)
+        assert server.asked
 
 
 def test_a_look_up_creates_no_topic() -> None:
