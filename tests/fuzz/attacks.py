@@ -24,7 +24,7 @@ from tests.support import captures
 from tests.support.codecs import sample
 from tests.support.wire import SIZE, framed, produce_body, request_frame
 
-FRAMES_MAX = 512
+FRAMES_MAX = 256
 """Frames of one connection."""
 FRAMES_BEFORE_MAX = 8
 """Frames of one connection that has not authenticated: the first wrong one ends it."""

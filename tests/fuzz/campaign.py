@@ -192,7 +192,11 @@ async def _attack(
                 attack = attack_of(campaign.seed, number, authenticates=campaign.authenticates)
                 await trio.lowlevel.checkpoint()
             in_flight += len(attack.frames)
-            played = await _play_one(gateway.address, attack, client_tls)
+            try:
+                played = await _play_one(gateway.address, attack, client_tls)
+            except OSError as error:  # it has ended
+                outcome.problems.append(f"no connection to the gateway: {error}")
+                return
             in_flight -= len(attack.frames)
             outcome.frames += played
             outcome.connections += 1

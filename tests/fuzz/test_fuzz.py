@@ -25,7 +25,7 @@ LEAK = """
 from gateway.data_path.connection import ClientConnection
 kept, serve = [], ClientConnection.serve
 def leak(self):
-    kept.append([object() for _ in range(2_000)])
+    kept.append([object() for _ in range(10_000)])
     return serve(self)
 ClientConnection.serve = leak
 """
@@ -95,7 +95,8 @@ async def test_memory_that_grows_after_the_warm_up_is_a_problem(
     monkeypatch.setattr(small_tables, "program", lambda: f"{LEAK}\n{PROGRAM}")
     monkeypatch.setattr(campaign, "LOOK_FRAMES", 500)
     told: list[int] = []
-    outcome = await play(Listening(frames=8_000), lambda so_far: told.append(so_far.frames))
+    listening = Listening(frames=8_000, together=4)
+    outcome = await play(listening, lambda so_far: told.append(so_far.frames))
     assert told[0] >= campaign.WARM_UP * 8_000
     assert 1 < len(told) < len(outcome.memory)
     (problem,) = outcome.problems
