@@ -12,6 +12,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from gateway.cluster.errors import UpstreamError
+from gateway.data_path import client_frames
 from gateway.data_path.treatments import TREATMENTS
 from tests.fuzz import __main__ as command
 from tests.fuzz import campaign, neighbours, small_tables
@@ -127,6 +128,8 @@ def test_the_attacked_gateway_has_small_tables() -> None:
     for module, bounds in small_tables.TABLES.items():
         for name, bound in bounds.items():
             assert getattr(import_module(module), name) > bound, (module, name)
+    assert client_frames._decode_remembered.cache_info().maxsize == client_frames.HEARTBEATS_MAX
+    assert client_frames.HEARTBEATS_MAX > small_tables.DECODED_MAX
     compile(small_tables.program(), "program", "exec")
 
 
