@@ -30,8 +30,8 @@ TABLES: Mapping[str, Mapping[str, object]] = {
 }
 """By module. All are read when they are needed, not when the module is loaded."""
 DECODED_MAX = 200
-"""Of `gateway.data_path.client_frames.HEARTBEATS_MAX`, which a cache has read when it was made. Full
-size, it grows for the first 430,000 frames."""
+"""Instead of `gateway.data_path.client_frames.HEARTBEATS_MAX`, which a cache has read when it was
+made. With that many it would grow for the first 430,000 frames."""
 
 
 def program() -> str:
