@@ -291,8 +291,8 @@ def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Pa
         stream.take_in(spark.createDataFrame(new, schema), day)
         rows.append(stream.tables()["offsets"].count())
     assert rows[2:] == [30, 30, 30]
-    stored = spark.read.parquet(f"{tmp_path}/out/stored").where("group_id = 'g'")
-    assert stored.count() == 30
+    lines = spark.read.parquet(f"{tmp_path}/out/lines").where("group_id = 'g'")
+    assert lines.count() == 30
     assert stream.tables()["ownership"].where("kind = 'owner'").count() == 2
     assert not stream.tables()["ownership"].where("kind != 'owner'").count()
 
