@@ -33,7 +33,7 @@ from coordinator.interface.records import (
     Release,
     RemovalCause,
 )
-from coordinator.interface.volatile_records import ClassicPhase
+from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode
 
@@ -68,6 +68,7 @@ def begin(step: StepBuilder) -> None:
                 drop_member(step, member_id, RemovalCause.RELEASED)
             for member_id in list(group.pending_ids):
                 drop_pending_id(step, member_id)
+            step.disarm(DeadlineKind.SYNC_PHASE)  # not all members need to have synced
             store_group(step, None)
         case ConsumerGroup() as consumer_group:
             value = _recalled_group(step, consumer_group)

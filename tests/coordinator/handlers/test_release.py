@@ -16,6 +16,7 @@ from coordinator.interface.records import (
     Release,
     RemovalCause,
 )
+from coordinator.interface.replies import JoinGroupReply
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript
@@ -50,6 +51,19 @@ def test_it_begins_only_in_a_stable_group(group: GroupScript) -> None:
     assert not may_begin(group.engine.state)
     group.feed(ReleaseBegan())
     assert group.engine.state.release is None
+
+
+def test_no_timer_outlives_the_group(group: GroupScript) -> None:
+    """A member need not have asked for its assignment yet."""
+    ids = [group.take_id(), group.take_id()]
+    tokens = [group.send_join(member_id) for member_id in ids]
+    group.wait(3 * group.config.classic_initial_rebalance_delay_ms)
+    reply = group.answer(tokens[0], JoinGroupReply)
+    group.sync(reply.leader, reply.generation, assignments={})
+    assert group.classic.unsynced
+    group.feed(ReleaseBegan())
+    assert group.engine.state.group is None
+    assert not group.engine.state.deadlines
 
 
 def test_members_of_a_consumer_group_are_recorded_with_what_tells_them_apart(
