@@ -367,6 +367,14 @@ class AdoptionWorld:
         self.waiting.pop(name, None)
         self.recalled.pop(name, None)
         if (sending := self.sendings.pop(name, None)) is not None and sending.route != "held":
+            self._leave_behind(name, sending)
+
+    def _leave_behind(self, name: str, sending: Sending) -> None:
+        """Whoever sent this commit has gone. How the anchor's next id ends one that the gateway
+        hosts is played where there is the whole machine."""
+        if sending.route == "hosted":
+            self._tell_here(OffsetCommitEnded(commit=sending.token))
+        else:
             self.strays.append((sending, name))
 
     def _watch(self, name: str, reply: Reply) -> None:

@@ -281,6 +281,9 @@ class HostedAdoptionWorld(AdoptionWorld):
             if each is not None and each.answer is None:
                 self._take(Gone(each))
 
+    def _leave_behind(self, name: str, sending: Sending) -> None:
+        self.strays.append((sending, name))
+
     # -- commits ---------------------------------------------------------------------------------
 
     def _route(self, name: str, sending: Sending) -> None:

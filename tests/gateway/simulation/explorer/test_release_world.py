@@ -61,6 +61,18 @@ def test_the_anchor_waits_for_a_commit(world: ReleaseWorld) -> None:
     assert world.releasing.stage is not Stage.RECALLING
 
 
+def test_the_commit_of_a_crashed_consumer_ends(world: ReleaseWorld) -> None:
+    """Found by release-crash with commit=1."""
+    world.play("commit a")
+    world.play("crash a")
+    for _ in range(MOVES_MAX):
+        if not world.is_at_rest():
+            world.play(free_moves(world)[0])
+            check(world)
+    assert not world.here.state.commits
+    assert world.is_at_rest()
+
+
 @pytest.mark.parametrize("stage", [Stage.RECALLING, Stage.ANNOUNCING, Stage.GATHERING])
 def test_a_killed_gateway_goes_on(world: ReleaseWorld, stage: Stage) -> None:
     world.play("release")
