@@ -66,7 +66,7 @@ class Recall:
         self._heard: list[Heard | GaveUp] = []
         self._owners_may_return = owners_may_return
         self._heartbeat_interval_ms = heartbeat_interval_ms
-        self._told: set[str] = set()
+        self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
         self._on_their_way: dict[int | None, str] = {}
         """The clients that got UNKNOWN_MEMBER_ID instead of a place in the next round, by their
@@ -83,7 +83,7 @@ class Recall:
         """It is over. The next one begins with nothing."""
         self.in_flight = 0
         self._on_their_way.clear()
-        self._told.clear()
+        self._to_own_nothing.clear()
         self._has_stray = False
 
     # -- requests of membership ------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Recall:
                 self._heard.append(Heard(member_id))
                 return RECALLED
             case SyncGroupReceived(member_id=member_id) if member_id in members:
-                return _NOTHING if member_id in self._told else RECALLED
+                return _NOTHING if member_id in self._to_own_nothing else RECALLED
             case LeaveGroupReceived(members=leavers) if all(
                 each.member_id in members for each in leavers
             ):
@@ -124,10 +124,10 @@ class Recall:
             self._heard.append(GaveUp(event.member_id, comes_back=returns))
             return None if returns else _heard(event)
         self._heard.append(Heard(event.member_id))
-        has_acknowledged = event.member_id in self._told and event.owned == frozenset()
+        has_acknowledged = event.member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
             return FENCED
-        self._told.add(event.member_id)
+        self._to_own_nothing.add(event.member_id)
         return replace(
             _heard(event),
             heartbeat_interval_ms=self._heartbeat_interval_ms,
@@ -142,7 +142,7 @@ class Recall:
             return RECALLED
         self._heard.append(Heard(event.member_id))
         if self.leads_rounds:
-            self._told.add(event.member_id)
+            self._to_own_nothing.add(event.member_id)
             return JoinGroupReply(
                 member_id=event.member_id,
                 generation=_GENERATION,

@@ -53,11 +53,14 @@ LONG_AGO_MS = 60_000
 HASHES_FROM = 10 * START_MS
 """Numbers from here on are no times but hashes."""
 
-_DERIVED = {
-    # An index over the other tables, which `check_group` compares with them.
+_INDEXES = {
     *("holders", "instances", "target_owners", "subscribers", "subscriptions", "offers"),
     *("regex_subscribers", "assignor_votes", "classic_offers", "standings", "_deadlines"),
     "metadata_bytes",
+}
+"""Of the engine, over its other tables. `check_group` compares them."""
+_STATISTICS = {("FakeGroup", "joins"), ("FakeGroup", "beats")}
+_DERIVED = {
     "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
     "_limits",  # a heap of the times in the waiting calls, with stale entries
     # A batch's copy of the group follows from the group and the decisions.
@@ -78,7 +81,6 @@ _DEAD = {
     "_looked_ms",  # of `Pauses`: a world has no grace for pauses
     "next_token",
     "runs",
-    *("joins", "beats"),
     *("_seen", "_has_looked"),  # `handle` ends when they are the present
     "has_anchor",  # read for commits without a member and admins' requests, which no world has
     "_effects",
@@ -374,7 +376,9 @@ def _plan_for(kind: type[Any], value: Any) -> Plan:
         names = list(vars(value))
     else:
         names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    names = [name for name in names if name not in _DROPPED and not name.startswith("__")]
+    dropped = _DROPPED | _INDEXES if kind.__module__.startswith("coordinator.") else _DROPPED
+    names = [name for name in names if name not in dropped and not name.startswith("__")]
+    names = [name for name in names if (kind.__name__, name) not in _STATISTICS]
     # Several parts of a group refer to its only instance of these: to walk it once is enough.
     is_frozen = is_value(kind) and kind is not HostingRules
     parts: Callable[[Any], Sequence[Any]]

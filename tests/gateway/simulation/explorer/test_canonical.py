@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Never
 
 import pytest
@@ -67,12 +68,20 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
 
 @pytest.mark.simulation
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("world", ["place", "intruder", "upgrade", "adopt-whole"])
-def test_worlds_of_one_form_go_on_alike(world: str) -> None:
+@pytest.mark.parametrize(
+    ("world", "budgets"),
+    [
+        *(("place", {}), ("intruder", {}), ("upgrade", {}), ("adopt-whole", {})),
+        ("release-native-restart", {"leave": 1}),
+    ],
+)
+def test_worlds_of_one_form_go_on_alike(world: str, budgets: dict[str, int]) -> None:
     """Of two worlds with equal forms, the search plays only the first one on."""
+    shape = WORLDS[world]
+    shape = replace(shape, budgets={**shape.budgets, **budgets})
     following: dict[bytes, dict[Move, bytes]] = {}
-    todo, merged = deque([copy(begin(WORLDS[world]))]), 0
-    while todo and len(following) < 400:
+    todo, merged = deque([copy(begin(shape))]), 0
+    while todo and len(following) < 800:
         saved = todo.popleft()
         here, after, reached = restore(saved), {}, []
         for move in moves_of(here)[0]:
