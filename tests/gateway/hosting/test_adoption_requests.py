@@ -18,6 +18,13 @@ def test_the_leaders_member_offers_the_private_protocol_first() -> None:
     assert open_.member_id == locked.member_id == A
 
 
+def test_the_leader_need_not_be_the_first_member() -> None:
+    group = replace(REQUESTS.group, leader=B)
+    requests = Requests(GROUP, group, GUISE)
+    assert requests.leader.member_id == B
+    assert [each.member_id for each in requests.others] == [A]
+
+
 def test_nothing_that_it_offers_is_a_readable_subscription() -> None:
     """A native consumer would convert the group, and get what the others still hold."""
     assert {each.metadata for each in REQUESTS.rejoin(is_locked=False).protocols} == {
