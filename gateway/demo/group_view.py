@@ -89,6 +89,9 @@ def disagreement(
     for member in view.members:
         if member.protocol != expected[member.client_id]:
             return f"{member.client_id} is a {member.protocol} member"
+    wanted: Protocol = "consumer" if "consumer" in expected.values() else "classic"
+    if view.protocol != wanted:
+        return f"the group is a {view.protocol} group"
     described: dict[int, set[str]] = {partition: set() for partition in owners}
     for member in view.members:
         for partition in member.partitions:

@@ -79,6 +79,13 @@ def test_an_unsettled_group_has_a_reason(
     assert disagreement(view, expected=EXPECTED, owners=owners) == why
 
 
+def test_a_group_of_classic_members_has_to_convert_before_it_is_settled() -> None:
+    """A busy gateway may convert the group only after the last classic member has its share."""
+    member = MemberView(client_id="a", protocol="classic", partitions=(0,))
+    why = disagreement(with_members(member), expected={"a": "classic"}, owners={0: {"a"}})
+    assert why == "the group is a consumer group"
+
+
 def test_a_consumer_group_shows_each_members_protocol() -> None:
     """ConsumerGroupDescribe v1 distinguishes classic members (KIP-1099)."""
     empty = consumer_group_describe.Assignment(topic_partitions=())
