@@ -77,6 +77,7 @@ def test_a_pending_revocation_survives_a_load(group: GroupScript) -> None:
 def test_an_assignment_is_not_repeated_for_ever_after_a_load(group: GroupScript) -> None:
     """A native member gets its rebalance timeout from its first heartbeat on."""
     group.given_consumer_group(given_native("n1", rebalance_timeout_ms=4_000))
+    group.restart()
     now_ms, session_ms = group.now_ms, group.config.consumer_session_timeout_ms
     assert group.consumer.repetitions["n1"].until_ms == now_ms + 4_000 + session_ms
 
