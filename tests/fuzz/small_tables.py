@@ -26,6 +26,8 @@ TABLES: Mapping[str, Mapping[str, object]] = {
     },
     "gateway.groups.regex_permissions": {"GROUPS_MAX": 150, "TOPICS_MAX": 1_000},
     "gateway.hosting.forwarded": {"BYTES_MAX": 1024 * 1024},
+    "gateway.requests.config_apis": {"CONFIGS_ALONE_MAX": 100},
+    "gateway.requests.coordinators": {"REMEMBERED_MAX": 300},
     "gateway.observers.offset_reporter": {"PARTITIONS_MAX": 1_000},
 }
 """By module. All are read when they are needed, not when the module is loaded."""
