@@ -185,13 +185,15 @@ async def _attack(
 
     async def work() -> None:
         nonlocal in_flight
-        while goes_on():
-            number = next(numbers)
-            playing.add(number)
+        while True:
             async with making:  # one at a time, for the broker and the neighbours are here, too
+                if not goes_on():
+                    return
+                number = next(numbers)
+                playing.add(number)
                 attack = attack_of(campaign.seed, number, authenticates=campaign.authenticates)
+                in_flight += len(attack.frames)
                 await trio.lowlevel.checkpoint()
-            in_flight += len(attack.frames)
             try:
                 played = await _play_one(gateway.address, attack, client_tls)
             except OSError as error:  # it has ended
