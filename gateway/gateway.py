@@ -47,6 +47,7 @@ from gateway.plug_ins.runner import PlugIns
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.group_service import GroupService
 from gateway.requests.regex_questions import RegexQuestions
+from gateway.settings_sources import ENVIRONMENT_PREFIX
 from gateway.state_log.log import StateLog
 
 log = structlog.get_logger()
@@ -140,7 +141,7 @@ async def backstage(
             offsets=offsets,
             resolver=resolver,
             aside=aside,
-            assign=PlugIns(aside).compute,
+            assign=PlugIns(aside, ENVIRONMENT_PREFIX).compute,
             coordinator_of=coordinators.node_of,
             ask_coordinator=connections.ask,
             nursery=nursery,

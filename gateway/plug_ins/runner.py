@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from uuid import UUID
@@ -20,7 +21,6 @@ from coordinator.interface.events import AssignmentReceived
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import Computation
 from gateway.groups.aside import Aside
-from gateway.settings_sources import ENVIRONMENT_PREFIX
 
 TIME_LIMIT_S = 10
 """How long a plug-in may take, the start of its process included."""
@@ -34,8 +34,10 @@ _COMMAND = (sys.executable, "-P", "-m", "gateway.plug_ins.worker")
 class PlugIns:
     """Serves all groups."""
 
-    def __init__(self, aside: Aside) -> None:
+    def __init__(self, aside: Aside, secret_prefix: str) -> None:
+        """Plug-ins see no environment variable that begins with `secret_prefix`."""
         self._aside = aside
+        self._secret_prefix = secret_prefix
         self._places = defaultdict[str, trio.CapacityLimiter](
             lambda: trio.CapacityLimiter(PROCESSES_MAX)
         )
@@ -47,22 +49,26 @@ class PlugIns:
         try:
             async with self._places[computation.assignor]:
                 with trio.fail_after(TIME_LIMIT_S):
-                    answer = await _ask(question)
+                    answer = await _ask(question, self._environment())
             return received(target=await self._aside.run(partial(_target_in, answer)))
         except trio.TooSlowError:
             return received(failure=f"no answer within {TIME_LIMIT_S} s")
         except (OSError, ValueError) as error:
             return received(failure=" ".join(str(error).split()))
 
+    def _environment(self) -> dict[str, str]:
+        prefix = self._secret_prefix
+        return {name: value for name, value in os.environ.items() if not name.startswith(prefix)}
 
-async def _ask(question: bytes) -> bytes:
+
+async def _ask(question: bytes, environment: Mapping[str, str]) -> bytes:
     """Raises OSError, and ValueError if the process does not answer as it should."""
     process = await trio.lowlevel.open_process(
         _COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={k: v for k, v in os.environ.items() if not k.startswith(ENVIRONMENT_PREFIX)},
+        env=environment,
     )
     assert process.stdin is not None
     assert process.stdout is not None

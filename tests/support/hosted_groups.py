@@ -66,6 +66,7 @@ from gateway.hosting.standing import StandingRules
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.plug_ins.runner import PlugIns
+from gateway.settings_sources import ENVIRONMENT_PREFIX
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogRefused
 from gateway.state_log.memory import MemoryLog
@@ -267,7 +268,7 @@ def make_groups(
         offsets=OffsetReporter(journal.tell, clock.now_ms),
         resolver=RegexResolver(cluster, every_topic),
         aside=aside,
-        assign=PlugIns(aside).compute,
+        assign=PlugIns(aside, ENVIRONMENT_PREFIX).compute,
         coordinator_of=lambda group_id, _owner: cluster.coordinator_of(group_id),
         ask_coordinator=cluster.ask,
         nursery=nursery,

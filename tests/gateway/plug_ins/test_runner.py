@@ -16,6 +16,7 @@ from coordinator.interface.volatile_records import Computation
 from gateway.groups.aside import Aside
 from gateway.plug_ins import runner
 from gateway.plug_ins.runner import PlugIns
+from gateway.settings_sources import ENVIRONMENT_PREFIX
 from tests.support.plug_ins import FOO, computation, install
 
 Install = Callable[[Mapping[str, str]], None]
@@ -34,7 +35,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 async def ask(question: Computation) -> AssignmentReceived:
-    return await PlugIns(Aside()).compute(question)
+    return await PlugIns(Aside(), ENVIRONMENT_PREFIX).compute(question)
 
 
 async def test_a_plug_in_computes_a_target(installed: Install) -> None:
@@ -113,19 +114,19 @@ async def test_further_groups_wait_their_turn(
     running = most = 0
     real = runner._ask
 
-    async def counted(question: bytes) -> bytes:
+    async def counted(question: bytes, environment: Mapping[str, str]) -> bytes:
         nonlocal running, most
         running += 1
         most = max(most, running)
         try:
-            return await real(question)
+            return await real(question, environment)
         finally:
             running -= 1
 
     monkeypatch.setattr(runner, "_ask", counted)
     monkeypatch.setattr(runner, "PROCESSES_MAX", 2)
     installed({"takes-all": TAKES_ALL})
-    plug_ins, heard = PlugIns(Aside()), dict[int, int]()
+    plug_ins, heard = PlugIns(Aside(), ENVIRONMENT_PREFIX), dict[int, int]()
 
     async def compute(epoch: int) -> None:
         question = computation("takes-all", epoch=epoch, partition_count=epoch)
@@ -146,7 +147,7 @@ async def test_a_plug_in_that_hangs_holds_up_no_other(
     monkeypatch.setattr(runner, "PROCESSES_MAX", 1)
     installed({"hangs": "import time\ndef assign(spec):\n    time.sleep(600)\n"})
     installed({"takes-all": TAKES_ALL})
-    plug_ins = PlugIns(Aside())
+    plug_ins = PlugIns(Aside(), ENVIRONMENT_PREFIX)
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(plug_ins.compute, computation("hangs"))
