@@ -19,11 +19,12 @@ from tests.support.offset_stage import OffsetStage, offset_stage
 from tests.support.operations import called_functions
 from tests.support.wire import request_frame
 
+OFFSETS = {"numbers": {0: 7}}
 REQUESTS = 10
 """Timers may go off during one of them."""
 
 
-async def test_a_heartbeat() -> None:
+async def test_a_heartbeat_passes_through_few_functions() -> None:
     async with offset_stage() as stage:
         joined = await stage.client.enter()
         beat = HeartbeatRequest(
@@ -34,7 +35,7 @@ async def test_a_heartbeat() -> None:
     assert files_of(called) <= 28
 
 
-async def test_a_native_heartbeat() -> None:
+async def test_a_native_heartbeat_passes_through_few_functions() -> None:
     async with offset_stage() as stage:
         joined = await stage.client.native("n")
         beat = ConsumerGroupHeartbeatRequest(
@@ -45,21 +46,19 @@ async def test_a_native_heartbeat() -> None:
     assert files_of(called) <= 32
 
 
-async def test_a_commit_to_a_classic_group() -> None:
+async def test_a_commit_to_a_classic_group_passes_through_few_functions() -> None:
     async with offset_stage() as stage:
         joined = await stage.client.enter()
-        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        commit = commit_of({"numbers": {0: 7}}, **mine)  # type: ignore[arg-type]
+        commit = commit_of(OFFSETS, member_id=joined.member_id, epoch=joined.generation_id)
         called = await functions_for(stage, commit, 8)
     assert len(called) <= 130
     assert files_of(called) <= 38
 
 
-async def test_a_commit_to_a_native_group() -> None:
+async def test_a_commit_to_a_native_group_passes_through_few_functions() -> None:
     async with offset_stage() as stage:
         joined = await stage.client.native("n")
-        mine = {"member_id": "n", "epoch": joined.member_epoch}
-        commit = commit_of({"numbers": {0: 7}}, **mine)  # type: ignore[arg-type]
+        commit = commit_of(OFFSETS, member_id="n", epoch=joined.member_epoch)
         called = await functions_for(stage, commit, 9)
     assert len(called) <= 133
     assert files_of(called) <= 40

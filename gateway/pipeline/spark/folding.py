@@ -146,7 +146,7 @@ KEPT = "kept"
 IS_CLOSED = "is_closed"
 """The column that tells whether no later line changes the row."""
 IS_NEW = "is_new"
-"""The column that tells whether a fold has kept the row anew; null for new lines."""
+"""The column that tells whether a fold has changed the row that it keeps; null for new lines."""
 KEPT_ROW = StructType(
     [each for each in _INPUT if each.name in (*KEY, "line", "state", "closed", "digest", IS_NEW)]
 )

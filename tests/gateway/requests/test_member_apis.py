@@ -1,9 +1,25 @@
-"""Which requests go to the engine and which to the cluster. test_group_service.py plays them."""
+"""Which requests go to the engine and which to the cluster, and whose connection is whose.
+test_group_service.py plays the requests."""
+
+from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from gateway.requests.member_apis import is_foreign
-from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
+from gateway.requests.member_apis import is_foreign, member_of, note_member
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
+from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.support.hosted_groups import lone_request
 
 
 def join(protocol_type: str, *protocols: str) -> JoinGroupRequest:
@@ -15,6 +31,12 @@ def join(protocol_type: str, *protocols: str) -> JoinGroupRequest:
         protocol_type=protocol_type,
         protocols=tuple(JoinGroupProtocol(name=each, metadata=b"") for each in protocols),
     )
+
+
+JOIN = join("consumer", "range")
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+SYNC = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())
+NATIVE = ConsumerGroupHeartbeatRequest(group_id="g", member_id="", member_epoch=0)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +53,62 @@ def test_only_consumers_join_hosted_groups(message: JoinGroupRequest, *, foreign
     """Connect, Schema Registry and Streams stay with the cluster. The engine refuses a join without
     a protocol type."""
     assert is_foreign(message) is foreign
+
+
+def joined(member_id: str, error_code: int = 0) -> JoinGroupResponse:
+    """The answer to a join."""
+    return JoinGroupResponse(
+        error_code=error_code,
+        generation_id=1,
+        protocol_name="range",
+        leader="l",
+        member_id=member_id,
+        members=(),
+    )
+
+
+class Connection:
+    """Stands for a client's connection."""
+
+    def __init__(self) -> None:
+        self.member: tuple[str, str] | None = None
+
+    def request(self, message: Struct) -> GroupRequest:
+        return replace(lone_request(message, 1), upstream=cast(Upstream, self))
+
+
+def speaker(connection: Connection, group_id: str = "g") -> str | None:
+    """The member that fetches offsets on the connection."""
+    request = connection.request(OffsetFetchRequest(group_id=group_id, topics=()))
+    return member_of(request, group_id)
+
+
+def test_every_request_of_a_member_identifies_its_connection() -> None:
+    """A restarted gateway sees no join."""
+    for message, answer in (
+        (JOIN, joined("m")),
+        (SYNC, SyncGroupResponse(assignment=b"")),
+        (BEAT, HeartbeatResponse()),
+        (NATIVE, ConsumerGroupHeartbeatResponse(member_id="m")),
+    ):
+        connection, other = Connection(), Connection()
+        note_member(connection.request(message), answer)
+        assert speaker(connection) == "m"
+        assert speaker(connection, "other") is None
+        assert speaker(other) is None
+
+
+def test_the_latest_member_counts() -> None:
+    """A fenced client rejoins with another id on the same connection."""
+    connection = Connection()
+    note_member(connection.request(JOIN), joined("m"))
+    note_member(connection.request(JOIN), joined("n"))
+    assert speaker(connection) == "n"
+
+
+def test_a_refused_client_is_no_member() -> None:
+    """Neither is a client that has only received an id."""
+    connection = Connection()
+    note_member(connection.request(JOIN), joined("m", error_code=ErrorCode.MEMBER_ID_REQUIRED))
+    note_member(connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    assert speaker(connection) is None
