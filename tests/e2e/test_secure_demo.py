@@ -10,6 +10,7 @@ import trio
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
+from tests.support.command_lines import all_command_lines
 from tests.support.group_client import fresh_group
 from tests.support.secure_kafka import Rule, SecureKafka
 from tests.support.serve_process import PROGRAM
@@ -17,14 +18,24 @@ from tests.support.serve_process import PROGRAM
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
 LIMIT_S = 180
+LOOK_INTERVAL_S = 0.2
 USER, PASSWORD = "demonstrator", "a password of nobody else"
+
+
+async def watch_command_lines(seen: set[bytes]) -> None:
+    """Remember the command lines of all processes of this machine."""
+    while True:
+        seen.update(all_command_lines())
+        await trio.sleep(LOOK_INTERVAL_S)
 
 
 async def test_the_demo_reaches_a_secured_cluster_as_the_gateway_does(
     secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
-    """The environment says how. Its consumers authenticate through the gateway, and the password
-    is on no command line."""
+    """The environment says how. Its consumers authenticate through the gateway. The password is in
+    nothing that the demo prints or leaves behind, and on no command line."""
+    temporary, state = tmp_path / "temporary", tmp_path / "state"
+    temporary.mkdir()
     prefix = fresh_group("demo")
     await trio.to_thread.run_sync(secure_kafka.add_users, {USER: PASSWORD})
     rules = (
@@ -42,19 +53,29 @@ async def test_the_demo_reaches_a_secured_cluster_as_the_gateway_does(
     }
     command = [
         *(sys.executable, "-c", PROGRAM, "demo", f"--upstream={host}:{port}", "--json"),
-        *(f"--prefix={prefix}", "--consumers=2", "--partitions=4", "--log-level=error"),
+        *(f"--prefix={prefix}", "--consumers=2", "--partitions=4", "--log-level=debug"),
+        f"--state-dir={state}",
     ]
+    seen: set[bytes] = set()
     with trio.fail_after(LIMIT_S):
-        done = await trio.run_process(
-            command,
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-            env={**os.environ, **access, "TMPDIR": f"{tmp_path}"},
-        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch_command_lines, seen)
+            done = await trio.run_process(
+                command,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                env={**os.environ, **access, "TMPDIR": f"{temporary}"},
+            )
+            nursery.cancel_scope.cancel()
     assert done.returncode == 0, done.stderr
+    assert any(prefix.encode() in each for each in seen)
+    left = [each.read_bytes() for each in state.rglob("*") if each.is_file()]
+    assert any(b"member_joined" in each for each in left)
+    for each in (done.stdout, done.stderr, *left, *seen):
+        assert PASSWORD.encode() not in each
     totals = json.loads(done.stdout)["totals"]
     assert totals["lost"] == totals["delivered_twice"] == 0
-    assert not list(await trio.Path(tmp_path).iterdir())
+    assert not list(await trio.Path(temporary).iterdir())
     topics = await trio.to_thread.run_sync(lambda: secure_kafka.admin().list_topics().topics)
     assert f"{prefix}-numbers" not in topics

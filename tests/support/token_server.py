@@ -33,12 +33,15 @@ class TokenServer:
     url: str = ""
     asked: list[tuple[str, str]] = field(default_factory=list)
     """The Authorization header and the form of each request."""
+    issued: list[str] = field(default_factory=list)
+    """The tokens it has given out."""
 
     def answer(self) -> bytes:
         """The body of a successful answer."""
         if self.body is not None:
             return self.body
         token = unsigned_token(self.user, self.lifetime_s)
+        self.issued.append(token)
         told = {"access_token": token, "expires_in": self.lifetime_s, "token_type": "bearer"}
         return json.dumps(told).encode()
 

@@ -26,6 +26,7 @@ from gateway.pipeline.spark.topic import EventsTopic
 from gateway.settings import Address
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateFiles
+from tests.support.command_lines import all_command_lines
 from tests.support.event_writer import EventWriter
 from tests.support.group_client import fresh_group
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
@@ -143,15 +144,6 @@ def test_a_report_reads_it_and_shows_the_password_nowhere(
     for each in (left, *command_lines):
         for written in (part, part.replace("\\", "\\\\")):
             assert written.encode() not in each
-
-
-def all_command_lines() -> Iterator[bytes]:
-    """Of all processes of this machine."""
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            yield each.read_bytes()
-        except OSError:  # the process has ended
-            continue
 
 
 def test_a_certificate_reads_it(scene: Scene, spark: SparkSession) -> None:

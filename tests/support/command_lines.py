@@ -1,0 +1,13 @@
+"""What anybody on this machine can see of its processes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def all_command_lines() -> Iterator[bytes]:
+    """Of all processes of this machine."""
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield each.read_bytes()
+        except OSError:  # the process has ended
+            continue
