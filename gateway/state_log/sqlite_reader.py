@@ -175,14 +175,17 @@ def _read_rows(connection: sqlite3.Connection) -> Iterator[StoredRow]:
 
 
 def _checked(row: Any) -> StoredRow:
-    match row:
-        case (int(position), str(group_id), bytes(key), bytes(value), int(checksum)):
-            entry = Entry(key, value)
-            if checksum_of(position, group_id, entry) != checksum:
-                raise _Damage(f"record {position}, of {group_id!r}, does not match its checksum")
-            return StoredRow(position, group_id, entry, checksum)
-        case _:
-            raise _Damage(f"record {row[0]!r} is malformed")
+    # A start reads every record of every group here.
+    position, group_id, key, value, checksum = row
+    if (type(position), type(group_id), type(key), type(value), type(checksum)) != _COLUMN_TYPES:
+        raise _Damage(f"record {position!r} is malformed")
+    entry = Entry(key, value)
+    if checksum_of(position, group_id, entry) != checksum:
+        raise _Damage(f"record {position}, of {group_id!r}, does not match its checksum")
+    return StoredRow(position, group_id, entry, checksum)
+
+
+_COLUMN_TYPES = (int, str, bytes, bytes, int)
 
 
 def _compare(head: Head, mark: Mark) -> None:
