@@ -6,9 +6,10 @@ release owns nothing any more either: its release may have been told beside the 
 where no hole shows, or a restart forgot the member. Nor does any member of an empty group.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
 from coordinator.interface.volatile_records import ClassicPhase
@@ -51,7 +52,8 @@ class Interval:
     ended: Moment | None = None
     """The events of the beginning and the end, if there are any."""
     may_be_over: bool = False
-    """Whether a restart may have forgotten the member, which no event tells."""
+    """Whether a restart may have forgotten the member, which no event tells, so that the end may
+    have been earlier."""
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -83,6 +85,8 @@ class _Turn:
     """The next end of the topic."""
     left: Moment | None
     """The next departure of the member."""
+    empties: Moment | None
+    """The next time at which the group has no member, or does not exist."""
     released: Moment | None = None
     """The member's next release of the partition."""
     lost: Moment | None = None
@@ -90,7 +94,8 @@ class _Turn:
     lost_next: Moment | None = None
     """The same for this or a later grant of the member."""
     emptied: Moment | None = None
-    """The latest time before at which the group had no member, or did not exist."""
+    """The latest time before at which the group had no member or did not exist, or the topic ended.
+    """
     over: Moment | None = None
     """The end of the topic, or the member's departure without a release."""
 
@@ -102,9 +107,10 @@ def granted(
     seen.
 
     A release without an assignment means that the member had the partition since the last hole,
-    since the group was empty or deleted (an adopted group has members), or since before the first
-    event. An assignment without a release ends at a hole if the next event
-    after the hole concerns another member; otherwise it never ends.
+    since the group was empty or deleted (an adopted group has members), since the topic ended (the
+    assignment of a classic member names topics, so it gets the partitions of another topic of that
+    name without an event), or since before the first event. An assignment without a release ends at
+    a hole if the next event after the hole concerns another member; otherwise it never ends.
     """
     found = {}
     forgotten = perhaps_forgotten(history)
@@ -120,8 +126,8 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
     gone: dict[str, Moment] = {}
     left: dict[str, Moment] = {}
     emptied: Moment | None = None
-    later: list[_Turn] = []
-    """The turns since the next time at which the group was empty."""
+    later: dict[str, list[_Turn]] = {}
+    """The turns of each topic since its next end, or the next time at which the group was empty."""
     forgotten = [
         (change.place, change.at_ms, change.member_id)
         for change in changes
@@ -134,18 +140,19 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
         match told.event:
             case GroupStateMoved(to_state=ClassicPhase.EMPTY) | GroupDeleted():
                 emptied = told.moment
-                for turn in later:
-                    turn.emptied = told.moment
+                _begin_at(emptied, chain.from_iterable(later.values()))
                 later.clear()
             case TopicsGone(topics=topics):
                 gone.update(dict.fromkeys(topics, told.moment))
+                for topic in topics:
+                    _begin_at(told.moment, later.pop(topic, ()))
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 left[told.event.member_id] = told.moment
             case PartitionsAssigned() | PartitionsReleased():
-                departure = _first(left.get(told.event.member_id), emptied)
-                for partition, turn in _turns_of(told, told.event, gone, departure):
+                departure = left.get(told.event.member_id)
+                for partition, turn in _turns_of(told, told.event, gone, departure, emptied):
                     found.setdefault(partition, []).append(turn)
-                    later.append(turn)
+                    later.setdefault(partition[0], []).append(turn)
             case _:
                 pass
     for turns in found.values():
@@ -153,17 +160,23 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
     return found
 
 
+def _begin_at(moment: Moment, turns: Iterable[_Turn]) -> None:
+    for turn in turns:
+        turn.emptied = moment
+
+
 def _turns_of(
     told: Told,
     event: PartitionsAssigned | PartitionsReleased,
     gone: Mapping[str, Moment],
     departure: Moment | None,
+    empties: Moment | None,
 ) -> Iterator[tuple[TopicPartition, _Turn]]:
     is_grant = isinstance(event, PartitionsAssigned)
     for topic, numbers in event.partitions.items():
         end = gone.get(topic)
         for number in dict.fromkeys(numbers):
-            turn = _Turn(event.member_id, is_grant, told.moment, told.hole, end, departure)
+            turn = _Turn(event.member_id, is_grant, told.moment, told.hole, end, departure, empties)
             yield (topic, number), turn
 
 
@@ -181,7 +194,7 @@ def _look_ahead(turns: Sequence[_Turn]) -> None:
         has_release = own is not None and not own.is_grant
         if turn.is_grant and behind is not None and _is_lost(own, behind):
             turn.lost = behind.hole
-        turn.over = _first(turn.gone, None if has_release else turn.left)
+        turn.over = turn.gone if has_release else _first(turn.gone, turn.left, turn.empties)
         if own is not None:
             turn.released = own.released if own.is_grant else own.here
         turn.lost_next = own.lost_next if turn.lost is None and own else turn.lost
@@ -220,7 +233,7 @@ def _intervals(turns: Sequence[_Turn], forgotten: AbstractSet[str]) -> Iterator[
             leaves_gap=ended not in (turn.gone, turn.lost_next),
             begun=begun,
             ended=ended,
-            may_be_over=turn.member_id in forgotten and ended in (None, turn.gone),
+            may_be_over=turn.member_id in forgotten and ended in (None, turn.gone, turn.empties),
         )
 
 

@@ -64,7 +64,9 @@ def _unsure(
     if reached.to_position > each.from_position:
         orders.append((each, reached))
     for one, other in orders:
-        is_unknown = one is reached and reached.may_be_over
+        is_unknown = (
+            one is reached and reached.may_be_over and one.to_position > other.from_position
+        )
         if one.ended is not None and other.begun is not None:
             is_unknown |= is_open(one.ended, other.begun)
         if is_unknown:

@@ -161,6 +161,20 @@ def a_replacement_that_a_restart_may_have_forgotten(writer: EventWriter) -> None
     writer.tell(9, gives("e", 0), gets("f", 0))
 
 
+def perhaps_forgotten_until_the_group_is_empty(writer: EventWriter) -> None:
+    """No event tells that it left, so it may have been over long before. After that it is."""
+    writer.beside(0, joins("a"), goes(EMPTY, PREPARING), goes(PREPARING, COMPLETING))
+    writer.tell(1, goes(COMPLETING, STABLE), gets("a", 0))
+    writer.beside(2, joins("c"), goes(STABLE, PREPARING))
+    replaced = MemberReplaced(member_id="a", replaced_by="b")
+    writer.tell(3, gives("a", 0), replaced, joins("b"), gets("b", 0))
+    writer.process_id = "another"
+    writer.beside(5, joins("e"), goes(PREPARING, COMPLETING))
+    writer.tell(6, goes(COMPLETING, STABLE), gets("e", 0))
+    writer.tell(7, gives("e", 0), goes(STABLE, EMPTY))
+    writer.tell(9, gets("f", 0))
+
+
 def perhaps_forgotten_before_a_replacement_began_a_generation(writer: EventWriter) -> None:
     """Its line is among the records, and `c` rejoins without one. So either process may have
     told it, before the new one has told anything beside the records."""
@@ -328,6 +342,13 @@ def a_deleted_topic(writer: EventWriter) -> None:
     writer.tell(3, gets("b", 0))
 
 
+def a_recreated_topic_of_a_classic_member(writer: EventWriter) -> None:
+    """Its assignment names topics, so it gets the new one's partitions without an event."""
+    writer.tell(1, gets("a", 0))
+    writer.beside(2, TopicsGone(topics=("t",)))
+    writer.beside(4, gives("b", 0))
+
+
 def said_and_left_out(writer: EventWriter) -> None:
     """The claim lasts from the first statement to the last. A statement without the partition ends
     it."""
@@ -461,6 +482,14 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "gap", None, None, 4, 6),
         (0, "granted", "owner", "e", None, 6, None),
     ],
+    perhaps_forgotten_until_the_group_is_empty: [
+        (0, "granted", "owner", "a", None, 1, 3),
+        (0, "granted", "owner", "b", None, 3, 7),
+        (0, "granted", "unsure", "e", "b", 6, 7),
+        (0, "granted", "owner", "e", None, 6, 7),
+        (0, "granted", "gap", None, None, 7, 9),
+        (0, "granted", "owner", "f", None, 9, None),
+    ],
     perhaps_forgotten_before_a_replacement_began_a_generation: [
         (0, "granted", "owner", "a", None, 0, 2),
         (0, "granted", "owner", "b", None, 2, None),
@@ -499,6 +528,11 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
     adopted_twice: [
         (0, "granted", "owner", "a", None, None, 1),
         (0, "granted", "gap", None, None, 1, 2),
+        (0, "granted", "owner", "b", None, 2, 4),
+        (0, "granted", "gap", None, None, 4, None),
+    ],
+    a_recreated_topic_of_a_classic_member: [
+        (0, "granted", "owner", "a", None, 1, 2),
         (0, "granted", "owner", "b", None, 2, 4),
         (0, "granted", "gap", None, None, 4, None),
     ],
