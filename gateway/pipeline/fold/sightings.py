@@ -371,8 +371,8 @@ def _are_kept(told: Sequence[Told]) -> Iterator[bool]:
     before the end of a rebalance, which its join may begin, although its event may be told together
     with a record: that a static member was replaced, or that an empty consumer group turned
     classic."""
-    begun_ms = {
-        each.at_ms
+    begins = {
+        each.at_ms: each.position
         for each in told
         if isinstance(each.event, GroupStateMoved)
         and each.event.to_state is ClassicPhase.PREPARING_REBALANCE
@@ -384,7 +384,7 @@ def _are_kept(told: Sequence[Told]) -> Iterator[bool]:
             case GroupConverted(direction="consumer->classic", is_live=False):
                 turned_ms, is_rebalancing = each.at_ms, False
             case GroupConverted():
-                is_rebalancing = False
+                turned_ms, is_rebalancing = None, False
             case GroupCreated(kind=kind):
                 is_rebalancing = kind == CLASSIC
             case GroupStateMoved(to_state=state):
@@ -393,7 +393,7 @@ def _are_kept(told: Sequence[Told]) -> Iterator[bool]:
                 pass
         is_unwritten = isinstance(each.event, MemberJoined | GroupStateMoved)
         is_unwritten &= each.at_ms == turned_ms
-        is_in_rebalance = is_rebalancing or each.at_ms in begun_ms
+        is_in_rebalance = is_rebalancing or each.position < begins.get(each.at_ms, 0)
         is_unwritten |= is_in_rebalance and isinstance(each.event, MemberJoined)
         yield each.process_id is None and not is_unwritten
 

@@ -121,6 +121,16 @@ def a_restart_after_an_empty_group_turned_classic(writer: EventWriter) -> None:
     writer.beside(8, joins("c"), group_goes(EMPTY, PREPARING))
 
 
+def a_restart_after_a_conversion_during_a_rebalance(writer: EventWriter) -> None:
+    """A consumer group keeps who joins, even in the moment in which a rebalance began before."""
+    writer.tell(0, GroupCreated(kind="classic"))
+    writer.beside(1, joins("a"), group_goes(EMPTY, PREPARING))
+    writer.tell(1, converts(UP, 1), joins("n", "consumer"), bump(2), target(2))
+    writer.beside(2, seen("n", "c"))
+    writer.process_id = "the next one"
+    writer.beside(8, seen("n", "c"))
+
+
 def a_restart_of_an_emptied_group(writer: EventWriter) -> None:
     """An empty group is written as such, so a restart brings nobody back."""
     writer.tell(0, GroupCreated(kind="classic"), joins("a"), group_goes(EMPTY, PREPARING))
@@ -262,6 +272,12 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         ("a", "classic", "classic", "PreparingRebalance", 2, 5, "gateway_restarted"),
         ("b", "classic", "classic", "PreparingRebalance", 3, 5, "member_left"),
         ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
+    ],
+    a_restart_after_a_conversion_during_a_rebalance: [
+        (None, "classic", None, "Empty", 0, 1, "target_computed"),
+        (None, "consumer", None, "Stable", 1, None, None),
+        ("a", "consumer", "classic", "Stable", 1, None, None),
+        ("n", "consumer", "consumer", "Stable", 1, None, None),
     ],
     a_roll_in_the_cluster: [
         (None, None, None, None, 1, None, None),
