@@ -313,9 +313,7 @@ def rebalances(
         rounds.setdefault(step.round, []).append(step)
     moved = _moved_by_round(told)
     pending = _pending_revocations(told, revoked)
-    handovers = {
-        (step.actor, step.change.at_ms) for step in told if step.change.event == MemberReplaced.name
-    }
+    handovers = _handovers(told)
     found: list[RebalanceRow] = []
     for number, its_steps in rounds.items():
         begin = next((step.change for step in its_steps if step.is_begin), None)
@@ -352,6 +350,20 @@ def rebalances(
             )
         )
     return found
+
+
+def _handovers(told: Sequence[_Step]) -> set[tuple[str | None, int]]:
+    """The actors that are replaced, and when. A member that takes another instance id replaces
+    itself, and is two of them."""
+    turns = [
+        (step.change.member_id, step.change.at_ms, step.actor, step.change.event)
+        for step in told
+        if step.change.event in (MemberReplaced.name, MemberJoined.name)
+    ]
+    replaced = {turn[:2] for turn in turns if turn[3] == MemberReplaced.name}
+    return {
+        (actor, at_ms) for member_id, at_ms, actor, _ in turns if (member_id, at_ms) in replaced
+    }
 
 
 _STEPS = MOVES | {GroupEpochBumped.name, TargetComputed.name, MemberStateMoved.name}

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.interface.records import EpochCause
 from gateway.events.group_events import TopicsGone
+from gateway.events.member_events import MemberReplaced
 from gateway.pipeline.fold.rebalances import RebalanceRow
 from tests.support.event_writer import EventWriter, WriteHistory, lines_of, seconds
 from tests.support.folded_lines import folded
@@ -134,6 +135,15 @@ def a_static_member_that_comes_back(writer: EventWriter) -> None:
     writer.tell(5, bump(3), target(3), gets("b", 0, 1))
 
 
+def a_member_that_takes_another_instance(writer: EventWriter) -> None:
+    """It replaces itself, which begins the next rebalance, and is one of the members disturbed."""
+    writer.tell(0, joins("a", "consumer", "i"), bump(2), target(2), gets("a", 0))
+    writer.tell(3, bump(3), target(3), gets("a", 1))
+    replaced = MemberReplaced(member_id="a", replaced_by=None)
+    writer.tell(5, gives("a", 0, 1), replaced, joins("a", "consumer", "j"), gets("a", 0, 1))
+    writer.tell(5, bump(4), target(4))
+
+
 CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
     a_classic_group: [
         (("classic", 1, "member_joined", 0, 1, False), (1, 1, 0, 0, 4, 4)),
@@ -151,6 +161,11 @@ CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
     a_static_member_that_comes_back: [
         (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 2, 2)),
         (("consumer", 3, "member_joined", 5, 5, False), (1, 0, 0, 0, 0, 0)),
+    ],
+    a_member_that_takes_another_instance: [
+        (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 1, 1)),
+        (("consumer", 3, "member_joined", 3, 5, False), (1, 0, 1, 0, 2, 2)),
+        (("consumer", 4, "member_joined", 5, 5, False), (1, 0, 0, 0, 0, 0)),
     ],
     one_upon_the_other: [
         (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 3, 3)),
