@@ -115,7 +115,8 @@ class Round:
     least: int
     members: int
     is_known: bool
-    """Whether no process ended during it, because its unfinished work is not reported."""
+    """Whether no process ended during it, because its unfinished work is not reported, and no topic
+    was recreated, because the state does not tell the partitions of one from those of the other."""
 
 
 def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
@@ -148,6 +149,8 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
         loads = [step.loaded is not None for step in steps[first : after + 1]]
         bounds = [n for n in (first, after) if n < len(steps)]
         owners = {name for step in steps[first : after + 1] for name in step.holdings.values()}
+        ended = {name for step in steps[first : last + 1] for name in _topics_gone(step)}
+        is_same = ended.isdisjoint(topic for topic, _number in has)
         is_clear = owners.isdisjoint(movers) and not any(
             _shares_its_ms(steps, n) or _grants_and_begins(steps[n]) for n in bounds
         )
@@ -156,7 +159,7 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
             moved=sum(had.get(p) != owner for p, owner in has.items()),
             least=len(has) - sum((sizes & kept).values()),
             members=len(steps[last].members),
-            is_known=not any(loads) and after > first and is_clear,
+            is_known=not any(loads) and after > first and is_clear and is_same,
         )
 
 
@@ -166,6 +169,12 @@ def _owners(step: SimulatedStep) -> dict[tuple[str, int], str]:
         partition: step.members[member_id].instance_id or member_id
         for partition, member_id in step.holdings.items()
     }
+
+
+def _topics_gone(step: SimulatedStep) -> Iterator[str]:
+    for event in step.events:
+        if isinstance(event, TopicsGone):
+            yield from event.topics
 
 
 def _members_of_several_instances(steps: Sequence[SimulatedStep]) -> set[str]:
