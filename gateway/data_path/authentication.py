@@ -52,6 +52,11 @@ class Authentication:
         self.expects_raw_tokens = False
         """Whether the client's next frames are bare tokens, as after a SaslHandshake v0."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the cluster has accepted the client, and no exchange is under way."""
+        return self._session.is_settled
+
     def is_overdue(self, now_s: float) -> bool:
         """Whether the client's time to authenticate is over."""
         return not self._session.is_accepted and now_s >= self._due_s

@@ -27,10 +27,11 @@ from kafka_codecs.apis import ApiKey
 _UNSUPPORTED_VERSION = 35
 _INVALID_REQUEST = 42
 _GROUP_VERSION = "group.version"
-_FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_FEATURES_FROM_0 = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
+FIRST_WITH_SOFTWARE = 3
+"""The first version of ApiVersions in which clients say what they are."""
 OFFERS_MAX = 64
 """Offers kept for later connections. Brokers of one version speak the same."""
 
@@ -166,7 +167,7 @@ def refused_answer() -> ApiVersionsResponse:
 
 def well_formed(request: ApiVersionsRequest, version: int) -> bool:
     """Whether the client's software name and version are safe to pass on and to log."""
-    return version < _FIRST_WITH_SOFTWARE or bool(
+    return version < FIRST_WITH_SOFTWARE or bool(
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     )

@@ -135,14 +135,15 @@ class RequestServer:
         if not offer.well_formed(request, header.api_version):
             await self._frames.send(header, offer.refused_answer())
             return
+        software = ClientSoftware(
+            client_id=header.client_id,
+            name=request.client_software_name or SOFTWARE_NAME,
+            version=request.client_software_version or SOFTWARE_VERSION,
+        )
         if not self._upstream.is_negotiated:
-            await self._negotiate(
-                ClientSoftware(
-                    client_id=header.client_id,
-                    name=request.client_software_name or SOFTWARE_NAME,
-                    version=request.client_software_version or SOFTWARE_VERSION,
-                )
-            )
+            await self._negotiate(software)
+        elif request.client_software_name:
+            await self._introduce(software)
         known = self._upstream.offer
         ours = self._shared.client_side_apis.items()
         offered = {**known.offered, **{key: offer.versions_of(api) for key, api in ours}}
@@ -152,6 +153,13 @@ class RequestServer:
     async def _negotiate(self, software: ClientSoftware) -> None:
         await self._upstream.negotiate(software)
         self._place.introduce(software.client_id, self._upstream.number)
+
+    async def _introduce(self, software: ClientSoftware) -> None:
+        """Java asks for versions again once it has authenticated, and says what it is only then."""
+        authentication = self._authentication
+        # In the middle of an exchange a broker closes the connection at any other request.
+        may_tell = authentication is None or authentication.is_settled
+        await self._upstream.introduce(software, to_broker=may_tell)
 
     def _is_sent_away(self, version: int) -> bool:
         """Whether to answer Metadata with the advice to bootstrap again."""

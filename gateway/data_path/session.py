@@ -44,6 +44,11 @@ class Session:
         """Whether the cluster has accepted the client, however long ago."""
         return self._until_s > -math.inf
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the cluster has accepted the client, and no exchange is under way."""
+        return self.is_accepted and self._mechanism is None
+
     def begin(self, mechanism: str) -> None:
         """The cluster has agreed to this mechanism, for the first time or again (KIP-368)."""
         self._mechanism = mechanism

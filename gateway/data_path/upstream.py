@@ -6,6 +6,7 @@ Otherwise the client stays connected, and the broker is reconnected when it is n
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -17,12 +18,13 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
-from gateway.data_path.offer import NOTHING_OFFERED, offer_of
+from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OFFERED, offer_of
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import Facilities, OnWork
 from gateway.data_path.upstream_connection import Asked, Inspect, UpstreamConnection
 from gateway.transport.sockets import Transport
+from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 
@@ -160,6 +162,20 @@ class Upstream:
                 raise
             self.node_id, spoken = known
             self.offer = offer_of(spoken)
+
+    async def introduce(self, software: ClientSoftware, *, to_broker: bool) -> None:
+        """Learn the software of a client that has not said it at first. If `to_broker`, the broker
+        learns it as well (KIP-511)."""
+        if software == self.software:
+            return
+        self.software = software
+        _low, high = self.versions.get(ApiKey.API_VERSIONS, NO_VERSIONS)
+        if to_broker and self.is_open and high >= FIRST_WITH_SOFTWARE:
+            request = ApiVersionsRequest(
+                client_software_name=software.name, client_software_version=software.version
+            )
+            with suppress(UpstreamLost):
+                await self.ask(request, FIRST_WITH_SOFTWARE)
 
     async def is_there(self) -> bool:
         """Whether there is a connection, or one could be opened."""

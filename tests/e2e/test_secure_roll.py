@@ -191,6 +191,9 @@ async def roll(
                     await join(name, classic)
                     await shared(stage)
                 assert stage.conversions() == ["classic->consumer", "consumer->classic"]
+                if "java" in pair:  # which introduces itself once it has authenticated
+                    seen = {each["software_name"] for each in gateway.events("client_seen")}
+                    assert "apache-kafka-java" in seen
                 await stage.end()
                 nursery.cancel_scope.cancel()
 

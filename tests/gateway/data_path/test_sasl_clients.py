@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.data_path.config import DataPathConfig, Limits
+from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
@@ -114,3 +115,29 @@ async def test_unfinished_exchanges_of_one_address_are_limited() -> None:
         await first.ask(SaslAuthenticateRequest(auth_bytes=b"\0me\0pw"), 1)
         async with connected(gateway.address) as third:
             await authenticate(third)
+
+
+async def test_a_client_may_introduce_itself_once_it_is_accepted() -> None:
+    """As Java does: its first ApiVersions is of version 0. The broker learns the software, too."""
+    named = ApiVersionsRequest(client_software_name="java", client_software_version="4.3.1")
+    async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
+        await client.ask(ApiVersionsRequest(), 0)
+        assert ("java", "4.3.1") not in broker.software
+        await authenticate(client)
+        assert (await client.ask(named, 3)).error_code == 0
+        assert broker.software[-1] == ("java", "4.3.1")
+        asked = len(broker.software)
+        await client.ask(named, 3)
+        assert len(broker.software) == asked  # nothing new
+
+
+async def test_the_broker_is_asked_nothing_else_during_an_exchange() -> None:
+    """It would close the connection."""
+    named = ApiVersionsRequest(client_software_name="java", client_software_version="4.3.1")
+    async with sasl_gateway(Limits()) as (gateway, broker), connected(gateway.address) as client:
+        await client.ask(ApiVersionsRequest(), 0)
+        await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert (await client.ask(named, 3)).error_code == 0
+        assert ("java", "4.3.1") not in broker.software
+        await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0me\0pw"), 1)
+        assert (await client.ask(MetadataRequest(topics=()), 1)).brokers
