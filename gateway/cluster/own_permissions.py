@@ -10,9 +10,9 @@ from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermis
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.find_coordinator import CoordinatorType, FindCoordinatorRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.metadata import (
     AUTHORIZED_OPERATIONS_OMITTED,
@@ -20,14 +20,23 @@ from kafka_codecs.metadata import (
     MetadataRequestTopic,
     MetadataResponseTopic,
 )
+from kafka_codecs.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
-ANY_NAME = "groupferry-permission-check"
-"""A name that no ACL is about, unless it is about all names."""
+ANY_NAME = "permission-check-of-groupferry"
+"""A name that no ACL is about, unless it is about all names. Those of the documentation are about
+all that begin with `groupferry-`."""
+NO_TOPIC = "no/topic"
+"""No topic may have such a name."""
 TIMEOUT_S = 10.0
 
 _OF_OWN_TOPICS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
 """The bits in Metadata of the operations on topics of our own."""
 _CREATE = 5
+_NO_PRODUCER = -1
 _MAY_WRITE = frozenset({AclOperation.WRITE, AclOperation.ALL})
 
 
@@ -67,12 +76,28 @@ async def missing_permissions(
     if described.groups[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         missing.append(Missing("DESCRIBE", "all groups", effect))
     for transactional_id in transactional_ids:
-        finding = FindCoordinatorRequest(key=transactional_id, key_type=CoordinatorType.TRANSACTION)
-        code = (await connection.ask(finding, 1)).error_code
+        version, _high = connection.versions[ApiKey.TXN_OFFSET_COMMIT]
+        answer = await connection.ask(commit_of_nothing(transactional_id), version)
+        code = answer.topics[0].partitions[0].error_code
         if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             effect = "the gateway cannot write its state topic"
             missing.append(Missing("WRITE", f"transactional id {transactional_id}", effect))
     return missing
+
+
+def commit_of_nothing(transactional_id: str) -> TxnOffsetCommitRequest:
+    """A request without effect that needs WRITE on the transactional id: the topic of the offset
+    cannot exist."""
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=0, committed_metadata=""
+    )
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=ANY_NAME,
+        producer_id=_NO_PRODUCER,
+        producer_epoch=_NO_PRODUCER,
+        topics=(TxnOffsetCommitRequestTopic(name=NO_TOPIC, partitions=(partition,)),),
+    )
 
 
 def _lacking(topic: MetadataResponseTopic) -> Iterator[str]:

@@ -12,6 +12,7 @@ import trio
 
 from gateway.batches import batches
 from gateway.cluster.embedded import is_embedded
+from gateway.cluster.own_permissions import commit_of_nothing
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Grant, Operation, Resource
 from gateway.data_path.group_apis import GroupRequest
@@ -50,20 +51,13 @@ from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
 )
 from kafka_codecs.offset_delete import OffsetDeleteRequest
-from kafka_codecs.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
+from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest
 
 _GROUP = Resource.GROUP  # every request asks, and Python 3.11 takes long to find an Enum's member
 NOBODY = "groupferry-permission-check"
 """A member id that no coordinator has made."""
 NO_GENERATION = 2**31 - 1
 """Of a commit that must not count: -1 would be stored for an empty group."""
-NO_TOPIC = "no/topic"
-"""No topic may have such a name."""
-NO_PRODUCER = -1
 TOPICS_TOGETHER_MAX = 100
 """Topics of one question. The answer has all their partitions."""
 FIRST_COMMIT_VERSION = 2
@@ -292,21 +286,7 @@ def _is_allowed(topic: MetadataResponseTopic, operation: Operation) -> bool:
 async def _allowed_transactional_ids(
     request: GroupRequest, transactional_ids: Sequence[str]
 ) -> frozenset[str]:
-    """Commits offsets of a topic that cannot exist."""
-    partition = TxnOffsetCommitRequestPartition(
-        partition_index=0, committed_offset=0, committed_metadata=""
-    )
-    topic = TxnOffsetCommitRequestTopic(name=NO_TOPIC, partitions=(partition,))
-    asked = [
-        TxnOffsetCommitRequest(
-            transactional_id=each,
-            group_id=NOBODY,
-            producer_id=NO_PRODUCER,
-            producer_epoch=NO_PRODUCER,
-            topics=(topic,),
-        )
-        for each in transactional_ids
-    ]
+    asked = [commit_of_nothing(each) for each in transactional_ids]
     low, _high = request.upstream.versions[ApiKey.TXN_OFFSET_COMMIT]
     answers = await request.upstream.ask_all(asked, low)
     codes = [answer.topics[0].partitions[0].error_code for answer in answers]

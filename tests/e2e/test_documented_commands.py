@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120
-PASSWORD = "documented-secret-40e1"
 TOOLS = {
     "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
     "kafka-configs.sh": "kafka.admin.ConfigCommand",
@@ -40,13 +39,12 @@ def commands(page: str, having: str) -> str:
 
 
 def prepare(secure: SecureKafka, folder: Path) -> None:
-    """Put what an operator has into the folder: Kafka's tools, certificates, the password."""
+    """Put what an operator has into the folder: Kafka's tools and certificates."""
     for name, tool in TOOLS.items():
         path = folder / name
         path.write_text(f'#!/bin/sh\nexec java -cp "{kafka_jars("4.3")}/*" {tool} "$@"\n')
         path.chmod(0o700)
     (folder / "admin.properties").touch()
-    (folder / "password").write_text(PASSWORD)
     listener = secure.authority.issue("documented", HOST)
     assert listener.cert is not None
     assert listener.key is not None
@@ -59,9 +57,9 @@ def give_rights(secure: SecureKafka, folder: Path) -> None:
     """Paste the documented commands into a shell."""
     host, port = secure.plain
     script = commands("gateway/docs/security.md", "kafka-acls.sh")
-    assert "KAFKA:9092" in script
+    assert "KAFKA:9093" in script
     done = subprocess.run(
-        ["sh", "-e", "-c", script.replace("KAFKA:9092", f"{host}:{port}")],
+        ["sh", "-e", "-c", script.replace("KAFKA:9093", f"{host}:{port}")],
         cwd=folder,
         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
         capture_output=True,

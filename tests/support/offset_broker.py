@@ -9,7 +9,8 @@ from uuid import UUID
 
 import trio
 
-from gateway.requests.authorization import NO_TOPIC, NOBODY
+from gateway.cluster.own_permissions import NO_TOPIC
+from gateway.requests.authorization import NOBODY
 from gateway.simulation.coordinator import FakeCoordinator
 from kafka_codecs import decode
 from kafka_codecs.apis import APIS, ApiKey

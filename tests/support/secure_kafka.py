@@ -54,6 +54,7 @@ class Rule(NamedTuple):
     name: str
     operation: AclOperation
     permission: AclPermissionType = AclPermissionType.ALLOW
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL
 
 
 class SecureKafka:
@@ -145,7 +146,7 @@ def _binding(rule: Rule) -> AclBinding:
     return AclBinding(
         rule.kind,
         rule.name,
-        ResourcePatternType.LITERAL,
+        rule.pattern,
         f"User:{rule.user}",
         "*",
         rule.operation,
@@ -157,7 +158,7 @@ def _filter(rule: Rule) -> AclBindingFilter:
     return AclBindingFilter(
         rule.kind,
         rule.name,
-        ResourcePatternType.LITERAL,
+        rule.pattern,
         f"User:{rule.user}",
         "*",
         rule.operation,

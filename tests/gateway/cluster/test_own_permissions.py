@@ -1,13 +1,16 @@
 """The start finds out what the gateway may not do, at a real broker with ACLs."""
 
-from collections.abc import Collection
+import shlex
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import trio
 from confluent_kafka.admin._acl import AclOperation
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
+import gateway
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.librdkafka import client_config
@@ -23,23 +26,53 @@ pytestmark = pytest.mark.kafka
 
 OWN, ID = "own-state", "own-state-0"
 PASSWORD = "own-secret-41c7"
+STATE, PREFIX = "groupferry-unmade", "groupferry-"
+LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+DOCUMENT = Path(gateway.__file__).parent / "docs" / "security.md"
+COMMAND = "grant --"
+KINDS = {
+    "--topic": ResourceType.TOPIC,
+    "--group": ResourceType.GROUP,
+    "--transactional-id": ResourceType.TRANSACTIONAL_ID,
+}
+OPERATIONS = {each.name.replace("_", ""): each for each in AclOperation}
 
 
 async def new_user(secure: SecureKafka, *rules: tuple[ResourceType, str, AclOperation]) -> str:
     """A user with these rights."""
     user = f"gateway-{uuid4().hex[:8]}"
     await trio.to_thread.run_sync(secure.add_users, {user: PASSWORD})
-    await trio.to_thread.run_sync(secure.rule, [Rule(user, *each) for each in rules])
+    made = [Rule(user, *each, pattern=PREFIXED if each[1] == PREFIX else LITERAL) for each in rules]
+    await trio.to_thread.run_sync(secure.rule, made)
     return user
 
 
-async def missing_to(secure: SecureKafka, user: str) -> Collection[tuple[str, str]]:
-    """The operations and resources that this user lacks."""
+def documented_rules() -> Sequence[tuple[ResourceType, str, AclOperation]]:
+    """What the commands in `security.md` allow the gateway. What is optional is left out."""
+    text = DOCUMENT.read_text().replace("\\\n", "")
+    rules = []
+    for line in text.splitlines():
+        if line.startswith(COMMAND) and "--cluster" not in line:
+            words = shlex.split(line)[1:]
+            options = list(zip(words[::2], words[1::2], strict=True))
+            (named,) = [each for each in options if each[0] in KINDS]
+            rules += [
+                (KINDS[named[0]], named[1], OPERATIONS[value.upper()])
+                for option, value in options
+                if option == "--operation"
+            ]
+    return rules
+
+
+async def missing_to(
+    secure: SecureKafka, user: str, topic: str = OWN
+) -> Collection[tuple[str, str]]:
+    """The operations and resources that this user lacks for a state topic."""
     tls = certificates.for_brokers(CertificateFiles(ca=secure.authority.ca), check_host=True)
     credentials = Credentials(mechanism="SCRAM-SHA-256", username=user, password=Secret(PASSWORD))
     access = Access(tls=tls, credentials=credentials)
     async with await BrokerConnection.open(*secure.sasl_ssl, access=access) as connection:
-        found = await missing_permissions(connection, [OWN], [ID])
+        found = await missing_permissions(connection, [topic], [f"{topic}-0"])
     return {(each.operation, each.resource) for each in found}
 
 
@@ -67,6 +100,26 @@ async def test_each_missing_permission_is_named(secure_kafka: SecureKafka) -> No
     rest = ((topic, OWN, AclOperation.READ), (topic, OWN, AclOperation.CREATE))
     everything = await new_user(secure_kafka, *most, *rest)
     assert await missing_to(secure_kafka, everything) == set()
+
+
+async def test_each_documented_permission_is_checked(secure_kafka: SecureKafka) -> None:
+    """Those of the commands in `security.md`, with their prefixed names. Only what another one
+    implies, and CREATE of a topic that exists, may be missing without a word."""
+    documented = documented_rules()
+    state, transactional_id = f"topic {STATE}", f"transactional id {STATE}-0"
+    expected = {
+        (ResourceType.TOPIC, "*", AclOperation.DESCRIBE): {("DESCRIBE", "all topics")},
+        (ResourceType.GROUP, "*", AclOperation.READ): {("READ", "all groups")},
+        (ResourceType.TOPIC, PREFIX, AclOperation.READ): {("READ", state)},
+        (ResourceType.TOPIC, PREFIX, AclOperation.WRITE): {("WRITE", state)},
+        (ResourceType.TOPIC, PREFIX, AclOperation.DESCRIBE_CONFIGS): {("DESCRIBE_CONFIGS", state)},
+        (ResourceType.TOPIC, PREFIX, AclOperation.CREATE): {("CREATE", state)},
+        (ResourceType.TRANSACTIONAL_ID, PREFIX, AclOperation.WRITE): {("WRITE", transactional_id)},
+    }
+    assert expected.keys() <= set(documented)
+    for left_out in documented:
+        user = await new_user(secure_kafka, *(each for each in documented if each != left_out))
+        assert await missing_to(secure_kafka, user, STATE) == expected.get(left_out, set())
 
 
 def test_other_writers_of_a_topic_are_named(secure_kafka: SecureKafka) -> None:
