@@ -14,6 +14,7 @@ hours, in rounds of six hours: the CPU seconds of a round on each day.
 """
 
 import argparse
+import ctypes
 import os
 import re
 import resource
@@ -297,14 +298,22 @@ def in_this_process(folder: Path) -> tuple[float, float]:
 def measure(folder: Path, output: Path) -> tuple[float, float, int]:
     """Seconds, CPU seconds and peak memory in bytes of one report."""
     command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     began, used = time.monotonic(), _cpu_s()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         peak = Peak(process.pid)
         status = process.wait()
         peak.stop()
+    with suppress(ChildProcessError):  # there is none left
+        while True:  # Spark does not wait for its Python processes
+            os.wait()
     if status != 0:
         sys.exit(f"groupferry report ended with {status}")
     return time.monotonic() - began, _cpu_s() - used, peak.bytes
+
+
+_PR_SET_CHILD_SUBREAPER = 36
+"""Makes orphans below this process its children, so that their CPU time counts."""
 
 
 def _cpu_s() -> float:
