@@ -6,7 +6,7 @@ no later one can come before it, or explain it.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
@@ -31,10 +31,10 @@ from gateway.events.offset_events import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from gateway.pipeline.fold.history import Told
+from gateway.pipeline.fold.history import CLOCKS_DIFFER_MS_MAX, Moment, Told
 from gateway.pipeline.fold.row import Row
 
-Finding: TypeAlias = Literal["seek", "reset", "non_monotonic"]
+Finding: TypeAlias = Literal["seek", "reset", "non_monotonic", "unsure"]
 
 
 @dataclass(slots=True)
@@ -91,7 +91,9 @@ class OffsetRow(Row):
     that may be the owner did. `reset`: the offset was set from outside the group (also forwards, if
     owners of the partition are known), or the topic was recreated. `non_monotonic`: a member
     other than the owner went back, also while the partition had no owner; or the owner went back
-    behind its start."""
+    behind its start. `unsure`: the same, unless it happened before what it is compared with: that
+    is in the log of another gateway, whose clock may differ by a minute, and no epoch tells which
+    came first."""
     gateway_id: str
     """The gateway that told of it; with its sequence (null: the group's) and number."""
     process_id: str | None
@@ -122,8 +124,10 @@ class WrongStartRow(Row):
 
     topic: str
     partition: int
-    finding: Literal["lost", "skipped"]
-    """Whether the owner was told less, or more."""
+    finding: Literal["lost", "skipped", "unsure"]
+    """Whether the owner was told less, or more. `unsure`: less, unless it was told before the
+    commit: that is in the log of another gateway, whose clock may differ by a minute, and no epoch
+    tells which came first."""
     member_id: str
     """The member that asked; empty if it did not say so and was taken for the owner."""
     owner_id: str
@@ -150,6 +154,8 @@ decided at the beginning, and the event has the time of the end."""
 TOLD_MS_MAX = 60_000
 """How long after its last commit an event is told at the latest. One that is told later is placed
 so long before it was told."""
+OPEN_MAX = 1_000
+"""Faults of one group that wait for the order of two logs."""
 _WAIT_MS = GONE_TOLD_MS_MAX + TOLD_MS_MAX
 """An event waits for those that are placed up to GONE_TOLD_MS_MAX later."""
 
@@ -175,12 +181,25 @@ class _Step(NamedTuple):
                     yield each
 
 
-class _Storing(NamedTuple):
-    """An event that stored offsets, or deleted them. Shared by its partitions."""
+class _Source(NamedTuple):
+    """The event behind what is known of a partition. Shared by its partitions."""
 
     at: _At
     gateway_id: str
     process_id: str | None
+
+    @property
+    def moment(self) -> Moment:
+        """Its place and time."""
+        return Moment(self.at[1], self.at[0], self.gateway_id)
+
+
+class _Open(NamedTuple):
+    """A fault, if its event came after those of other logs."""
+
+    row: OffsetRow | WrongStartRow
+    at: Moment
+    others: list[Moment]
 
 
 class _End(NamedTuple):
@@ -214,6 +233,8 @@ class OffsetFold:
     """By topic and number."""
     emptied_at: _At | None = None
     """When the group had no members last. A restart may have forgotten them without a release."""
+    open: list[_Open] = field(default_factory=list)
+    """At most OPEN_MAX. Epochs may tell the order of two logs at any time."""
     is_forwarded: bool = False
     """Whether the cluster serves the group. What members give up then, they had from the engine,
     and the cluster may grant it to others without an event."""
@@ -248,9 +269,20 @@ class OffsetFold:
         ready = bisect_left(self.waiting, (now_ms - _WAIT_MS, 0), key=itemgetter(0))
         return self._rows(ready)
 
-    def finish(self) -> tuple[list[OffsetRow], list[WrongStartRow]]:
-        """All other rows, as if nothing followed."""
-        return self._rows(len(self.waiting))
+    def finish(
+        self, is_open: Callable[[Moment, Moment], bool]
+    ) -> tuple[list[OffsetRow], list[WrongStartRow]]:
+        """All other rows, as if nothing followed. `is_open` tells whether two events may have
+        happened in either order."""
+        commits, starts = self._rows(len(self.waiting))
+        for row, at, others in self.open:
+            if any(is_open(at, other) for other in others):
+                row.finding = "unsure"
+            if isinstance(row, OffsetRow):
+                commits.append(row)
+            else:
+                starts.append(row)
+        return commits, starts
 
     def _rows(self, ready: int) -> tuple[list[OffsetRow], list[WrongStartRow]]:
         """See `OffsetRow` and `WrongStartRow`."""
@@ -316,7 +348,7 @@ class OffsetFold:
         is_named = member_id != NO_MEMBER
         # A commit in a transaction may omit the member id.
         is_unsaid = is_transactional and not is_named
-        storing = _Storing(at, gateway_id, process_id)
+        source = _Source(at, gateway_id, process_id)
         never_emptied = self.emptied_at is None
         for topic, some in event.offsets.items():
             its, life = self._of_topic(step, topic, ends)
@@ -337,36 +369,37 @@ class OffsetFold:
                     finding = followed.finding(
                         at, event, committed, started_at, ends[topic], is_owner=is_owner
                     )
-                rows.append(
-                    OffsetRow(  # in the order of the columns, because keywords take their time
-                        cluster_id,
-                        group_id,
-                        topic,
-                        number,
-                        member_id,
-                        owner_id,
-                        is_transactional,
-                        committed.commits,
-                        first,
-                        lowest,
-                        last,
-                        from_ms,
-                        to_ms,
-                        before,
-                        started_at,
-                        finding,
-                        gateway_id,
-                        process_id,
-                        sequence,
-                    )
+                row = OffsetRow(  # in the order of the columns, because keywords take their time
+                    cluster_id,
+                    group_id,
+                    topic,
+                    number,
+                    member_id,
+                    owner_id,
+                    is_transactional,
+                    committed.commits,
+                    first,
+                    lowest,
+                    last,
+                    from_ms,
+                    to_ms,
+                    before,
+                    started_at,
+                    finding,
+                    gateway_id,
+                    process_id,
+                    sequence,
                 )
+                is_fault = finding == "non_monotonic"
+                if not (is_fault and self._is_open(row, source, followed.others(source))):
+                    rows.append(row)
                 if is_owner:
                     followed.has_acted = True
                 if is_transactional:
                     followed.in_transaction_at = at
                     continue
                 followed.before = followed.stored = last
-                followed.storing = storing
+                followed.storing = followed.before_from = source
                 followed.is_foreign = owner_id is not None and not is_owner
                 if is_owner:
                     followed.own = last
@@ -397,10 +430,12 @@ class OffsetFold:
             followed.has_acted = True
         if is_start:
             followed.is_told, followed.start = True, offset
-        followed.before = offset
+        source = _Source(step.at, step.told.gateway_id, step.told.process_id)
+        others = followed.others(source) if finding == "lost" else []
+        followed.before, followed.before_from = offset, source
         followed.highest = max(followed.highest, fetched.offset)
         if finding is not None and stored is not None and storing is not None:
-            yield WrongStartRow(
+            row = WrongStartRow(
                 cluster_id=self.cluster_id,
                 group_id=self.group_id,
                 topic=followed.topic,
@@ -416,6 +451,20 @@ class OffsetFold:
                 process_id=step.told.process_id,
                 sequence=step.told.sequence,
             )
+            if not self._is_open(row, source, others):
+                yield row
+
+    def _is_open(
+        self, row: OffsetRow | WrongStartRow, source: _Source, others: list[Moment]
+    ) -> bool:
+        """Whether the end decides about a fault, because events of other logs may have come later.
+        Beyond OPEN_MAX it stays unsure."""
+        if others and len(self.open) < OPEN_MAX:
+            self.open.append(_Open(row, source.moment, others))
+            return True
+        if others:
+            row.finding = "unsure"
+        return False
 
     def _ends_of(self, topic: str) -> "_Ends":
         its = [end for end in self.ends if end.topics is None or topic in end.topics]
@@ -450,15 +499,17 @@ class Partition:
     granted_to: str | None = None
     granted_at: _At | None = None
     """The latest grant, to anybody."""
+    granted_from: _Source | None = None
     stored: int | None = None
     """The latest offset that was committed without a transaction; null if there is none, or it was
     deleted."""
-    storing: _Storing | None = None
+    storing: _Source | None = None
     """The event that stored it, or deleted it."""
     is_foreign: bool = False
     """Whether somebody other than the owner did."""
     before: int | None = None
     """The offset in force, as last committed or fetched."""
+    before_from: _Source | None = None
     in_transaction_at: _At | None = None
     """The latest transactional commit."""
     began: _At | None = None
@@ -479,6 +530,7 @@ class Partition:
     def moved(self, step: _Step) -> None:
         """The partition was granted or released, or its offset was deleted."""
         told = step.told
+        source = _Source(step.at, told.gateway_id, told.process_id)
         match told.event:
             case PartitionsAssigned(member_id=member_id):
                 if self.owner_id != member_id:
@@ -487,16 +539,27 @@ class Partition:
                     self.is_told = self.has_acted = False
                     self.start = self.own = None
                 self.is_owner_known, self.owner_id = True, member_id
-                self.granted_to, self.granted_at = member_id, step.at
+                self.granted_to, self.granted_at, self.granted_from = member_id, step.at, source
             case PartitionsReleased(member_id=member_id):
                 if self.granted_to in (None, member_id):
                     self.is_owner_known, self.owner_id = True, None
             case OffsetsDeleted():
-                self.storing = _Storing(step.at, told.gateway_id, told.process_id)
+                self.storing = self.before_from = source
                 self.stored = self.before = None
                 self.is_foreign = True
             case _:
                 pass
+
+    def others(self, source: _Source) -> list[Moment]:
+        """The events of other logs that what comes from this one is compared with, and that may
+        have happened after it."""
+        return [
+            each.moment
+            for each in (self.storing, self.before_from, self.granted_from)
+            if each is not None
+            and each.gateway_id != source.gateway_id
+            and abs(each.at[0] - source.at[0]) <= CLOCKS_DIFFER_MS_MAX
+        ]
 
     def emptied(self, at: _At) -> None:
         """The group had no members then."""
@@ -528,7 +591,7 @@ class Partition:
         is_skip = is_start and was_stored and self._is_skip(step, told, storing, later)
         return "skipped" if is_skip else None
 
-    def _is_skip(self, step: _Step, told: int, storing: _Storing, later: Iterable[_Step]) -> bool:
+    def _is_skip(self, step: _Step, told: int, storing: _Source, later: Iterable[_Step]) -> bool:
         """Whether no commit explains that a new owner was told more than what was stored."""
         if (step.told.gateway_id, step.told.process_id) != storing[1:]:
             return False

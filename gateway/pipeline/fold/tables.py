@@ -277,7 +277,7 @@ class GroupFold:
         told = History(cluster_id, self.group_id, self.told, forced, self.words)
         its_changes = changes(told)
         its_claims = self.claims.finish()
-        commits, starts = self.offsets.finish()
+        commits, starts = self.offsets.finish(told.is_open)
         owned = ownership(told, its_changes, its_claims)
         revoked = revocations(its_changes)
         rounds = rebalances(told, its_changes, revoked)

@@ -208,7 +208,7 @@ def _add_gap(gap: OwnershipRow, found: Sequence[Step]) -> None:
 
 
 FINDINGS = (
-    *("overlaps", "unsure", "non_monotonic", "lost_commits"),
+    *("overlaps", "unsure", "non_monotonic", "lost_commits", "unsure_commits", "unsure_starts"),
     *("differences", "missing_events", "contradictions"),
 )
 
@@ -252,6 +252,8 @@ def figures(tables: Tables, counts: Sequence[MemberCounts], steps: Sequence[Step
         seeks=findings["seek"],
         resets=findings["reset"],
         lost_commits=starts["lost"],
+        unsure_commits=findings["unsure"],
+        unsure_starts=starts["unsure"],
         skips=starts["skipped"],
         differences=len(tables.differences),
         missing_events=sum(row.missing_to - row.missing_from + 1 for row in tables.sequences),

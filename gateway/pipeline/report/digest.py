@@ -143,6 +143,8 @@ KINDS: Mapping[str, Kind] = {
     "unsure": Kind("ownership", ("from_ms",), lambda row: row.kind == "unsure"),
     "non_monotonic": Kind("offsets", ("from_ms",), lambda row: row.finding == "non_monotonic"),
     "lost_commits": Kind("wrong_starts", ("at_ms",), lambda row: row.finding == "lost"),
+    "unsure_commits": Kind("offsets", ("from_ms",), lambda row: row.finding == "unsure"),
+    "unsure_starts": Kind("wrong_starts", ("at_ms",), lambda row: row.finding == "unsure"),
     "skips": Kind("wrong_starts", ("at_ms",), lambda row: row.finding == "skipped"),
     "missing_events": Kind("sequences", ("from_ms",)),
     "contradictions": Kind("contradictions", ("at_ms",)),
@@ -244,6 +246,8 @@ class Findings(BaseModel):
     unsure: Gravest[OwnershipRow] = Gravest()
     non_monotonic: Gravest[OffsetRow] = Gravest()
     lost_commits: Gravest[WrongStartRow] = Gravest()
+    unsure_commits: Gravest[OffsetRow] = Gravest()
+    unsure_starts: Gravest[WrongStartRow] = Gravest()
     skips: Gravest[WrongStartRow] = Gravest()
     missing_events: Gravest[SequenceRow] = Gravest()
     contradictions: Gravest[ContradictionRow] = Gravest()

@@ -42,6 +42,10 @@ class Totals(_Part):
     """Times that a committed offset went back without its owner's intent."""
     lost_commits: int = 0
     """Times that an owner was told less than what had been committed."""
+    unsure_commits: int = 0
+    """Times that a committed offset may have gone back: clocks of two gateways differ."""
+    unsure_starts: int = 0
+    """Times that a commit may have been lost: clocks of two gateways differ."""
     skips: int = 0
     """Times that a new owner was told more than what had been committed."""
     differences: int = 0

@@ -29,6 +29,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "unsure": "Partitions perhaps owned twice",
         "non_monotonic": "Committed offsets that went back",
         "lost_commits": "Commits that were lost",
+        "unsure_commits": "Committed offsets that perhaps went back",
+        "unsure_starts": "Commits that were perhaps lost",
         "skips": "Starts that may have skipped records",
         "differences": "Members that claimed partitions not granted to them",
         "missing_events": "Missing events",
@@ -44,7 +46,8 @@ TITLES: Mapping[str, str] = MappingProxyType(
 """Titles by key, in the order of the page."""
 
 _ABOUT_SAFETY = (
-    *("overlaps", "unsure", "non_monotonic", "lost_commits", "skips", "differences"),
+    *("overlaps", "unsure", "non_monotonic", "lost_commits", "unsure_commits", "unsure_starts"),
+    *("skips", "differences"),
     *("missing_events", "contradictions"),
 )
 _MOMENTS = ("at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms")

@@ -79,6 +79,8 @@ def judge(digest: Digest) -> Verdict:
             _fault("partitions perhaps owned twice", found.unsure, _perhaps_owned_twice),
             _fault("non-monotonic commits", found.non_monotonic, _gone_back),
             _fault("lost commits", found.lost_commits, _wrong_start),
+            _fault("commits perhaps non-monotonic", found.unsure_commits, _gone_back),
+            _fault("commits perhaps lost", found.unsure_starts, _wrong_start),
             _fault("starts that may skip records", found.skips, _wrong_start, is_certain=False),
             _fault("claims without a grant", found.differences, _not_granted),
             _fault("gaps in sequences", found.missing_events, _missing),
@@ -245,6 +247,15 @@ def safety(totals: Totals) -> Sequence[Check]:
             "lost_commits",
             "Every owner continued from the latest commit.",
             f"A commit was lost: an owner was told less ({_times(totals.lost_commits)}).",
+        ),
+        _check(
+            totals.unsure_commits + totals.unsure_starts,
+            "bad",
+            "unsure_commits" if totals.unsure_commits else "unsure_starts",
+            "The order of all commits is known.",
+            "It is unsure whether a commit went back or was lost"
+            f" ({_times(totals.unsure_commits + totals.unsure_starts)}): the clocks of two gateways"
+            " may differ.",
         ),
         _check(
             totals.skips,

@@ -1,8 +1,17 @@
 """Two gateways with logs of their own host a group one after the other, and their clocks differ."""
 
+import pytest
+
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
-from tests.support.event_writer import EventWriter, seconds
+from gateway.events.offset_events import (
+    CommittedOffsets,
+    FetchedOffset,
+    OffsetsCommitted,
+    OffsetsFetched,
+)
+from gateway.pipeline.fold import offsets
+from tests.support.event_writer import START_MS, EventWriter, seconds
 from tests.support.folded_lines import folded
 
 PARTITION = {"t": (0,)}
@@ -51,3 +60,86 @@ def test_clocks_differ_by_a_minute_at_most() -> None:
     """Beyond that they tell the order, and an overlap is one."""
     assert handover(behind_s=0, epoch=1, apart_s=61) == [("gap", None, 10, 71)]
     assert handover(behind_s=0, epoch=6, apart_s=-61)[0][0] != "unsure"
+
+
+def commits(writer: EventWriter, at_s: float, member_id: str, offset: int) -> None:
+    """Tell of one commit."""
+    at_ms = START_MS + round(at_s * 1000)
+    told = CommittedOffsets(partition=0, commits=1, first=offset, lowest=offset, last=offset)
+    event = OffsetsCommitted(
+        member_id=member_id,
+        is_transactional=False,
+        from_ms=at_ms,
+        to_ms=at_ms,
+        offsets={"t": (told,)},
+    )
+    writer.beside(at_s, event)
+
+
+def fetches(writer: EventWriter, at_s: float, member_id: str, offset: int) -> None:
+    """Tell of the answer to a fetch."""
+    starts = {"t": (FetchedOffset(partition=0, offset=offset),)}
+    writer.beside(at_s, OffsetsFetched(member_id=member_id, starts=starts))
+
+
+def findings(*writers: EventWriter) -> list[str | None]:
+    """What is found about commits, and then about starts."""
+    rows = folded(*(line for writer in writers for line in writer.lines))
+    found = [*(row.finding for row in rows.offsets), *(row.finding for row in rows.wrong_starts)]
+    return [each for each in found if each is not None]
+
+
+def told_less(*, epoch: int, behind_s: float = 0) -> list[str | None]:
+    """a commits 100 at second 9 at the first gateway; b, at the second one, is told 40 at second
+    12."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    commits(first, 9, "a", 100)
+    first.tell(10, gives("a", 5))
+    second.tell(11 - behind_s, gets("b", epoch))
+    fetches(second, 12 - behind_s, "b", 40)
+    second.tell(100 - behind_s, gives("b", epoch + 1))
+    return findings(first, second)
+
+
+def test_a_lost_commit_is_unsure_unless_the_order_is_known() -> None:
+    """Perhaps b was told 40 before a committed 100."""
+    assert told_less(epoch=6) == ["lost"]
+    assert told_less(epoch=1) == ["unsure"]
+
+
+def test_within_one_log_a_commit_is_lost_whatever_another_log_tells() -> None:
+    other, first = EventWriter("g0", "p0"), EventWriter("g1", "p1")
+    other.tell(0, gets("c", 1))
+    other.tell(0.5, gives("c", 1))
+    first.tell(1, gets("a", 4))
+    commits(first, 9, "a", 100)
+    first.tell(10, gives("a", 5))
+    first.tell(11, gets("b", 6))
+    fetches(first, 12, "b", 40)
+    assert findings(other, first) == ["lost"]
+
+
+def goes_back(*, epoch: int) -> list[str | None]:
+    """The clock of b's gateway is 15 s behind, and its commit of 110 seems to come before a's of
+    100."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    commits(first, 9, "a", 100)
+    first.tell(10, gives("a", 5))
+    second.tell(11 - 15, gets("b", epoch))
+    commits(second, 13 - 15, "b", 110)
+    second.tell(100 - 15, gives("b", epoch + 1))
+    return findings(first, second)
+
+
+def test_a_commit_that_went_back_is_unsure_unless_the_order_is_known() -> None:
+    assert goes_back(epoch=1) == ["unsure"]
+    assert goes_back(epoch=6) == []
+
+
+def test_beyond_a_limit_faults_of_two_logs_are_unsure_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offsets, "OPEN_MAX", 0)
+    assert told_less(epoch=6) == ["unsure"]

@@ -154,6 +154,8 @@ def test_totals_include_all_groups(made: Report) -> None:
         "non_monotonic": 1,
         "unsure": 0,
         "lost_commits": 1,
+        "unsure_commits": 0,
+        "unsure_starts": 0,
         "skips": 0,
         "differences": 0,
         "missing_events": 4,

@@ -67,6 +67,8 @@ def test_every_planted_fault_is_reported() -> None:
         "1 lost commits:",
         f"  {where}: t-0: 125 was committed 2027-01-15 08:00:06.000Z, its owner d was told 40,"
         " 2027-01-15 08:00:09.000Z, event 4 of process p at gateway g",
+        "no commits perhaps non-monotonic",
+        "no commits perhaps lost",
         "no starts that may skip records",
         "no claims without a grant",
         "1 gaps in sequences:",
@@ -106,6 +108,8 @@ def test_harmless_rows_are_not_reported() -> None:
         "no partitions perhaps owned twice",
         "no non-monotonic commits",
         "no lost commits",
+        "no commits perhaps non-monotonic",
+        "no commits perhaps lost",
         "no starts that may skip records",
         "no claims without a grant",
         "no gaps in sequences",
@@ -124,7 +128,7 @@ def test_unreadable_events_are_not_called_safe() -> None:
     other = lines[-1].replace('"partitions_assigned"', '"partitions_blessed"')
     for line, faults in ((newer, 1), (other, 0), (lines[-1][:-9], 0), ("garbage", 0)):
         verdict = verdict_on(*lines[:-1], line)
-        assert [fault.count for fault in verdict.faults] == [0, 0, 0, 0, 0, 0, 0, 0, faults]
+        assert [fault.count for fault in verdict.faults] == [*[0] * 10, faults]
         assert verdict.is_safe == (not faults)
         assert verdict.lines[-1] == "1 lines could not be read"
         if faults:
