@@ -6,6 +6,7 @@ from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.bearer_tokens import BearerTokens
 from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
+from gateway.data_path.broker_names import BrokerNames
 from gateway.settings import Settings, SettingsError
 from gateway.transport import certificates
 from gateway.transport.certificates import CertificateError, CertificateFiles, TlsContext
@@ -61,7 +62,10 @@ def _listening(settings: Settings) -> TlsContext | None:
     files = CertificateFiles(
         ca=settings.tls_client_ca, cert=settings.tls_cert, key=settings.tls_key
     )
-    return certificates.for_clients(files)
+    hosts = [settings.advertised_host]
+    if settings.listen_sni is not None:
+        hosts.append(BrokerNames(settings.listen_sni).host_of(1))
+    return certificates.for_clients(files, tuple(hosts))
 
 
 def _admin(settings: Settings) -> TlsContext | None:

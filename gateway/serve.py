@@ -42,7 +42,7 @@ from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
 from gateway.state_log.memory import MemoryLog
 from gateway.state_log.sqlite import open_sqlite_log
-from gateway.transport.reloading import watch_certificates
+from gateway.transport.reloading import check_certificate, watch_certificates
 
 log = structlog.get_logger()
 
@@ -99,6 +99,8 @@ async def _run_until_signal(settings: Settings, security: Security, reloading: R
             reloading.reload,
         )
         nursery.start_soon(_log_wait, settings.upstream, started)
+        if security.listening is not None:
+            check_certificate(security.listening)
         nursery.start_soon(watch_certificates, security.certificates)
         await nursery.start(run_settings)
         started.set()

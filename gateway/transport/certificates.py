@@ -34,10 +34,15 @@ class TlsContext:
     """The current context for new connections. Open connections keep theirs."""
 
     def __init__(
-        self, files: CertificateFiles, make: Callable[[CertificateFiles], ssl.SSLContext]
+        self,
+        files: CertificateFiles,
+        make: Callable[[CertificateFiles], ssl.SSLContext],
+        hosts: tuple[str, ...] = (),
     ) -> None:
         """Raises CertificateError."""
         self.files = files
+        self.hosts = hosts
+        """The names by which clients reach us."""
         self._make = make
         self._stamps = self._look()
         self.current = make(files)
@@ -80,8 +85,9 @@ def for_brokers(files: CertificateFiles, *, check_host: bool = True) -> TlsConte
     return TlsContext(files, make)
 
 
-def for_clients(files: CertificateFiles) -> TlsContext:
-    """Contexts for connections from clients. With a `ca`, a client must show a certificate.
+def for_clients(files: CertificateFiles, hosts: tuple[str, ...] = ()) -> TlsContext:
+    """Contexts for connections from clients, which know us by these names. With a `ca`, a client
+    must show a certificate.
 
     Raises CertificateError.
     """
@@ -93,7 +99,7 @@ def for_clients(files: CertificateFiles) -> TlsContext:
             context.verify_mode = ssl.CERT_REQUIRED
         return _with_files(context, files)
 
-    return TlsContext(files, make)
+    return TlsContext(files, make, hosts)
 
 
 def _with_files(context: ssl.SSLContext, files: CertificateFiles) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""Watches the certificate files."""
+"""Watches the certificate files, and says what is wrong with them."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import structlog
 import trio
 
 from gateway.transport.certificates import CertificateError, TlsContext
+from gateway.transport.fitness import why_unfit
 
 log = structlog.get_logger()
 
@@ -21,8 +22,17 @@ def reload_certificates(contexts: Sequence[TlsContext]) -> None:
         try:
             if context.reload():
                 log.info("certificates_reloaded", files=files)
+                check_certificate(context)
         except CertificateError as error:
             log.error("certificates_not_reloaded", reason=str(error))  # noqa: TRY400  # no bug
+
+
+def check_certificate(context: TlsContext) -> None:
+    """Log the names for which clients refuse the certificate."""
+    for host in context.hosts:
+        if (why := why_unfit(context.files, host)) is not None:
+            file = str(context.files.cert)
+            log.warning("certificate_unfit", host=host, file=file, reason=why)
 
 
 async def watch_certificates(contexts: Sequence[TlsContext]) -> None:
