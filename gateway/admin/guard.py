@@ -85,7 +85,7 @@ class Guard:
             log.error("admin_token_unreadable", reason=str(error))  # noqa: TRY400  # no bug
             return _refused(503, "the gateway cannot read its token; its log says why")
         is_right = hmac.compare_digest(shown.strip(), wanted)
-        if scheme.lower() == b"bearer" and wanted and is_right:
+        if scheme.lower() == b"bearer" and is_right:
             return None
         return _refused(
             401, "show the token: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}

@@ -19,8 +19,11 @@ class Secret:
             assert self.value is not None
             return self.value
         try:
-            return self.path.read_text(encoding="utf-8").rstrip("\r\n")
+            read = self.path.read_text(encoding="utf-8").rstrip("\r\n")
         except OSError as error:
             raise UpstreamRefused(f"cannot read {self.path}: {error.strerror}") from None
         except UnicodeError:
             raise UpstreamRefused(f"{self.path} is not UTF-8") from None
+        if not read:
+            raise UpstreamRefused(f"{self.path} is empty")
+        return read

@@ -288,8 +288,7 @@ class _Clients:
             close(sock)
             complain("tls_handshake_failed", client_host, reason="the client is too slow")
         except ssl.SSLError as error:
-            reason = (error.reason or str(error)).lower().replace("_", " ")
-            complain("tls_handshake_failed", client_host, reason=reason)
+            complain("tls_handshake_failed", client_host, reason=_why_failed(error))
         except OSError as error:  # the client has gone
             close(sock)
             log.debug("connection_lost", reason=str(error))
@@ -325,6 +324,14 @@ class _Guest:
     host: str
     place: Place
     log_context: contextvars.Context
+
+
+def _why_failed(error: ssl.SSLError) -> str:
+    """In the words of OpenSSL, which says `alert` of what the client has said."""
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
+        return f"the client does not accept our certificate: {reason}"
+    return reason
 
 
 async def _begins_tls(sock: socket.socket) -> bool:

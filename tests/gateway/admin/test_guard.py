@@ -59,7 +59,7 @@ async def test_a_token_is_asked_for(tmp_path: Path) -> None:
             path.write_text("s3cret-2")
             assert await status("Bearer s3cret-2") == 200
             path.write_text("")
-            assert await status("Bearer ") == 401
+            assert await status("Bearer ") == 503
             path.unlink()
             assert await status("Bearer s3cret-2") == 503
     assert "s3cret" not in str(lines)

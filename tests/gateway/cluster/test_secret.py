@@ -17,6 +17,9 @@ def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     for password in ("first", "second"):
         path.write_text(f"{password}\n")
         assert secret.read() == password
+    path.write_text("\n")
+    with pytest.raises(UpstreamRefused, match=f"{path} is empty"):
+        secret.read()
     path.write_bytes(b"\xff")
     with pytest.raises(UpstreamRefused, match="is not UTF-8"):
         secret.read()

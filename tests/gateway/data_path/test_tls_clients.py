@@ -1,5 +1,6 @@
 """Clients with TLS, and clients at the wrong kind of port."""
 
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -65,12 +66,35 @@ async def versions_over_tls(gateway: RunningGateway, context: ssl.SSLContext) ->
         return bytes(await stream.receive_some(8))
 
 
+def distrust(address: tuple[str, int]) -> None:
+    """Refuse the certificate with an alert, which trio's streams do not send."""
+    context = ssl.create_default_context()
+    with socket.create_connection(address) as tcp:
+        context.wrap_socket(tcp, server_hostname=HOST)
+
+
 async def test_a_client_with_tls_is_served(authority: CertificateAuthority) -> None:
     """The answer has its correlation id."""
     files = without_ca(authority.issue("gateway", HOST))
     async with tls_gateway(files) as gateway:
         answer = await versions_over_tls(gateway, authority.trusting())
     assert answer[4:] == b"\0\0\0\x07"
+
+
+async def test_a_client_that_does_not_trust_the_certificate_is_logged(
+    authority: CertificateAuthority,
+) -> None:
+    """The line says whose fault it is."""
+    files = without_ca(authority.issue("gateway", HOST))
+    async with tls_gateway(files) as gateway:
+        with capture_logs() as lines:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await trio.to_thread.run_sync(distrust, gateway.address)
+            while not lines:
+                await trio.testing.wait_all_tasks_blocked(0.05)
+    (line,) = lines
+    assert line["event"] == "tls_handshake_failed"
+    assert line["reason"].startswith("the client does not accept our certificate: ")
 
 
 async def test_plain_text_at_a_tls_port_is_logged_once(authority: CertificateAuthority) -> None:
