@@ -7,7 +7,7 @@ from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceiv
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition
 from gateway.events.event import GatewayEvent
-from gateway.events.offset_events import NO_MEMBER
+from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
 from gateway.hosting.inputs import Damage
 from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
 from gateway.simulation.cluster import GROUP
@@ -33,7 +33,8 @@ class StoringRun(Run):
     def __init__(self, seed: int) -> None:
         self.stored: dict[tuple[str, Partition], int] = {}
         self.untold_resets: set[tuple[Partition, int]] = set()
-        """Offsets that an admin has set, but whose answer it did not wait for."""
+        """Offsets that an admin has set, but whose answer it did not wait for, or whose report was
+        lost with its process."""
         plan = draw_plan(World(seed))
         # The events do not contain what the log has of a process that did not see it any more, nor
         # commits of consumers that bypass the gateway. A partition that a lying leader has assigned
@@ -73,7 +74,7 @@ class SimulatedOffsets:
         self._run = run
         self._told: list[tuple[int, GatewayEvent]] = []
         self._flushed_ms = 0
-        self.forget()
+        self._costs = self._reporter()
         check, fetch = run.network.leaves, run.network.fetch
 
         def leaves(
@@ -94,7 +95,22 @@ class SimulatedOffsets:
 
     def forget(self) -> None:
         """Drop pending reports, as the end of the process does."""
-        self._costs = OffsetReporter(self._hear, lambda: self._run.world.now_ms)
+        told, self._told = self._told, []
+        self._costs.flush()
+        lost, self._told = self._told, told
+        topics = self._run.cluster.topics.by_name
+        self._run.untold_resets |= {
+            (Partition(topics[name].topic_id, each.partition), each.last)
+            for _at_ms, event in lost
+            if isinstance(event, OffsetsCommitted) and event.member_id == NO_MEMBER
+            for name, offsets in event.offsets.items()
+            if name in topics
+            for each in offsets
+        }
+        self._costs = self._reporter()
+
+    def _reporter(self) -> OffsetReporter:
+        return OffsetReporter(self._hear, lambda: self._run.world.now_ms)
 
     def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
         self._told.append((self._run.world.now_ms, event))
