@@ -1,16 +1,22 @@
 """`groupferry simulate` on Spark: plays many seeds, stores one row for each, and sums them up.
 
-Unlike the local sweep (`gateway/commands/simulate.py`), it plays every seed, whatever breaks.
+Unlike the local sweep (`gateway/commands/simulate.py`), it plays every seed, whatever breaks. Each
+task plays successive seeds, and moves its file into the output folder at its end. A sweep that was
+killed therefore goes on with the seeds that no file has.
 """
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from gateway.pipeline import PipelineError
+from gateway.pipeline.spark.output import Folder
 from gateway.pipeline.spark.session import open_session, send_own_code
 from gateway.simulation.invariants import Invariant
 from gateway.simulation.run import Outcome, replay_command, simulate
@@ -75,6 +81,14 @@ TASKS_PER_PROCESSOR = 4
 
 FAILURES_TOLD_MAX = 20
 
+_WRITING = {
+    # Otherwise the files of all tasks are moved when the last one has ended.
+    "mapreduce.fileoutputcommitter.algorithm.version": "2"
+}
+_FINISHED = "_SUCCESS"
+_UNFINISHED = ("part-", "_temporary")
+"""The beginnings of the names in the folder of a sweep that was killed."""
+
 
 def run(
     first_seed: int, seeds: int, output: str, *, master: str | None, settings: Mapping[str, str]
@@ -82,10 +96,10 @@ def run(
     """Play the seeds. Returns whether none broke, and the report. Raises PipelineError."""
     with open_session("groupferry simulate", master=master, settings=settings) as spark:
         send_own_code(spark.sparkContext)
-        write_rows(spark, first_seed, seeds, output)
-        rows = spark.read.schema(SCHEMA).parquet(output)
-        is_fine, told = report(rows, first_seed, seeds)
-        return is_fine, f"{told}\nOne row per seed: {output}"
+        before = write_rows(spark, first_seed, seeds, output)
+        is_fine, told = report(_stored(spark, output), first_seed, seeds)
+        more = f"\n{before:,} of the seeds were played before, by a run that did not end"
+        return is_fine, f"{told}{more if before else ''}\nOne row per seed: {output}"
 
 
 def write_rows(
@@ -94,16 +108,47 @@ def write_rows(
     seeds: int,
     output: str,
     play: Callable[[int], Outcome] = simulate,
-) -> None:
-    """Play the seeds on all executors, each of which writes its own rows."""
+) -> int:
+    """Play the seeds on all executors, each of which writes its own rows. Returns how many an
+    earlier run had played. Raises PipelineError if the folder has anything else."""
 
-    def rows_of(some: Iterable[int]) -> Iterator[SeedRow]:
-        return (row_of(seed, play) for seed in some)
+    def rows_of(some: Iterable[range]) -> Iterator[SeedRow]:
+        return (row_of(seed, play) for seed in chain.from_iterable(some))
 
     context = spark.sparkContext
-    spread = context.range(first_seed, first_seed + seeds, numSlices=tasks(context, seeds))
-    rows = spark.createDataFrame(spread.mapPartitions(rows_of), SCHEMA, verifySchema=False)
-    rows.write.parquet(output)
+    names = Folder(spark, output).names()
+    if _FINISHED in names or not all(name.startswith(_UNFINISHED) for name in names):
+        raise PipelineError(f"{output} is not empty, and has no sweep to go on with: delete it")
+    played = _played(spark, output) if names else []
+    left = pieces(range(first_seed, first_seed + seeds), played, tasks(context, seeds))
+    if left:
+        spread = context.parallelize(left, len(left)).mapPartitions(rows_of)
+        rows = spark.createDataFrame(spread, SCHEMA, verifySchema=False)
+        rows.write.mode("append").options(**_WRITING).parquet(output)
+    return seeds - sum(map(len, left))
+
+
+def _stored(spark: SparkSession, output: str) -> DataFrame:
+    return spark.read.schema(SCHEMA).parquet(output)
+
+
+def _played(spark: SparkSession, output: str) -> list[range]:
+    """The seeds of each file."""
+    files = _stored(spark, output).groupBy("_metadata.file_path")
+    ends = files.agg(f.min("seed").alias("first"), f.max("seed").alias("last")).collect()
+    return [range(each["first"], each["last"] + 1) for each in ends]
+
+
+def pieces(seeds: range, played: Iterable[range], count: int) -> Sequence[range]:
+    """The seeds that were not played, in pieces as long as `count` of them would be for all."""
+    length = -(-len(seeds) // count)
+    found: list[range] = []
+    at = seeds.start
+    for each in (*sorted(played, key=attrgetter("start")), range(seeds.stop, seeds.stop)):
+        gap = range(at, min(each.start, seeds.stop))
+        found += [gap[n : n + length] for n in range(0, len(gap), length)]
+        at = max(at, each.stop)
+    return found
 
 
 def tasks(context: SparkContext, seeds: int) -> int:
@@ -114,6 +159,7 @@ def tasks(context: SparkContext, seeds: int) -> int:
 
 def report(rows: DataFrame, first_seed: int, seeds: int) -> tuple[bool, str]:
     """Whether no seed broke, and a text with the totals and the first failed seeds."""
+    rows = rows.where(f.col("seed").between(first_seed, first_seed + seeds - 1))
     sums = ("events", "rebalances", "moves", "violations")
     total = rows.agg(*(f.sum(name).alias(name) for name in sums)).first()
     assert total is not None  # an aggregate is one row

@@ -10,8 +10,8 @@ import pytest
 
 from gateway import cli
 from gateway.commands import arguments
-from gateway.pipeline import installed
-from gateway.pipeline.spark.sweep import SeedRow, row_of
+from gateway.pipeline import PipelineError, installed
+from gateway.pipeline.spark.sweep import SeedRow, pieces, row_of
 from gateway.simulation.run import Outcome, replay_command
 
 if TYPE_CHECKING:
@@ -64,6 +64,44 @@ def test_failing_seeds_are_printed_and_the_others_played(
     ]
     assert lines[1 + 2 * FAILURES_TOLD_MAX] == "and 20 more, where violations is 1"
     assert lines[-1] == "80 events, 0 rebalances, 0 moves, 40 violations"
+
+
+def test_a_killed_sweep_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """What tasks had written is not played again. The folder of a sweep that has ended is refused,
+    and so is any other."""
+    from gateway.pipeline.spark.session import send_own_code
+    from gateway.pipeline.spark.sweep import write_rows
+
+    def play(seed: int) -> Outcome:
+        return Outcome(seed=seed, counts={"events": 1})
+
+    def play_again(seed: int) -> Outcome:
+        return Outcome(seed=seed, counts={"events": 2})
+
+    output = tmp_path / "rows"
+    send_own_code(spark.sparkContext)
+    assert write_rows(spark, 0, 40, str(output), play) == 0
+    with pytest.raises(PipelineError, match="no sweep to go on with"):
+        write_rows(spark, 0, 40, str(output), play)
+    (output / "_SUCCESS").unlink()
+    first, *_others = sorted(output.glob("part-*"))
+    first.unlink()
+    (output / "_temporary").mkdir()
+    assert write_rows(spark, 0, 42, str(output), play_again) == 35
+    rows = spark.read.parquet(str(output)).orderBy("seed").collect()
+    assert [row["seed"] for row in rows] == list(range(42))
+    assert {row["seed"] for row in rows if row["events"] == 2} == {*range(5), 40, 41}
+    (tmp_path / "_SUCCESS").touch()
+    with pytest.raises(PipelineError, match="no sweep to go on with"):
+        write_rows(spark, 0, 40, str(tmp_path), play)
+
+
+def test_seeds_are_split_into_pieces_that_were_not_played() -> None:
+    """Of each other sweep in the folder only what both have counts."""
+    assert pieces(range(3, 10), [], 2) == [range(3, 7), range(7, 10)]
+    played = [range(20, 30), range(5, 7), range(4), range(9, 12)]
+    assert pieces(range(3, 10), played, 3) == [range(4, 5), range(7, 9)]
+    assert pieces(range(3, 10), [range(3, 10)], 3) == []
 
 
 def test_a_million_seeds_are_split_into_small_tasks(spark: SparkSession) -> None:
