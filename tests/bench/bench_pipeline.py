@@ -7,7 +7,8 @@ writes the events of a day, as that many groups that are rolled to the new proto
 and runs `groupferry report` on each amount: events per second, the memory of all its processes at
 the peak, and how many times as long it takes as the amount before. Beside it stands what one core
 does without Spark: it folds the same lines into the same tables, and as a reference only decodes
-their JSON. CPU seconds say more than wall time on a busy machine.
+their JSON. DuckDB, if it is installed, only reads the envelope's columns. CPU seconds say more than
+wall time on a busy machine.
 
 With --week a report follows a week of these groups, of which one in ten goes on after its first
 hours, in rounds of six hours: the CPU seconds of a round on each day.
@@ -25,9 +26,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -295,6 +298,25 @@ def in_this_process(folder: Path) -> tuple[float, float]:
     return (decoded - began) / len(lines), (folded - decoded) / len(lines)
 
 
+def read_by_duckdb(folder: Path) -> float:
+    """CPU seconds in which DuckDB reads the columns of all lines. Raises ImportError."""
+    duckdb: Any = import_module("duckdb")
+    columns = ", ".join(f"{name}: '{kind}'" for name, kind in _COLUMNS.items())
+    query = (
+        "SELECT count(DISTINCT group_id), max(at_ms), sum(sequence), sum(length(fields))"
+        f" FROM read_json('{folder}/*.jsonl', format='newline_delimited', columns={{{columns}}})"
+    )
+    began = time.process_time()
+    duckdb.sql(query).fetchall()
+    return time.process_time() - began
+
+
+_COLUMNS = {
+    **dict.fromkeys(("event", "gateway_id", "group_id", "process_id", "fields"), "VARCHAR"),
+    **dict.fromkeys(("sequence", "began_ms", "after", "at_ms"), "BIGINT"),
+}
+
+
 def measure(folder: Path, output: Path) -> tuple[float, float, int]:
     """Seconds, CPU seconds and peak memory in bytes of one report."""
     command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
@@ -396,12 +418,16 @@ def tell_batches(groups: int, amounts: str) -> None:
             events = write_events(folder, groups, wanted)
             size = sum(path.stat().st_size for path in folder.iterdir())
             decode_s, fold_s = in_this_process(folder)
+            try:
+                duckdb = f"{events / read_by_duckdb(folder):,.0f}"
+            except ImportError:
+                duckdb = "(not installed)"
             taken_s, cpu_s, peak = measure(folder, Path(name) / "out")
         print(
             f"{events:>12,} events of {groups:,} groups ({size / 1e9:.2f} GB): "
             f"{taken_s:7.1f} s, {cpu_s:7.1f} CPU s, {events / taken_s:>9,.0f} events/s,"
             f" {peak / 1e6:,.0f} MB; one core without Spark: folds {1 / fold_s:,.0f} events/s,"
-            f" decodes {1 / decode_s:,.0f}"
+            f" decodes {1 / decode_s:,.0f}; DuckDB per core: {duckdb}"
         )
         if before is not None:
             print(f"{events / before[0]:.1f} times the events, {taken_s / before[1]:.1f} the time")
