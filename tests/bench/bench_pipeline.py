@@ -15,10 +15,8 @@ hours, in rounds of six hours: the CPU seconds of a round on each day.
 """
 
 import argparse
-import ctypes
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -236,15 +234,23 @@ def _started() -> GatewayEvent:
     return GatewayStarted(version="0", bootstrap="h:1", cluster_id="bench", brokers=(1,))
 
 
-class Peak:
-    """The memory of a process and all below it, at its peak."""
+class Usage:
+    """What a process and all below it use. Spark does not wait for its Python processes, so the
+    system does not count them for it."""
 
     def __init__(self, pid: int) -> None:
-        self.bytes = 0
+        self.peak_bytes = 0
+        """The memory of all at the peak."""
+        self._cpu_s: dict[int, float] = {}
         self._pid = pid
         self._is_over = threading.Event()
         self._watching = threading.Thread(target=self._watch)
         self._watching.start()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of all processes, but for the last SAMPLE_S of each."""
+        return sum(self._cpu_s.values())
 
     def stop(self) -> None:
         self._is_over.set()
@@ -252,10 +258,14 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._is_over.wait(SAMPLE_S):
+            family = list(_family(self._pid))
             # A JVM that starts a program exists twice for a moment, with shared memory and the same
             # command line.
-            by_command = dict(_memory(pid) for pid in _family(self._pid))
-            self.bytes = max(self.bytes, sum(by_command.values()))
+            by_command = dict(map(_memory, family))
+            self.peak_bytes = max(self.peak_bytes, sum(by_command.values()))
+            for pid in family:
+                with suppress(OSError):
+                    self._cpu_s[pid] = _cpu_s(pid, with_ended=False)
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -317,31 +327,17 @@ _COLUMNS = {
 }
 
 
-def measure(folder: Path, output: Path) -> tuple[float, float, int]:
-    """Seconds, CPU seconds and peak memory in bytes of one report."""
+def measure(folder: Path, output: Path) -> tuple[float, Usage]:
+    """Seconds of one report, and what it used."""
     command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    began, used = time.monotonic(), _cpu_s()
+    began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        peak = Peak(process.pid)
+        usage = Usage(process.pid)
         status = process.wait()
-        peak.stop()
-    with suppress(ChildProcessError):  # there is none left
-        while True:  # Spark does not wait for its Python processes
-            os.wait()
+        usage.stop()
     if status != 0:
         sys.exit(f"groupferry report ended with {status}")
-    return time.monotonic() - began, _cpu_s() - used, peak.bytes
-
-
-_PR_SET_CHILD_SUBREAPER = 36
-"""Makes orphans below this process its children, so that their CPU time counts."""
-
-
-def _cpu_s() -> float:
-    """CPU seconds of all ended children, with theirs."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return time.monotonic() - began, usage
 
 
 def follow_a_week(folder: Path, groups: int) -> Iterator[tuple[int, float]]:
@@ -374,12 +370,17 @@ def follow_a_week(folder: Path, groups: int) -> Iterator[tuple[int, float]]:
 
 def _cpu_of_all_s(pid: int) -> float:
     """CPU seconds of a process and all below it, also of those that have ended."""
-    ticks = 0
+    used = 0.0
     for each in _family(pid):
         with suppress(OSError):
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            used += _cpu_s(each, with_ended=True)
+    return used
+
+
+def _cpu_s(pid: int, *, with_ended: bool) -> float:
+    """CPU seconds of a process, also of its children that have ended if wanted. Raises OSError."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11 : 15 if with_ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 DAYS = 7
@@ -422,12 +423,13 @@ def tell_batches(groups: int, amounts: str) -> None:
                 duckdb = f"{events / read_by_duckdb(folder):,.0f}"
             except ImportError:
                 duckdb = "(not installed)"
-            taken_s, cpu_s, peak = measure(folder, Path(name) / "out")
+            taken_s, usage = measure(folder, Path(name) / "out")
         print(
             f"{events:>12,} events of {groups:,} groups ({size / 1e9:.2f} GB): "
-            f"{taken_s:7.1f} s, {cpu_s:7.1f} CPU s, {events / taken_s:>9,.0f} events/s,"
-            f" {peak / 1e6:,.0f} MB; one core without Spark: folds {1 / fold_s:,.0f} events/s,"
-            f" decodes {1 / decode_s:,.0f}; DuckDB per core: {duckdb}"
+            f"{taken_s:7.1f} s, {usage.cpu_s:7.1f} CPU s, {events / taken_s:>9,.0f} events/s,"
+            f" {usage.peak_bytes / 1e6:,.0f} MB; one core without Spark:"
+            f" folds {1 / fold_s:,.0f} events/s, decodes {1 / decode_s:,.0f};"
+            f" DuckDB per core: {duckdb}"
         )
         if before is not None:
             print(f"{events / before[0]:.1f} times the events, {taken_s / before[1]:.1f} the time")
