@@ -32,7 +32,10 @@ EVIDENCE_MAX = 20
 class Fault:
     """One kind of fault: how often it was found, and the first EVIDENCE_MAX instances by time."""
 
+    one: str
+    """What one of them is called."""
     name: str
+    """What several are called."""
     count: int
     evidence: tuple[str, ...]
     is_certain: bool = True
@@ -64,7 +67,7 @@ class Verdict:
         if not self.has_groups:
             told.append("nothing to judge: the events mention no group")
         if self.rejected:
-            told.append(f"{self.rejected} lines could not be read")
+            told.append(f"{counted(self.rejected, 'line')} could not be read")
         return tuple(told)
 
 
@@ -75,17 +78,45 @@ def judge(digest: Digest) -> Verdict:
         has_groups=digest.groups > 0,
         rejected=found.rejected_lines.count,
         faults=(
-            _fault("partitions owned twice", found.overlaps, _owned_twice),
-            _fault("partitions perhaps owned twice", found.unsure, _perhaps_owned_twice),
-            _fault("non-monotonic commits", found.non_monotonic, _gone_back),
-            _fault("lost commits", found.lost_commits, _wrong_start),
-            _fault("commits perhaps non-monotonic", found.unsure_commits, _gone_back),
-            _fault("commits perhaps lost", found.unsure_starts, _wrong_start),
-            _fault("starts that may skip records", found.skips, _wrong_start, is_certain=False),
-            _fault("claims without a grant", found.differences, _not_granted),
-            _fault("gaps in sequences", found.missing_events, _missing),
-            _fault("events with two versions", found.contradictions, _contradicted),
+            _fault("partition owned twice", "partitions owned twice", found.overlaps, _owned_twice),
             _fault(
+                "partition perhaps owned twice",
+                "partitions perhaps owned twice",
+                found.unsure,
+                _perhaps_owned_twice,
+            ),
+            _fault(
+                "non-monotonic commit", "non-monotonic commits", found.non_monotonic, _gone_back
+            ),
+            _fault("lost commit", "lost commits", found.lost_commits, _wrong_start),
+            _fault(
+                "commit perhaps non-monotonic",
+                "commits perhaps non-monotonic",
+                found.unsure_commits,
+                _gone_back,
+            ),
+            _fault(
+                "commit perhaps lost", "commits perhaps lost", found.unsure_starts, _wrong_start
+            ),
+            _fault(
+                "start that may skip records",
+                "starts that may skip records",
+                found.skips,
+                _wrong_start,
+                is_certain=False,
+            ),
+            _fault(
+                "claim without a grant", "claims without a grant", found.differences, _not_granted
+            ),
+            _fault("gap in a sequence", "gaps in sequences", found.missing_events, _missing),
+            _fault(
+                "event with two versions",
+                "events with two versions",
+                found.contradictions,
+                _contradicted,
+            ),
+            _fault(
+                "event that could not be read",
                 "events that could not be read",
                 Gravest(
                     count=digest.unread_events,
@@ -98,10 +129,10 @@ def judge(digest: Digest) -> Verdict:
 
 
 def _fault(
-    name: str, found: Gravest[R], tell: Callable[[R], str], *, is_certain: bool = True
+    one: str, name: str, found: Gravest[R], tell: Callable[[R], str], *, is_certain: bool = True
 ) -> Fault:
     evidence = tuple(map(tell, found.rows[:EVIDENCE_MAX]))
-    return Fault(name=name, count=found.count, evidence=evidence, is_certain=is_certain)
+    return Fault(one=one, name=name, count=found.count, evidence=evidence, is_certain=is_certain)
 
 
 def _owned_twice(row: OwnershipRow) -> str:
@@ -179,7 +210,11 @@ def _printed(fault: Fault) -> list[str]:
         return [f"no {fault.name}"]
     rest = fault.count - len(fault.evidence)
     more = [f"  and {rest} more"] if rest else []
-    return [f"{fault.count} {fault.name}:", *(f"  {line}" for line in fault.evidence), *more]
+    return [
+        f"{counted(fault.count, fault.one, fault.name)}:",
+        *(f"  {line}" for line in fault.evidence),
+        *more,
+    ]
 
 
 Level: TypeAlias = Literal["good", "warning", "bad", "none"]

@@ -15,12 +15,12 @@ def test_planted_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert dispatch.run(["verdict", f"{tmp_path / 'events'}"]) == 1
     said = capsys.readouterr().out
     for words in (
-        "1 partitions owned twice",
-        "1 non-monotonic commits",
-        '1 lost commits:\n  group "told 40": t-0: 100 was committed',
-        "1 gaps in sequences",
-        "1 events with two versions",
-        "1 events that could not be read:\n  group unreadable: ",
+        "1 partition owned twice",
+        "1 non-monotonic commit",
+        '1 lost commit:\n  group "told 40": t-0: 100 was committed',
+        "1 gap in a sequence",
+        "1 event with two versions",
+        "1 event that could not be read:\n  group unreadable: ",
         "partitions_assigned of schema version 2 is not known",
         "lines could not be read\n",
     ):
