@@ -209,7 +209,7 @@ class BrokerConnection:
             self.spoken = decode(ApiVersionsResponse, body, version)
         if self.spoken.error_code:
             raise UpstreamError(
-                f"{self._address} answered ApiVersions with error {self.spoken.error_code}"
+                f"{self._address} answered ApiVersions with {name_of(self.spoken.error_code)}"
             )
         self.versions = {
             api.api_key: (api.min_version, api.max_version) for api in self.spoken.api_keys

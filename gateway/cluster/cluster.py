@@ -28,6 +28,7 @@ from gateway.hosting.remembered import NameQuota, Remembered
 from gateway.logs import write_to_log
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import name_of
 from kafka_codecs.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -488,5 +489,5 @@ def _node_or_error(
     group_id: str, told: Coordinator | FindCoordinatorResponse
 ) -> int | UpstreamError:
     if told.error_code:
-        return UpstreamError(f"no coordinator for group {group_id}: error {told.error_code}")
+        return UpstreamError(f"no coordinator for group {group_id}: {name_of(told.error_code)}")
     return told.node_id

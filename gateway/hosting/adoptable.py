@@ -21,6 +21,7 @@ from gateway.hosting.standing import (
 )
 from gateway.hosting.states import AdoptionStage
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_codecs.error_codes import name_of
 
 UNKNOWN_SESSION_MS = 45_000
 UNKNOWN_REBALANCE_MS = 300_000
@@ -91,7 +92,7 @@ def _reasons(
     described: DescribedGroup, watched: WatchedGroup, config: GroupConfig, now_ms: int
 ) -> Iterator[str]:
     if described.error_code:
-        yield f"the cluster does not describe it (error {described.error_code})"
+        yield f"the cluster does not describe it: {name_of(described.error_code)}"
         return
     if described.group_state != STABLE:
         yield f"the cluster says that it is {described.group_state or 'of another protocol'}"

@@ -43,7 +43,7 @@ def test_a_member_whose_join_was_not_seen_has_the_default_timeouts() -> None:
 @pytest.mark.parametrize(
     ("group", "known", "why"),
     [
-        (described(error_code=16), watched(), "the cluster does not describe it (error 16)"),
+        (described(error_code=16), watched(), "the cluster does not describe it: NOT_COORDINATOR"),
         (described(group_state="PreparingRebalance"), watched(), "it is PreparingRebalance"),
         (described(group_state=""), watched(), "it is of another protocol"),
         (described(protocol_data="stream"), watched(), "it is a group of Kafka Streams"),
