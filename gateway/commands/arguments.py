@@ -486,7 +486,8 @@ def _add_simulate(commands: _Commands) -> None:
     simulate.add_argument(
         "--output",
         metavar="DIR",
-        help="a new folder for Parquet rows, written by Spark (default: seeds-FIRST-LAST)",
+        help="a folder for Parquet rows, written by Spark: new, or of a sweep that was killed"
+        " (default: seeds-FIRST-LAST)",
     )
     _add_spark_options(simulate)
     simulate.add_argument(

@@ -118,7 +118,9 @@ def write_rows(
     context = spark.sparkContext
     names = Folder(spark, output).names()
     if _FINISHED in names or not all(name.startswith(_UNFINISHED) for name in names):
-        raise PipelineError(f"{output} is not empty, and has no sweep to go on with: delete it")
+        raise PipelineError(
+            f"{output} is not empty, and has no sweep to go on with: choose another"
+        )
     played = _played(spark, output) if names else []
     left = pieces(range(first_seed, first_seed + seeds), played, tasks(context, seeds))
     if left:
