@@ -148,7 +148,8 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
         sizes, kept = Counter(has.values()), Counter(had[p] for p in has if p in had)
         loads = [step.loaded is not None for step in steps[first : after + 1]]
         bounds = [n for n in (first, after) if n < len(steps)]
-        owners = {name for step in steps[first : after + 1] for name in step.holdings.values()}
+        spell = steps[max(0, first - 1) : after + 1]
+        owners = {name for step in spell for name in step.holdings.values()}
         ended = {name for step in steps[first : last + 1] for name in _topics_gone(step)}
         is_same = ended.isdisjoint(topic for topic, _number in has)
         is_clear = owners.isdisjoint(movers) and not any(
