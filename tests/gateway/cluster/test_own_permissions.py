@@ -30,6 +30,7 @@ STATE, PREFIX = "groupferry-unmade", "groupferry-"
 LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
 DOCUMENT = Path(gateway.__file__).parent / "docs" / "security.md"
 COMMAND = "grant --"
+OPTIONAL = ("--cluster", "groupferry-demo-")
 KINDS = {
     "--topic": ResourceType.TOPIC,
     "--group": ResourceType.GROUP,
@@ -52,7 +53,7 @@ def documented_rules() -> Sequence[tuple[ResourceType, str, AclOperation]]:
     text = DOCUMENT.read_text().replace("\\\n", "")
     rules = []
     for line in text.splitlines():
-        if line.startswith(COMMAND) and "--cluster" not in line:
+        if line.startswith(COMMAND) and not any(each in line for each in OPTIONAL):
             words = shlex.split(line)[1:]
             options = list(zip(words[::2], words[1::2], strict=True))
             (named,) = [each for each in options if each[0] in KINDS]
