@@ -335,7 +335,7 @@ class Standing:
             return self.forward(f"its protocol type is {found.protocol_type}", now_ms)
         if isinstance(found, Occupants) and found.protocol == STREAMS_PROTOCOL:
             return self.forward(f"its protocol is {STREAMS_PROTOCOL}", now_ms)
-        return self.forward(f"{found} are in the group in the cluster itself", now_ms)
+        return self.forward(f"in the cluster itself, the group has {found}", now_ms)
 
     def _left_alone(self, now_ms: int) -> Verdict:
         """Decide for a group without members in the cluster. After an anchor with a foreign state

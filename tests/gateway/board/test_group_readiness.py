@@ -17,7 +17,7 @@ from gateway.hosting.standing import HERE, Verdict
 from gateway.hosting.states import AnchorPhase, Mode
 from tests.support.group_script import subscription
 
-FORWARDED = Verdict(Mode.FORWARDED, "1 member (c) is in the group in the cluster itself")
+FORWARDED = Verdict(Mode.FORWARDED, "in the cluster itself, the group has 1 member (c)")
 RANGE = (("range", subscription(["t"])),)
 MEMBER = WatchedMember(
     member_id="m",

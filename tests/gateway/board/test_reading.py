@@ -13,7 +13,7 @@ from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode
 from tests.support.client_assignors import CLIENT_SIDE, weighted
 from tests.support.group_script import GroupScript
 
-FORWARDED = Verdict(Mode.FORWARDED, "2 members (a, b) are in the group in the cluster itself")
+FORWARDED = Verdict(Mode.FORWARDED, "in the cluster itself, the group has 2 members (a, b)")
 
 
 def glance(
