@@ -391,7 +391,7 @@ class OffsetFold:
                     sequence,
                 )
                 is_fault = finding == "non_monotonic"
-                if not (is_fault and self._is_open(row, source, followed.others(source))):
+                if not (is_fault and self._leave_open(row, source, followed.others(source))):
                     rows.append(row)
                 if is_owner:
                     followed.has_acted = True
@@ -451,14 +451,14 @@ class OffsetFold:
                 process_id=step.told.process_id,
                 sequence=step.told.sequence,
             )
-            if not self._is_open(row, source, others):
+            if not self._leave_open(row, source, others):
                 yield row
 
-    def _is_open(
+    def _leave_open(
         self, row: OffsetRow | WrongStartRow, source: _Source, others: list[Moment]
     ) -> bool:
-        """Whether the end decides about a fault, because events of other logs may have come later.
-        Beyond OPEN_MAX it stays unsure."""
+        """Leave a fault to the end, if events of other logs may have come later; beyond OPEN_MAX it
+        is unsure at once. Returns whether it is left."""
         if others and len(self.open) < OPEN_MAX:
             self.open.append(_Open(row, source.moment, others))
             return True
