@@ -173,6 +173,11 @@ class _Step(NamedTuple):
     span_ms: tuple[int, int]
     """When the first and the last commit of the event were stored."""
 
+    @property
+    def source(self) -> "_Source":
+        """The event, for the partitions that remember it."""
+        return _Source(self.at, self.told.gateway_id, self.told.process_id)
+
     def details(self, partition: "Partition") -> Iterator[CommittedOffsets]:
         """The commits for a partition."""
         if isinstance(self.told.event, OffsetsCommitted):
@@ -182,7 +187,7 @@ class _Step(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """The event behind what is known of a partition. Shared by its partitions."""
+    """The event behind what is known of a partition."""
 
     at: _At
     gateway_id: str
@@ -348,7 +353,7 @@ class OffsetFold:
         is_named = member_id != NO_MEMBER
         # A commit in a transaction may omit the member id.
         is_unsaid = is_transactional and not is_named
-        source = _Source(at, gateway_id, process_id)
+        source = step.source
         never_emptied = self.emptied_at is None
         for topic, some in event.offsets.items():
             its, life = self._of_topic(step, topic, ends)
@@ -399,7 +404,7 @@ class OffsetFold:
                     followed.in_transaction_at = at
                     continue
                 followed.before = followed.stored = last
-                followed.storing = followed.before_from = source
+                followed.storing = followed.before_by = source
                 followed.is_foreign = owner_id is not None and not is_owner
                 if is_owner:
                     followed.own = last
@@ -430,9 +435,9 @@ class OffsetFold:
             followed.has_acted = True
         if is_start:
             followed.is_told, followed.start = True, offset
-        source = _Source(step.at, step.told.gateway_id, step.told.process_id)
+        source = step.source
         others = followed.others(source) if finding == "lost" else []
-        followed.before, followed.before_from = offset, source
+        followed.before, followed.before_by = offset, source
         followed.highest = max(followed.highest, fetched.offset)
         if finding is not None and stored is not None and storing is not None:
             row = WrongStartRow(
@@ -459,12 +464,13 @@ class OffsetFold:
     ) -> bool:
         """Leave a fault to the end, if events of other logs may have come later; beyond OPEN_MAX it
         is unsure at once. Returns whether it is left."""
-        if others and len(self.open) < OPEN_MAX:
-            self.open.append(_Open(row, source.moment, others))
-            return True
-        if others:
+        if not others:
+            return False
+        if len(self.open) >= OPEN_MAX:
             row.finding = "unsure"
-        return False
+            return False
+        self.open.append(_Open(row, source.moment, others))
+        return True
 
     def _ends_of(self, topic: str) -> "_Ends":
         its = [end for end in self.ends if end.topics is None or topic in end.topics]
@@ -497,9 +503,8 @@ class Partition:
     owner_id: str | None = None
     """Null if there is none, or it is unknown."""
     granted_to: str | None = None
-    granted_at: _At | None = None
+    granted_by: _Source | None = None
     """The latest grant, to anybody."""
-    granted_from: _Source | None = None
     stored: int | None = None
     """The latest offset that was committed without a transaction; null if there is none, or it was
     deleted."""
@@ -509,7 +514,7 @@ class Partition:
     """Whether somebody other than the owner did."""
     before: int | None = None
     """The offset in force, as last committed or fetched."""
-    before_from: _Source | None = None
+    before_by: _Source | None = None
     in_transaction_at: _At | None = None
     """The latest transactional commit."""
     began: _At | None = None
@@ -530,7 +535,6 @@ class Partition:
     def moved(self, step: _Step) -> None:
         """The partition was granted or released, or its offset was deleted."""
         told = step.told
-        source = _Source(step.at, told.gateway_id, told.process_id)
         match told.event:
             case PartitionsAssigned(member_id=member_id):
                 if self.owner_id != member_id:
@@ -539,12 +543,12 @@ class Partition:
                     self.is_told = self.has_acted = False
                     self.start = self.own = None
                 self.is_owner_known, self.owner_id = True, member_id
-                self.granted_to, self.granted_at, self.granted_from = member_id, step.at, source
+                self.granted_to, self.granted_by = member_id, step.source
             case PartitionsReleased(member_id=member_id):
                 if self.granted_to in (None, member_id):
                     self.is_owner_known, self.owner_id = True, None
             case OffsetsDeleted():
-                self.storing = self.before_from = source
+                self.storing = self.before_by = step.source
                 self.stored = self.before = None
                 self.is_foreign = True
             case _:
@@ -555,7 +559,7 @@ class Partition:
         have happened after it."""
         return [
             each.moment
-            for each in (self.storing, self.before_from, self.granted_from)
+            for each in (self.storing, self.before_by, self.granted_by)
             if each is not None
             and each.gateway_id != source.gateway_id
             and abs(each.at[0] - source.at[0]) <= CLOCKS_DIFFER_MS_MAX
@@ -563,7 +567,7 @@ class Partition:
 
     def emptied(self, at: _At) -> None:
         """The group had no members then."""
-        if self.granted_at is not None and self.granted_at < at:
+        if self.granted_by is not None and self.granted_by.at < at:
             self.owner_id = None
 
     def wrong_start(
@@ -579,7 +583,7 @@ class Partition:
         stored, storing = self.stored, self.storing
         if stored is None or storing is None or stored == told:
             return None
-        was_stored = self.granted_at is not None and storing.at < self.granted_at
+        was_stored = self.granted_by is not None and storing.at < self.granted_by.at
         is_behind_transaction = (
             self.in_transaction_at is not None and self.in_transaction_at > storing.at
         )
