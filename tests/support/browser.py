@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from tests.support.requirements import missing
 from tests.support.until import until_answered
 
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_WITH_PIPE = ("sh", "-c", 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null', "sh")
+"""Runs a program that reads commands from descriptor 3 and answers on 4."""
 ANSWER_S = 20.0
 """How long the browser may take for one command."""
 UNNAMED_ROLES = {"button", "link", "textbox", "searchbox", "combobox", "table", "dialog", "image"}
@@ -37,12 +41,16 @@ class Page:
     """One tab. `problems` has what the page wrote to its console as an error, and what its policy
     refused."""
 
-    def __init__(self, to_browser: int, from_browser: int) -> None:
+    def __init__(self, process: trio.Process) -> None:
         self.problems: list[str] = []
         self.requested: set[str] = set()
         """The addresses that the page has asked for."""
-        self._to = trio.lowlevel.FdStream(to_browser)
-        self._from = trio.lowlevel.FdStream(from_browser)
+        self.pid = process.pid
+        """The id of the browser's process, and of the session that all its processes are in."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._to = process.stdin
+        self._from = process.stdout
         self._answers: dict[int, dict[str, Any]] = {}
         self._answered = trio.lowlevel.ParkingLot()
         self._next_id = 0
@@ -148,37 +156,26 @@ class Page:
 @asynccontextmanager
 async def browser_page(folder: Path) -> AsyncIterator[Page]:
     """A browser with one tab, and a profile of its own in `folder`."""
-    command = [
+    browser = [
         *(program(), "--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"),
         *("--disable-dev-shm-usage", "--no-first-run", f"--user-data-dir={folder}"),
     ]
-    read_end, to_browser = os.pipe()
-    from_browser, write_end = os.pipe()
+    async with trio.open_nursery() as nursery:
+        run = partial(
+            trio.run_process,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            deliver_cancel=_kill,
+        )
+        page = Page(await nursery.start(run, [*_WITH_PIPE, *browser]))
+        nursery.start_soon(page.listen)
+        await page.open()
+        yield page
+        nursery.cancel_scope.cancel()
 
-    def place_pipe() -> None:  # the browser reads from 3, and writes to 4
-        high_read, high_write = os.dup2(read_end, 103), os.dup2(write_end, 104)
-        os.dup2(high_read, 3)
-        os.dup2(high_write, 4)
 
-    process = subprocess.Popen(  # noqa: ASYNC220  # a fork
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        close_fds=False,
-        preexec_fn=place_pipe,  # noqa: PLW1509  # no thread runs in the test yet
-    )
-    os.close(read_end)
-    os.close(write_end)
-    page = Page(to_browser, from_browser)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(page.listen)
-            await page.open()
-            yield page
-            nursery.cancel_scope.cancel()
-    finally:
-        process.kill()
-        process.wait()
-        await trio.aclose_forcefully(page._to)
-        await trio.aclose_forcefully(page._from)
+async def _kill(process: trio.Process) -> None:
+    """Kill the browser with its processes. The program itself may be a script."""
+    os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,8 @@
 """The page in a real headless Chromium: what an operator sees and does."""
 
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.support.admin import HOST, AdminStage, admin_stage
 from tests.support.axe import violations
 from tests.support.browser import Page, browser_page, program
 from tests.support.hosted_groups import GROUP
+from tests.support.until import until
 
 HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textContent === 'Hold…')"
 
@@ -202,3 +204,31 @@ async def test_five_hundred_groups_are_listed_and_filtered(tmp_path: Path) -> No
         shown = await page.run("document.querySelectorAll('#groups tbody tr').length")
         assert shown == len({49, *range(490, 500)})
         assert took_ms < 1_000  # a tenth on an idle machine
+
+
+async def test_a_browser_starts_whatever_files_are_open(tmp_path: Path) -> None:
+    """Its pipe may get any descriptors, and replaces none."""
+    with ExitStack() as files:
+        while (file := os.open(os.devnull, os.O_RDONLY)) < 100:
+            files.callback(os.close, file)
+        os.close(file)
+        async with browser_page(tmp_path) as page:
+            assert await page.run("1 + 1") == 2
+
+
+async def test_no_process_of_a_browser_outlives_its_page(tmp_path: Path) -> None:
+    """Neither the browser nor the processes that it starts."""
+    async with browser_page(tmp_path) as page:
+        assert len(running(page.pid)) > 1
+    await until(lambda: not running(page.pid))
+
+
+def running(session: int) -> list[str]:
+    """The processes of a session, without those that have ended and are not yet reaped."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, _, of_session = file.read_text().rpartition(") ")[2].split()[:4]
+            if of_session == f"{session}" and state != "Z":
+                found.append(file.parent.name)
+    return found
