@@ -120,7 +120,6 @@ async def serve(
             connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
             tell(DrainStarted(connections=clients.count))
             clients.drain()
-    facilities.close()
     if failure:
         raise failure
     tell(DrainFinished(in_time=not connections.cancel_scope.cancelled_caught))
@@ -128,12 +127,15 @@ async def serve(
 
 @asynccontextmanager
 async def looking_after(facilities: Facilities) -> AsyncIterator[None]:
-    """Run what all connections share until they have ended."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(facilities.poller.run)
-        nursery.start_soon(facilities.patience.run)
-        yield
-        nursery.cancel_scope.cancel()
+    """Run what all connections share until they have ended, and close it."""
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(facilities.poller.run)
+            nursery.start_soon(facilities.patience.run)
+            yield
+            nursery.cancel_scope.cancel()
+    finally:
+        facilities.close()
 
 
 @asynccontextmanager

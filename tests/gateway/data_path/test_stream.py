@@ -404,10 +404,9 @@ async def test_a_source_that_never_runs_dry_lets_others_run() -> None:
                 await trio.lowlevel.checkpoint()
                 receives.append(sock.receives)
             nursery.cancel_scope.cancel()
+            source.close()
         steps = [b - a for a, b in itertools.pairwise([0, *receives])]
         assert 0 < max(steps) <= 2 * RECEIVES_PER_TURN
-        source.close()
-    facilities.close()
 
 
 class Endless:
@@ -465,4 +464,3 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
         nursery.cancel_scope.cancel()
         source.close()
     sink.close()
-    facilities.close()
