@@ -1,6 +1,7 @@
 """The two sequences, and lines that are repeated after a gateway was killed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ from gateway.state_log.log import StateLogError
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 
 
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[LineFiles]:
+    """Files of events in the test's folder."""
+    with closing(LineFiles(tmp_path)) as opened:
+        yield opened
+
+
 def bumped(epoch: int) -> GroupEpochBumped:
     """An event that differs for each number."""
     return GroupEpochBumped(group_epoch=epoch, cause=EpochCause.MEMBER_JOINED)
@@ -38,9 +46,9 @@ def places(folder: Path) -> list[tuple[str | None, bool, int]]:
     return [(each.group_id, bool(each.process_id), each.sequence) for each in written(folder)]
 
 
-def test_a_group_has_its_own_sequence(tmp_path: Path) -> None:
+def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
     """It has no gaps, whatever other groups and the process do meanwhile."""
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
+    journal = Journal("log", Sinks(files=files))
     for group_id in ("a", "b", "a"):
         batch = journal.stamp_batch([Told((bumped(1), LEFT), 5), Told((), 6)], group_id)
         journal.tell(GatewayEnded())
@@ -59,22 +67,22 @@ def test_a_group_has_its_own_sequence(tmp_path: Path) -> None:
     assert of_process[0].after is None
 
 
-def test_a_failed_batch_takes_no_numbers(tmp_path: Path) -> None:
+def test_a_failed_batch_takes_no_numbers(tmp_path: Path, files: LineFiles) -> None:
     """The next batch gets them."""
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)))
+    journal = Journal("log", Sinks(files=files))
     journal.stamp_batch([Told((bumped(1),), 5)], "a")
     (envelopes,) = journal.stamp_batch([Told((bumped(1),), 6)], "a")
     journal.pass_on(envelopes)
     assert places(tmp_path) == [("a", False, 1)]
 
 
-def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
+def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path, files: LineFiles) -> None:
     """The lines are unchanged, and are not announced a second time. Then the sequence continues."""
-    killed = Journal("log", Sinks(files=LineFiles(tmp_path)))
+    killed = Journal("log", Sinks(files=files))
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     assert last is not None
     heard: list[GatewayEvent] = []
-    sinks = Sinks(files=LineFiles(tmp_path), listener=lambda told: heard.append(told.fields))
+    sinks = Sinks(files=files, listener=lambda told: heard.append(told.fields))
     journal = Journal("log", sinks, recall={"a": last}.get)
     with capture_logs() as lines:
         journal.take_up("a")
@@ -88,11 +96,11 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path) -> None:
     assert heard == [LEFT]
 
 
-def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path) -> None:
+def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path, files: LineFiles) -> None:
     """This process has announced nothing of it, or only a part."""
     heard: list[GatewayEvent] = []
     in_log: dict[str, LastEvents | None] = {}
-    sinks = Sinks(files=LineFiles(tmp_path), listener=lambda told: heard.append(told.fields))
+    sinks = Sinks(files=files, listener=lambda told: heard.append(told.fields))
     journal = Journal("log", sinks, recall=in_log.get)
     in_log["a"] = last_events(journal.stamp_batch([Told((bumped(1),), 5)], "a"))
     journal.take_up("a")
@@ -122,10 +130,10 @@ def test_a_batch_without_events_stores_none() -> None:
     assert last_events(Journal("log").stamp_batch([Told((), 5)], "a")) is None
 
 
-def test_a_forgotten_group_begins_another_sequence(tmp_path: Path) -> None:
+def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFiles) -> None:
     """This holds even within the same millisecond. Process events about the group meanwhile belong
     to neither."""
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), now_ms=lambda: 6)
+    journal = Journal("log", Sinks(files=files), now_ms=lambda: 6)
     for _ in range(2):
         (envelopes,) = journal.stamp_batch([Told((bumped(1), LEFT), 5)], "a")
         journal.pass_on(envelopes)
@@ -140,12 +148,12 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path) -> None:
     ]
 
 
-def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path) -> None:
+def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path, files: LineFiles) -> None:
     """It also keeps the time of its last event."""
     last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5), Told((LEFT,), 7)], "a"))
     assert last is not None
     assert (last.sequence, last.began_ms, last.at_ms) == (2, 5, 7)
-    sinks = Sinks(files=LineFiles(tmp_path))
+    sinks = Sinks(files=files)
     journal = Journal("log", sinks, now_ms=lambda: 100, recall={"a": last}.get)
     assert (journal.quiet_ms("a"), journal.quiet_ms("b")) == (93, 100)
     (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
@@ -157,10 +165,10 @@ def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path) -> None:
     ]
 
 
-def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path) -> None:
+def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path, files: LineFiles) -> None:
     """Its lines do not say when it began, so that readers see one sequence."""
     last: LastEvents | None = LastEvents(sequence=7, lines=())
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), recall={"a": last}.get)
+    journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
     (envelopes,) = journal.stamp_batch([Told((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
     journal.tell(LEFT, "a")
@@ -170,21 +178,23 @@ def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path) -> None:
     assert (last.sequence, last.began_ms) == (8, 0)
 
 
-def test_a_group_continues_its_sequence_with_its_first_event(tmp_path: Path) -> None:
+def test_a_group_continues_its_sequence_with_its_first_event(
+    tmp_path: Path, files: LineFiles
+) -> None:
     """The gateway serves before it has read the events of all groups."""
     last = last_events(Journal("log").stamp_batch([Told((LEFT,), 5)], "a"))
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), recall={"a": last}.get)
+    journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
     journal.tell(LEFT, "a")
     assert [(each.began_ms, each.after) for each in written(tmp_path)] == [(5, None), (5, 1)]
 
 
-def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path, files: LineFiles) -> None:
     """Another gateway may have taken it."""
 
     def recall(_group_id: str) -> LastEvents | None:
         raise StateLogError("it is still being read")
 
-    journal = Journal("log", Sinks(files=LineFiles(tmp_path)), recall=recall)
+    journal = Journal("log", Sinks(files=files), recall=recall)
     journal.tell(LEFT, "a")
     assert [each.after for each in written(tmp_path)] == [0]
     with pytest.raises(StateLogError):
@@ -201,12 +211,12 @@ class RecordedTopic(EventsTopic):
         self.sent += [(line, group_id) for line in lines]
 
 
-def test_the_topic_gets_every_line_of_the_files(tmp_path: Path) -> None:
+def test_the_topic_gets_every_line_of_the_files(tmp_path: Path, files: LineFiles) -> None:
     """Repeated lines are included, each with its group."""
     killed = Journal("log")
     last = last_events(killed.stamp_batch([Told((bumped(1), LEFT), 5)], "a"))
     topic = RecordedTopic()
-    sinks = Sinks(files=LineFiles(tmp_path), topic=topic)
+    sinks = Sinks(files=files, topic=topic)
     journal = Journal("log", sinks, recall={"a": last}.get)
     journal.take_up("a")
     journal.tell(LEFT, "b")
