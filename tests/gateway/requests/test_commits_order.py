@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
+import trio.testing
 
 from gateway.data_path.group_requests import COMMITS_TOGETHER_MAX
 from kafka_codecs import decode, encode
@@ -191,7 +192,7 @@ async def test_a_stopping_gateway_waits_for_a_commit_on_its_way() -> None:
         await wire.send(on.commit(1))
         await until(lambda: len(on.broker.commits) == 2)
         stage.gateway.stop.set()
-        await trio.sleep(0.05)
+        await trio.testing.wait_all_tasks_blocked()
         on.broker.gate.set()
         assert await on.codes(1) == [(1, 0)]
         assert await wire.at_end()
