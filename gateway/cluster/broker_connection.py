@@ -23,14 +23,8 @@ import trio
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.sasl import Credentials
-from gateway.transport.sockets import (
-    TlsSocket,
-    Transport,
-    begin_tls,
-    close,
-    receive_some,
-    send_all,
-)
+from gateway.transport.sockets import Transport, close, receive_some, send_all
+from gateway.transport.tls import TlsSocket, begin_tls
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.apis import APIS, ApiKey

@@ -26,7 +26,8 @@ from gateway.data_path.places import Place
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.treatments import TREATMENTS
 from gateway.data_path.upstream_connection import SIZE
-from gateway.transport.sockets import TlsSocket, send_all
+from gateway.transport.sockets import send_all
+from gateway.transport.tls import TlsSocket
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorResponse

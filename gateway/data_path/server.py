@@ -35,7 +35,8 @@ from gateway.events.event import Tell
 from gateway.events.gateway_events import DrainFinished, DrainStarted
 from gateway.logs import write_to_log
 from gateway.transport.certificates import TlsContext
-from gateway.transport.sockets import TlsSocket, Transport, begin_tls, close
+from gateway.transport.sockets import Transport, close
+from gateway.transport.tls import TlsSocket, begin_tls
 
 log = structlog.get_logger()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.transport.sockets import note_asked_host
+from gateway.transport.tls import note_asked_host
 
 _Stamp = tuple[int, int, int]
 

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 import trio
 
 from gateway.transport import certificates
-from gateway.transport.sockets import TlsSocket, begin_tls, close
+from gateway.transport.sockets import close
+from gateway.transport.tls import TlsSocket, begin_tls
 from tests.support.certificate_authority import CertificateAuthority
 
 HOST = "gateway.example"
@@ -37,3 +39,10 @@ async def tls_pair(
     finally:
         for each in ends.values():
             close(each)
+
+
+def say_goodbye(end: TlsSocket) -> None:
+    """End TLS, but leave the socket open."""
+    with pytest.raises(ssl.SSLWantReadError):  # the peer has not answered
+        end._call(end._tls.unwrap)
+    end._flush()

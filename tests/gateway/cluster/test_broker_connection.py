@@ -17,7 +17,7 @@ from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
-from gateway.transport.sockets import TlsSocket
+from gateway.transport.tls import TlsSocket
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from kafka_codecs.apis import ApiKey

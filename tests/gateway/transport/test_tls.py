@@ -1,5 +1,6 @@
 """Connections with TLS behave as plain sockets do."""
 
+import contextlib
 import socket
 import ssl
 from dataclasses import replace
@@ -11,16 +12,10 @@ import trio
 import trio.testing
 
 from gateway.transport import certificates
-from gateway.transport.sockets import (
-    TlsSocket,
-    Transport,
-    begin_tls,
-    close,
-    receive_some,
-    send_all,
-)
+from gateway.transport.sockets import Transport, close, receive_some, send_all
+from gateway.transport.tls import PIECE_BYTES_MAX, UNSENT_BYTES_MAX, TlsSocket, begin_tls
 from tests.support.certificate_authority import CertificateAuthority
-from tests.support.tls_pair import HOST, tls_pair
+from tests.support.tls_pair import HOST, say_goodbye, tls_pair
 
 LONG = bytes(range(256)) * 16 * 1024  # 4 MiB, more than the sockets' buffers hold
 
@@ -37,6 +32,15 @@ async def received(sock: Transport, count: int) -> bytes:
     while len(data) < count:
         data += await receive_some(sock, count - len(data))
     return data
+
+
+def filled(sock: TlsSocket) -> int:
+    """Send until the socket takes no more. The number of bytes taken."""
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            count += sock.send(LONG)
+    return count
 
 
 async def test_a_long_message_arrives_while_its_receiver_is_slow(
@@ -61,14 +65,119 @@ async def test_a_receive_takes_all_records_that_are_here(authority: CertificateA
             server.recv_into(view)
 
 
+@pytest.mark.parametrize("room", [1, 7_000, 16_384, 300_000])
+async def test_records_arrive_whatever_the_room_and_however_they_are_cut(
+    authority: CertificateAuthority, room: int
+) -> None:
+    """Ciphertext that was not asked for waits, and a part of a record does, too."""
+    sent = bytes(range(251)) * 300
+    async with tls_pair(authority, authority.trusting()) as (client, server):
+        taken = client._call(client._encrypt, memoryview(sent)[:PIECE_BYTES_MAX])
+        ciphertext, client._unsent = client._unsent, b""
+        view, found = memoryview(bytearray(room)), b""
+        for start in range(0, len(ciphertext), 5_000):
+            assert client._sock.send(ciphertext[start : start + 5_000]) > 0
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    found += view[: server.recv_into(view)]
+        assert found == sent[:taken]
+
+
+async def test_connections_wait_for_slow_peers_side_by_side(
+    authority: CertificateAuthority,
+) -> None:
+    """They share OpenSSL's memory, but no byte goes to another connection."""
+    count = 3
+    async with contextlib.AsyncExitStack() as stack:
+        pairs = [
+            await stack.enter_async_context(tls_pair(authority, authority.trusting()))
+            for _ in range(count)
+        ]
+        messages = [bytes([number]) * len(LONG) for number in range(count)]
+        async with trio.open_nursery() as nursery:
+            for (client, _), message in zip(pairs, messages, strict=True):
+                nursery.start_soon(send_all, client, message)
+            await trio.testing.wait_all_tasks_blocked()
+            left = [len(message) for message in messages]
+            while any(left):
+                for number, (_, server) in enumerate(pairs):
+                    some = await receive_some(server, left[number])
+                    assert some == messages[number][: len(some)]
+                    left[number] -= len(some)
+
+
+async def test_what_counts_as_sent_has_left(authority: CertificateAuthority) -> None:
+    """Otherwise nobody would send the rest of an answer after which the gateway waits."""
+    async with tls_pair(authority, authority.trusting()) as (client, server):
+        sent = filled(client)
+        assert len(client._unsent) <= UNSENT_BYTES_MAX
+        assert len(await received(server, sent)) == sent
+        view = memoryview(bytearray(PIECE_BYTES_MAX))
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                server.recv_into(view)  # the part of the piece that has left
+        assert client.send(LONG) == PIECE_BYTES_MAX
+
+
+async def test_the_first_bytes_may_come_with_the_handshake(
+    authority: CertificateAuthority,
+) -> None:
+    """No event will tell of them."""
+    ours, theirs = socket.socketpair()
+    files = replace(authority.issue("server", HOST), ca=None)
+    arrived, departing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = authority.trusting().wrap_bio(arrived, departing, server_hostname=HOST)
+    made: list[TlsSocket] = []
+    async with trio.open_nursery() as nursery:
+        served = certificates.for_clients(files).current
+        nursery.start_soon(partial(_keep, made, begin_tls, theirs, served))
+        with pytest.raises(ssl.SSLWantReadError):
+            client.do_handshake()
+        ours.send(departing.read())
+        await trio.testing.wait_all_tasks_blocked()
+        arrived.write(ours.recv(100_000))
+        client.do_handshake()
+        client.write(b"first")
+        ours.send(departing.read())
+    assert await receive_some(made[0], 100) == b"first"
+    close(made[0])
+    ours.close()
+
+
+async def test_a_forged_record_ends_only_its_connection(authority: CertificateAuthority) -> None:
+    """The peer gets an alert, and the other connection none of the forged bytes."""
+    trusting = authority.trusting()
+    async with (
+        tls_pair(authority, trusting) as (forger, server),
+        tls_pair(authority, trusting) as (other, other_server),
+    ):
+        forger._sock.send(b"\x17\x03\x03\x00\x20" + bytes(32) + b"\x17\x03\x03\x00\x20" + bytes(32))
+        with pytest.raises(ssl.SSLError):
+            await receive_some(server, 100)
+        close(server)
+        with pytest.raises(ssl.SSLError, match=r"ALERT|alert"):
+            await receive_some(forger, 100)
+        await send_all(other, b"undisturbed")
+        assert await received(other_server, 11) == b"undisturbed"
+
+
+async def test_a_peer_cannot_make_tls_answer_without_end(authority: CertificateAuthority) -> None:
+    """What TLS itself has to say waits in bounded memory for a peer that does not listen."""
+    async with tls_pair(authority, authority.trusting()) as (client, server):
+        filled(server)
+        await send_all(client, b"!")
+        server._unsent += bytes(UNSENT_BYTES_MAX)
+        with pytest.raises(ConnectionAbortedError):
+            server.recv_into(memoryview(bytearray(100)))
+
+
 async def test_the_end_after_the_last_bytes_is_seen_without_a_wait(
     authority: CertificateAuthority,
 ) -> None:
     """A peer may say goodbye in TLS and keep the socket open, so that no byte follows."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         await send_all(client, b"last")
-        with pytest.raises(ssl.SSLWantReadError):
-            client._sock.unwrap()
+        say_goodbye(client)
         assert await receive_some(server, 100) == b"last"
         with trio.fail_after(5):
             await trio.lowlevel.wait_readable(server)
@@ -86,7 +195,7 @@ async def test_a_closed_connection_ends_its_peer(authority: CertificateAuthority
 async def test_nothing_is_received_in_plain_text_after_a_shutdown(
     authority: CertificateAuthority,
 ) -> None:
-    """SSLSocket itself would forget its keys."""
+    """As with a plain socket, its end is all that is left."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         await send_all(client, b"secret")
         server.shutdown(socket.SHUT_RDWR)
