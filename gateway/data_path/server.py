@@ -331,7 +331,8 @@ class _Guest:
 
 def _why_failed(error: ssl.SSLError) -> str:
     """In the words of OpenSSL, which says `alert` of what the client has said."""
-    reason = (error.reason or str(error)).lower().replace("_", " ")
+    told = getattr(error, "reason", None) or str(error)  # our own errors have no reason
+    reason = told.lower().replace("_", " ")
     if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
         return f"the client does not accept our certificate: {reason}"
     return reason

@@ -120,6 +120,10 @@ class TlsSocket:
                 arrived = self._sock.recv_into(room)
             except BlockingIOError:
                 break
+            except OSError:
+                if not count:
+                    raise
+                break  # what arrived before comes first
             if arrived:
                 self._undecrypted = room[:arrived]
                 count += self._call(self._decrypt, view[count:])
