@@ -277,19 +277,6 @@ async def test_a_frame_that_waits_for_a_task_keeps_no_buffer() -> None:
         assert await _all_from(ends.receiver) == b"\0\0\0\4abcd" * 3
 
 
-async def test_send_all_waits_for_a_full_socket() -> None:
-    """Everything arrives, in order."""
-    stream, sock = await _pair()
-    data = bytes(range(256)) * 40_000
-    with sock:
-        async with stream, trio.open_nursery() as nursery:
-            nursery.start_soon(send_all, sock, data)
-            received = bytearray()
-            while len(received) < len(data):
-                received += await stream.receive_some()
-            assert bytes(received) == data
-
-
 async def test_frames_are_relayed_while_the_task_waits() -> None:
     """It wakes for none of them."""
     async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:

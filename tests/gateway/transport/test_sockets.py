@@ -1,0 +1,64 @@
+"""Bytes are sent and received without blocking anybody else."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+import trio
+import trio.testing
+
+from gateway.transport.sockets import RECEIVED_BYTES_MAX, Nowhere, close, receive_some, send_all
+
+LONG = bytes(range(256)) * 40_000  # more than the sockets' buffers hold
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Both ends of a connection."""
+    ends = socket.socketpair()
+    for each in ends:
+        each.setblocking(False)
+    yield ends
+    for each in ends:
+        each.close()
+
+
+async def test_a_full_socket_is_waited_for(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Everything arrives, in order."""
+    ours, theirs = pair
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send_all, ours, LONG)
+        await trio.testing.wait_all_tasks_blocked()
+        received = bytearray()
+        while len(received) < len(LONG):
+            some = await receive_some(theirs, len(LONG))
+            assert len(some) <= RECEIVED_BYTES_MAX
+            received += some
+    assert received == LONG
+
+
+async def test_the_end_is_received_as_no_bytes(pair: tuple[socket.socket, socket.socket]) -> None:
+    """After all others."""
+    ours, theirs = pair
+    await send_all(ours, b"last")
+    close(ours)
+    assert await receive_some(theirs, 100) == b"last"
+    assert await receive_some(theirs, 100) == b""
+
+
+async def test_whoever_waits_for_a_closed_connection_is_told(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """Closing it again does nothing."""
+    ours, _ = pair
+    with pytest.RaisesGroup(trio.ClosedResourceError):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive_some, ours, 100)
+            await trio.testing.wait_all_tasks_blocked()
+            close(ours)
+            close(ours)
+
+
+async def test_bytes_for_a_peer_that_has_gone_are_dropped() -> None:
+    """At once."""
+    await send_all(Nowhere(), LONG)
