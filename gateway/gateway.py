@@ -1,7 +1,7 @@
 """A running gateway: connects cluster, groups and data path, and shuts them down in order."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -146,16 +146,16 @@ async def backstage(
             ask_coordinator=connections.ask,
             nursery=nursery,
         )
-        yield Backstage(
-            cluster=cluster,
-            groups=Groups(rules, services),
-            rules=rules,
-            services=services,
-            coordinators=coordinators,
-            regexes=RegexQuestions(regexes, resolver),
-            complaints=complaints,
-        )
-        connections.close()
+        with closing(connections):
+            yield Backstage(
+                cluster=cluster,
+                groups=Groups(rules, services),
+                rules=rules,
+                services=services,
+                coordinators=coordinators,
+                regexes=RegexQuestions(regexes, resolver),
+                complaints=complaints,
+            )
         nursery.cancel_scope.cancel()
 
 

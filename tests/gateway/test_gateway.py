@@ -1,6 +1,7 @@
 """A whole gateway: its start and its end."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import trio
 from structlog.testing import capture_logs
@@ -80,3 +81,21 @@ async def test_it_starts_without_the_first_broker() -> None:
             group_client(gateway.address, "g") as client,
         ):
             assert (await client.native("n")).error_code == 0
+
+
+async def test_a_cancelled_gateway_leaves_no_file_open() -> None:
+    """It does not leave them to the garbage collector. It had clients, and connections with the
+    coordinator of its group."""
+    broker = OffsetBroker()
+    async with running_fake_broker(broker):
+        before = _open_files()
+        async with (
+            whole_gateway([broker.address]) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            await client.enter()
+        await until(lambda: _open_files() == before)
+
+
+def _open_files() -> set[str]:
+    return {each.name for each in Path("/proc/self/fd").iterdir()}

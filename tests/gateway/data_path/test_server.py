@@ -2,7 +2,6 @@
 
 import struct
 from contextvars import ContextVar
-from pathlib import Path
 
 import pytest
 import structlog
@@ -521,18 +520,3 @@ async def test_the_tasks_of_connections_inherit_the_context_of_the_gateway() -> 
                 await client.send(HEARTBEAT)
                 await client.frame()
     assert served_in == ["the gateway"]
-
-
-async def test_a_cancelled_data_path_leaves_no_file_open() -> None:
-    """It does not leave them to the garbage collector."""
-    broker = FakeBroker()
-    async with running_fake_broker(broker):
-        before = _open_files()
-        async with running_gateway([broker.address]) as gateway, connected(gateway.address) as wire:
-            await wire.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b""))
-            await wire.frame()
-        await until(lambda: _open_files() == before)
-
-
-def _open_files() -> set[str]:
-    return {each.name for each in Path("/proc/self/fd").iterdir()}
