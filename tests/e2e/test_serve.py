@@ -15,12 +15,13 @@ from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest
 from tests.support.ports import free_port
-from tests.support.serve_process import command, serving
+from tests.support.serve_process import START_LIMIT_S, command, serving
 from tests.support.wire import connected
 
 TOPIC = "numbers"
 PARTITIONS = 4
 LIMIT_S = 60
+FAILS = "import sys, time; print('no luck', file=sys.stderr); time.sleep(0.2); sys.exit(1)"
 PARKED_FOR_LONG = "--group-initial-rebalance-delay-ms=300000"
 # A JoinGroup without a member id must wait, but from v4 on it is answered with an id first.
 LAST_VERSION_WITHOUT_MEMBER_ID = 3
@@ -192,3 +193,11 @@ async def test_a_low_shell_limit_of_open_files_refuses_no_clients(tmp_path: Path
             await clients.aclose()
             assert gateway.other_lines == []
             nursery.cancel_scope.cancel()
+
+
+async def test_a_gateway_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+    """The test fails at once, and shows the reason."""
+    with trio.fail_after(START_LIMIT_S / 2), pytest.raises(ExceptionGroup) as failure:
+        async with serving("127.0.0.1:1", tmp_path, program=FAILS):
+            pass
+    assert failure.group_contains(AssertionError, match="no luck")

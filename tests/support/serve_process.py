@@ -60,7 +60,13 @@ class ServeProcess:
         )
         command = [word if word != PROGRAM else program for word in self._command]
         self._process = await self._nursery.start(run, command)
-        self._nursery.start_soon(read_lines, self._process.stderr, self.hear)
+        self._nursery.start_soon(self._listen, self._process)
+
+    async def _listen(self, process: trio.Process) -> None:
+        """Take its log, and wake those who wait for a line once it has ended."""
+        await read_lines(process.stderr, self.hear)
+        await process.wait()
+        self._wake()
 
     def hear(self, line: str) -> None:
         """Take a line of its log."""
@@ -68,6 +74,9 @@ class ServeProcess:
             self.log.append(json.loads(line))
         except ValueError:
             self.other_lines.append(line)
+        self._wake()
+
+    def _wake(self) -> None:
         self._heard.set()
         self._heard = trio.Event()
 
