@@ -105,7 +105,9 @@ async def until_said(gateway: trio.Process, word: str) -> None:
     assert gateway.stderr is not None
     said = b""
     while word.encode() not in said:
-        said += await gateway.stderr.receive_some()
+        more = await gateway.stderr.receive_some()
+        assert more, said
+        said += more
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

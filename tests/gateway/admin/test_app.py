@@ -149,7 +149,9 @@ class Reader:
     async def next(self) -> dict[str, str]:
         """The next event: its fields."""
         while "\n\n" not in self._text or "id: " not in self._text:
-            self._text += (await self._stream.receive_some()).decode()
+            more = await self._stream.receive_some()
+            assert more, self._text
+            self._text += more.decode()
         start = min(
             where for where in (self._text.find("id: "), self._text.find("event: ")) if where >= 0
         )

@@ -13,6 +13,8 @@ from tests.support.browser import Page, browser_page, program
 from tests.support.hosted_groups import GROUP
 from tests.support.until import until
 
+LIMIT_S = 120.0
+"""The browser's processes compete with other tests."""
 HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textContent === 'Hold…')"
 
 
@@ -20,7 +22,7 @@ HOLD = "[...document.querySelectorAll('#commands button')].find((b) => b.textCon
 async def watched(folder: Path) -> AsyncIterator[tuple[AdminStage, Page]]:
     """The page of a gateway with a classic group of one member."""
     program()
-    async with admin_stage() as stage, browser_page(folder) as page:
+    async with admin_stage(limit_s=LIMIT_S) as stage, browser_page(folder) as page:
         await stage.groups.lone_classic_member(client_id="c-1")
         await page.go(f"http://{HOST}:{stage.port}/")
         await page.until("document.querySelectorAll('#groups tbody tr').length === 1")

@@ -123,7 +123,9 @@ async def test_ctrl_c_leaves_nothing_behind(kafka: KafkaCluster) -> None:
             assert process.stderr is not None
             told = b""
             while b"step_settled" not in told:
-                told += await process.stderr.receive_some()
+                more = await process.stderr.receive_some()
+                assert more, told
+                told += more
             assert await left_in(kafka, prefix) >= {f"{prefix}-numbers"}
             process.send_signal(signal.SIGINT)
             async for some in process.stderr:
