@@ -19,7 +19,7 @@ import trio
 from structlog.testing import capture_logs
 
 from gateway import serve, settings_sources
-from gateway.cluster import cluster
+from gateway.cluster import broker_connection, cluster
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
@@ -55,6 +55,7 @@ def test_a_hanging_cluster_is_reported_and_given_up(
 ) -> None:
     """This holds for any first connection to the cluster."""
     monkeypatch.setattr(serve, "QUIET_START_S", 0.1)
+    monkeypatch.setattr(broker_connection, "REQUEST_TIMEOUT_S", 1.0)
     monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as deaf, capture_logs() as lines:
         upstream = f"127.0.0.1:{deaf.getsockname()[1]}"
