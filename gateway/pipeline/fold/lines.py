@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from functools import reduce
-from hashlib import blake2b
 from operator import or_
 from typing import Annotated, Any, Literal
+from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json
@@ -92,9 +92,8 @@ def parse(text: str) -> tuple[Line | None, str | None]:
 
 
 def content_of(text: str) -> int:
-    """A hash of the text: a line that is written twice has the same hash."""
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, signed=True)
+    """A checksum of the text: a line that is written twice has the same one."""
+    return crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def _bad(text: str, error: ValidationError) -> tuple[Line | None, str]:

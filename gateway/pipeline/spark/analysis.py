@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
 
 from gateway.events.catalog import EVENTS
+from gateway.pipeline.fold.lines import content_of
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.row import BaseRow, columns
 from gateway.pipeline.fold.sequences import PROCESS_STATES
@@ -302,6 +303,7 @@ def _shape() -> str:
         [each.json_schema() for each in (STATES, PROCESS_STATES, TypeAdapter(Digest))],
         {name: event.schema_version for name, event in EVENTS.items()},
         [each.jsonValue() for each in (KEPT_ROW, *map(struct_of, ALL_ROWS.values()))],
+        content_of(""),
     )
     told = json.loads(json.dumps(shapes), object_hook=_without_description)
     return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()

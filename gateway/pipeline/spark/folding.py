@@ -276,10 +276,11 @@ def _input_rows(lines: Iterable[tuple[str, str, str]]) -> Iterator[InputRow]:
             yield InputRow(bucket, OF_GROUP, line.group_id, line=text, at_ms=line.at_ms)
         if line.process_id is not None:
             each = Numbered(line, content_of(text))
-            some = numbers.setdefault(key_of(each), [])
+            key = key_of(each)
+            some = numbers.setdefault(key, [])
             some.append(number_of(each))
             if len(some) == _ROWS_MAX:
-                yield packed_numbers(key_of(each), numbers.pop(key_of(each)))
+                yield packed_numbers(key, numbers.pop(key))
         if isinstance(line.fields, GatewayStarted):
             for bucket in range(BUCKETS):
                 yield InputRow(bucket, GATEWAY, line=text)

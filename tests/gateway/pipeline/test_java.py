@@ -67,12 +67,18 @@ def test_without_a_java_the_error_lists_what_was_found(
     )
 
 
-@pytest.mark.parametrize(("is_long", "added"), [(False, "-XX:TieredStopAtLevel=1|"), (True, "")])
+@pytest.mark.parametrize(
+    ("is_long", "added"),
+    [
+        (False, "-XX:TieredStopAtLevel=1|"),
+        (True, "-XX:+UseParallelGC|-XX:MinSurvivorRatio=8|"),
+    ],
+)
 def test_the_unsupported_argument_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool, added: str
 ) -> None:
     """All other arguments are unchanged, and the folder is deleted with the session. Only a long
-    run has the second compiler."""
+    run has the second compiler and the parallel collector."""
     java = fake_java(tmp_path / "a folder with 'quotes", 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     with java_home(is_long=is_long) as home:
@@ -87,6 +93,18 @@ def test_the_unsupported_argument_is_removed(
         assert home.stat().st_mode & 0o077 == 0
     assert done.stdout == f"{added}-Xmx1g|a  b||"
     assert not home.exists()
+
+
+def test_the_users_garbage_collector_replaces_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM with two of them would not start."""
+    java = fake_java(tmp_path, 'openjdk version "17.0.15"')
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    with java_home(is_long=True) as home:
+        command = [str(home / "bin" / "java"), "-XX:+UseG1GC", "-Xmx1g"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "-XX:+UseG1GC|-Xmx1g|"
 
 
 def test_the_java_from_pypi_starts(monkeypatch: pytest.MonkeyPatch) -> None:
