@@ -295,7 +295,7 @@ def _displaced(told: Sequence[Told], are_kept: Sequence[bool]) -> Iterator[Sight
     """A row for each member without a record whose instance another member has, without having
     replaced it: a restart has forgotten the first one. The next record of all members does not have
     it either; the join of the other one may be told together with that record, or after it."""
-    forgotten = _between_processes(told, are_kept)
+    forgotten, _ = _between_processes(told, are_kept)
     holders: dict[str, str] = {}
     written: Mapping[str, str] = {}
     written_ms: int | None = None
@@ -326,15 +326,21 @@ def _displaced(told: Sequence[Told], are_kept: Sequence[bool]) -> Iterator[Sight
 def perhaps_forgotten(history: History) -> frozenset[str]:
     """Members that a restart may have forgotten, which no event tells."""
     told = history.of(*CHANGES)
-    return frozenset(_between_processes(told, _are_kept(told)))
+    forgotten, unsure = _between_processes(told, _are_kept(told))
+    return frozenset({*forgotten, *unsure})
 
 
-def _between_processes(told: Sequence[Told], are_kept: Iterable[bool]) -> Mapping[str, Told]:
+def _between_processes(
+    told: Sequence[Told], are_kept: Iterable[bool]
+) -> tuple[Mapping[str, Told], Sequence[str]]:
     """The members that only the old one of two processes may have known, with the last event
     between the two: their join was told after its last line, or else the next record of all members
     was written then. It may have been the new process that wrote these records. Only a conversion
     needs no earlier line of its process, and a generation that a static replacement has begun: its
-    line is among the records, and other members rejoin without one."""
+    line is among the records, and other members rejoin without one.
+
+    The second result has members that may also be forgotten: after the lines of one process, the
+    last records may come from another that has told no line yet."""
     found: dict[str, Told] = {}
     joined: list[str] = []
     """Without a record."""
@@ -363,7 +369,7 @@ def _between_processes(told: Sequence[Told], are_kept: Iterable[bool]) -> Mappin
             unsure += [] if is_known else joined
             joined.clear()
         before = each
-    return found
+    return found, [] if process_id is None else unsure
 
 
 def _are_kept(told: Sequence[Told]) -> Iterator[bool]:

@@ -189,6 +189,23 @@ def perhaps_forgotten_before_a_replacement_began_a_generation(writer: EventWrite
     writer.beside(6, joins("f"), goes(STABLE, PREPARING))
 
 
+def perhaps_forgotten_by_a_process_without_a_line(writer: EventWriter) -> None:
+    """It may have told only what it wrote, and then nothing."""
+    writer.tell(0, goes(COMPLETING, STABLE), gets("a", 0))
+    writer.beside(1, joins("e"), goes(STABLE, PREPARING))
+    replaced = MemberReplaced(member_id="a", replaced_by="b")
+    writer.tell(2, gives("a", 0), replaced, joins("b"), gets("b", 0))
+    replaced = MemberReplaced(member_id="c", replaced_by="d")
+    writer.tell(4, replaced, joins("d"), goes(PREPARING, COMPLETING))
+    writer.tell(5, goes(COMPLETING, STABLE), gets("d", 0))
+
+
+def an_overlap_without_any_process(writer: EventWriter) -> None:
+    """Nothing hints at a restart."""
+    writer.tell(0, goes(EMPTY, PREPARING), joins("a"), gets("a", 0))
+    writer.tell(1, joins("b"), gets("b", 0))
+
+
 def an_instance_with_another_member(writer: EventWriter) -> None:
     """An instance has one member, so a restart has forgotten the first one, which joined in a
     rebalance. Members of consumer groups change their instances without an event."""
@@ -495,6 +512,17 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "b", None, 2, None),
         (0, "granted", "unsure", "d", "b", 5, 5),
         (0, "granted", "owner", "d", None, 5, None),
+    ],
+    perhaps_forgotten_by_a_process_without_a_line: [
+        (0, "granted", "owner", "a", None, 0, 2),
+        (0, "granted", "owner", "b", None, 2, None),
+        (0, "granted", "unsure", "d", "b", 5, 5),
+        (0, "granted", "owner", "d", None, 5, None),
+    ],
+    an_overlap_without_any_process: [
+        (0, "granted", "owner", "a", None, 0, None),
+        (0, "granted", "owner", "b", None, 1, None),
+        (0, "granted", "overlap", "b", "a", 1, None),
     ],
     an_instance_with_another_member: [
         (0, "granted", "owner", "a", None, 1, 2),
