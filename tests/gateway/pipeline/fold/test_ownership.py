@@ -175,20 +175,6 @@ def perhaps_forgotten_until_the_group_is_empty(writer: EventWriter) -> None:
     writer.tell(9, gets("f", 0))
 
 
-def perhaps_forgotten_before_a_replacement_began_a_generation(writer: EventWriter) -> None:
-    """Its line is among the records, and `c` rejoins without one. So either process may have
-    told it, before the new one has told anything beside the records."""
-    writer.tell(0, goes(COMPLETING, STABLE), gets("a", 0))
-    writer.beside(1, joins("e"), goes(STABLE, PREPARING))
-    replaced = MemberReplaced(member_id="a", replaced_by="b")
-    writer.beside(2, gives("a", 0), replaced, joins("b"), gets("b", 0))
-    replaced = MemberReplaced(member_id="c", replaced_by="d")
-    writer.tell(4, replaced, joins("d"), goes(PREPARING, COMPLETING))
-    writer.tell(5, goes(COMPLETING, STABLE), gets("d", 0))
-    writer.process_id = "another"
-    writer.beside(6, joins("f"), goes(STABLE, PREPARING))
-
-
 def perhaps_forgotten_by_a_process_without_a_line(writer: EventWriter) -> None:
     """It may have told only what it wrote, and then nothing."""
     writer.tell(0, goes(COMPLETING, STABLE), gets("a", 0))
@@ -198,6 +184,14 @@ def perhaps_forgotten_by_a_process_without_a_line(writer: EventWriter) -> None:
     replaced = MemberReplaced(member_id="c", replaced_by="d")
     writer.tell(4, replaced, joins("d"), goes(PREPARING, COMPLETING))
     writer.tell(5, goes(COMPLETING, STABLE), gets("d", 0))
+
+
+def perhaps_forgotten_before_a_replacement_began_a_generation(writer: EventWriter) -> None:
+    """Its line is among the records, and `c` rejoins without one. So either process may have
+    told it, before the new one has told anything beside the records."""
+    perhaps_forgotten_by_a_process_without_a_line(writer)
+    writer.process_id = "another"
+    writer.beside(6, joins("f"), goes(STABLE, PREPARING))
 
 
 def an_overlap_without_any_process(writer: EventWriter) -> None:
