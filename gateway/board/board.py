@@ -119,7 +119,8 @@ class Board:
         glance = self._groups.glance(group_id)
         summary = await self._summary(glance)
         tally = self.tallies.of(group_id, self._clock.now_ms())
-        is_known = summary is not None or glance.watched is not None or glance.is_adopting
+        is_known = summary is not None or glance.watched is not None
+        is_known |= glance.is_adopting or bool(glance.anchor_why)
         if not is_known and glance.verdict.mode in (Mode.UNKNOWN, Mode.HOSTED):
             raise NoSuchGroup
         lag = self.lags.total(group_id, self._clock.now_ms())

@@ -480,9 +480,6 @@ class Groups:
         elif standing.is_left and verdict.mode is Mode.UNKNOWN:
             verdict = Verdict(Mode.FORWARDED, standing.why_left)
         is_loaded = driver is not None and driver.group.engine.is_loaded
-        needs_anchor = driver is not None and self._rules.can_anchor and driver.group.is_live
-        anchor = AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase
-        is_held = not needs_anchor or anchor in (AnchorPhase.STABLE, AnchorPhase.RENEWING)
         release = None if driver is None else driver.group.release.stage
         state = driver.group.engine.core.state if driver is not None and is_loaded else None
         return Glance(
@@ -491,8 +488,8 @@ class Groups:
             state=state,
             policy=self._policy(group_id, state),
             topics=driver.group.engine.topics if driver is not None else Topics(),
-            anchor=anchor,
-            anchor_why="" if driver is None or is_held else driver.group.anchor.why,
+            anchor=AnchorPhase.ABSENT if driver is None else driver.group.anchor.phase,
+            anchor_why="" if driver is None else driver.group.why_not_held,
             is_adopting=self.is_moving(group_id) and release is None,
             adoption=None if driver is None else driver.group.adoption.stage,
             release=release,

@@ -35,7 +35,7 @@ from gateway.hosting.standing import (
     Standing,
     Verdict,
 )
-from gateway.hosting.states import LogPhase, Mode
+from gateway.hosting.states import AnchorPhase, LogPhase, Mode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.heartbeat import HeartbeatResponse
@@ -87,6 +87,19 @@ class HostedGroup:
     def is_live(self) -> bool:
         """Whether the group has members here."""
         return self.engine.is_live
+
+    @property
+    def why_not_held(self) -> str:
+        """Why the anchor, if it is needed, does not hold the group; empty otherwise. The first
+        member joins only afterwards, so a group without members may need it as well."""
+        match self.anchor.phase:
+            case AnchorPhase.JOINING | AnchorPhase.SYNCING | AnchorPhase.LOST:
+                is_missed = True
+            case AnchorPhase.STABLE | AnchorPhase.RENEWING:
+                is_missed = False
+            case AnchorPhase.ABSENT | AnchorPhase.LEAVING:
+                is_missed = self.is_live and self.rules.can_anchor
+        return self.anchor.why if is_missed else ""
 
     @property
     def is_idle(self) -> bool:

@@ -1,5 +1,6 @@
 """What operators get of a whole gateway."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,20 @@ from gateway.control.messages import (
 )
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import ClientFlapped
+from gateway.hosting.states import AnchorPhase
 from gateway.operators import OperatorsConfig
+from kafka_codecs.api_keys import ApiKey
+from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.join_group import JoinGroupResponse
+from tests.support.fake_broker import answer
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import group_client
+from tests.support.guarded_broker import GuardedBroker, native_join
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
+from tests.support.wire import Wire
 
 
 async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None:
@@ -53,6 +63,31 @@ async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None
     assert whole.connections >= 1
     assert not told.is_adopted
     assert '"command_given"' in events.events[-1].line
+
+
+@pytest.mark.parametrize("joins", ["classic", "native"])
+async def test_a_new_group_whose_anchor_is_refused_says_so(tmp_path: Path, joins: str) -> None:
+    """It has no member yet, because the first one waits for the anchor. A native one leaves no
+    trace meanwhile."""
+    broker = GuardedBroker()
+
+    async def refuse(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        refused = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        await answer(wire, header, refused)
+
+    async def lines() -> Groups:
+        return await look(tmp_path, ListGroups(), Groups)
+
+    broker.handlers[ApiKey.JOIN_GROUP] = refuse
+    operators = OperatorsConfig(control_folder=tmp_path)
+    async with offset_stage(broker, operators=operators) as stage, trio.open_nursery() as nursery:
+        native = partial(native_join, stage, "numbers")
+        nursery.start_soon(native if joins == "native" else stage.client.join)
+        why = "held back: the anchor rejoins: its coordinator gave no usable answer"
+        await until_answered(lines, lambda told: [each.blocker for each in told.groups] == [why])
+        page = await look(tmp_path, DescribeGroup(group_id="g"), GroupPage)
+        assert (page.anchor, page.blocker, page.members) == (AnchorPhase.LOST, why, 0)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_group_that_becomes_worse_is_held_but_no_pause_is_undone(
