@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import structlog
 import trio
@@ -48,6 +48,10 @@ log = structlog.get_logger()
 
 QUIET_START_S = 3.0
 """After this time, the gateway logs what its start is waiting for."""
+
+CHECK_TIMEOUT_S = 10.0
+"""The limit for the questions about permissions and limits of connections. The start goes on
+without what has not been answered by then."""
 
 OBJECTS_PER_COLLECTION = 50_000
 """How many objects the gateway makes between two garbage collections. Requests leave few cycles,
@@ -130,38 +134,39 @@ async def open_state_log(settings: Settings, access: Access) -> AsyncIterator[St
 
 async def _check_start(
     upstream: tuple[Address, ...], access: Access, data_path: DataPathConfig
-) -> None:
-    """Find the cluster and check the ports before the gateway uses its own topics: librdkafka does
+) -> tuple[Address, ...]:
+    """Find the cluster and check the ports before anything else uses the cluster: librdkafka does
     not say which address hangs, and the current owner of the state topic ends as soon as we take
-    it. Raises UpstreamError, ListenError."""
+    it. Returns the addresses, the one that has answered first, so that no other is waited for
+    again. Raises UpstreamError, ListenError."""
     cluster = Cluster(upstream, access=access)
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         await check_ports(data_path, cluster.brokers)
         nursery.cancel_scope.cancel()
+    return tuple(sorted(upstream, key=lambda each: each != cluster.answered))
 
 
 async def _check_cluster(
-    settings: Settings, access: Access, own_topics: Collection[str], max_connections: int
+    settings: Settings,
+    address: Address,
+    access: Access,
+    own_topics: Collection[str],
+    max_connections: int,
 ) -> None:
     """Log what the cluster does not allow the gateway, how few connections its brokers accept, and
     who else may write the gateway's topics. A broker that does not tell ends no start."""
     transactional_ids = _private_transactional_ids(settings)
+    with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
+        async with await BrokerConnection.open(*address, access=access) as connection:
+            if is_embedded(connection.versions):
+                return
+            for each in await missing_permissions(connection, own_topics, transactional_ids):
+                log.warning("permission_missing", **asdict(each))
+            for low in await connection_limits_below(max_connections, connection, access):
+                log.warning("connection_limit_low", **asdict(low), max_connections=max_connections)
+    own = None if access.credentials is None else f"User:{access.credentials.username}"
     with suppress(UpstreamError):
-        for host, port in settings.upstream:
-            with suppress(UpstreamError):
-                async with await BrokerConnection.open(host, port, access=access) as connection:
-                    if is_embedded(connection.versions):
-                        return
-                    found = await missing_permissions(connection, own_topics, transactional_ids)
-                    for each in found:
-                        log.warning("permission_missing", **asdict(each))
-                    for low in await connection_limits_below(max_connections, connection, access):
-                        log.warning(
-                            "connection_limit_low", **asdict(low), max_connections=max_connections
-                        )
-                    break
-        own = None if access.credentials is None else f"User:{access.credentials.username}"
         config = client_config(settings.upstream, "groupferry-start", access)
         for topic in own_topics:
             writers = await trio.to_thread.run_sync(other_writers, config, topic, own)
@@ -236,11 +241,10 @@ async def _run_settings(
     config = gateway_config(settings, security, reloading)
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
-        own_topics = config.private_topics
-        if own_topics:
-            await _check_start(settings.upstream, security.own, config.data_path)
-        max_connections = reloading.limits.max_connections
-        await _check_cluster(settings, security.own, own_topics, max_connections)
+        upstream = await _check_start(settings.upstream, security.own, config.data_path)
+        config = replace(config, upstream=upstream)
+        own_topics, max_connections = config.private_topics, reloading.limits.max_connections
+        await _check_cluster(settings, upstream[0], security.own, own_topics, max_connections)
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
         state_log = await kept.enter_async_context(open_state_log(settings, security.own))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))

@@ -107,7 +107,9 @@ class Cluster:
         """The last address of each broker, including brokers that are gone."""
         self.cluster_id: str | None = None
         self.versions: Versions = {}
-        """The API versions of the bootstrap broker that answered last."""
+        """The API versions of the bootstrap address that answered last."""
+        self.answered: Address | None = None
+        """That address."""
         self._latest = MetadataResponse()
         self._unanswered_s: float | None = None
         self.changed = trio.Event()
@@ -481,7 +483,7 @@ class Cluster:
                         " wants SASL: set upstream_security_protocol to sasl_plaintext or sasl_ssl"
                     ) from None
                 raise
-            self.versions = connection.versions
+            self.versions, self.answered = connection.versions, (host, port)
             return answer
 
 

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
+import trio
+
 from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
@@ -15,10 +17,12 @@ from kafka_codecs.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from kafka_codecs.metadata import MetadataRequest
+from kafka_codecs.metadata import MetadataRequest, MetadataResponseBroker
 
 BROKERS_ASKED_MAX = 20
 """Brokers of one cluster usually have the same configs."""
+ANSWER_TIMEOUT_S = 5.0
+"""The limit for each of them. All are asked at once, so that one that hangs hides no other."""
 
 _TOTAL, _PER_IP = "max.connections", "max.connections.per.ip"
 _OVERRIDES = "max.connections.per.ip.overrides"
@@ -40,18 +44,23 @@ async def connection_limits_below(
     asked, or does not tell without DESCRIBE_CONFIGS on the cluster, adds none. Raises
     UpstreamError."""
     found: list[ConnectionLimit] = []
-    brokers = (await connection.ask(MetadataRequest(topics=()))).brokers
-    for broker in islice(brokers, BROKERS_ASKED_MAX):
-        with suppress(UpstreamError):
-            address = (broker.host, broker.port)
+
+    async def ask(broker: MetadataResponseBroker) -> None:
+        address = (broker.host, broker.port)
+        with suppress(UpstreamError), trio.move_on_after(ANSWER_TIMEOUT_S):
             async with await BrokerConnection.open(*address, access=access) as each:
                 limits = _limits(await _configs(each, broker.node_id), each.local_host)
-                found += (
+                found.extend(
                     ConnectionLimit(node_id=broker.node_id, config=config, limit=limit)
                     for config, limit in limits
                     if limit < wanted
                 )
-    return found
+
+    brokers = (await connection.ask(MetadataRequest(topics=()))).brokers
+    async with trio.open_nursery() as nursery:
+        for broker in islice(brokers, BROKERS_ASKED_MAX):
+            nursery.start_soon(ask, broker)
+    return sorted(found, key=lambda each: each.node_id)
 
 
 async def _configs(connection: BrokerConnection, node_id: int) -> Mapping[str, str | None]:

@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 import termios
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,15 @@ from structlog.testing import capture_logs
 from gateway import serve, settings_sources
 from gateway.cluster import broker_connection, cluster
 from gateway.journal.line_files import FOLDER_NAME
+from gateway.reloading import Reloading, limits_of
+from gateway.security import security_of
 from gateway.state_folder import locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
+from tests.support.fake_broker import running_fake_broker
 from tests.support.group_client import group_client, parked_join
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.offset_broker import OffsetBroker
 from tests.support.ports import free_port, is_open
 from tests.support.until import until
 from tests.support.wire import connected, request_frame
@@ -44,6 +48,36 @@ def test_an_unreachable_cluster_is_one_line(
     assert complaint == [f"groupferry: cannot connect to 127.0.0.1:{port}: Connection refused"]
 
 
+@contextmanager
+def deaf_address() -> Iterator[tuple[str, Callable[[], int]]]:
+    """An address that accepts connections and never answers, and how many it has got."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        deaf.setblocking(False)
+
+        def connections() -> int:
+            found = 0
+            with suppress(BlockingIOError):
+                while True:
+                    deaf.accept()[0].close()
+                    found += 1
+            return found
+
+        yield f"127.0.0.1:{deaf.getsockname()[1]}", connections
+
+
+async def start_and_stop(folder: Path, upstream: str) -> None:
+    """Run a gateway from its start to its end."""
+    port = f"127.0.0.1:{free_port()}"
+    flags = {"upstream": upstream, "state_dir": f"{folder}", "listen": port}
+    found = settings_sources.load(flags)
+    security, stop = security_of(found), trio.Event()
+    reloading = Reloading(found, lambda: found, security=security, limits=limits_of(found))
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(serve._run_settings, found, security, reloading, stop)
+            stop.set()
+
+
 @pytest.mark.parametrize(
     "flags", [{}, {"events_topic": "events"}, {"state": "kafka"}], ids=["plain", "events", "state"]
 )
@@ -57,12 +91,41 @@ def test_a_hanging_cluster_is_reported_and_given_up(
     monkeypatch.setattr(serve, "QUIET_START_S", 0.1)
     monkeypatch.setattr(broker_connection, "REQUEST_TIMEOUT_S", 1.0)
     monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_S", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as deaf, capture_logs() as lines:
-        upstream = f"127.0.0.1:{deaf.getsockname()[1]}"
+    with deaf_address() as (upstream, connections), capture_logs() as lines:
         found = settings_sources.load({"upstream": upstream, "state_dir": f"{tmp_path}", **flags})
         assert serve.run(found, lambda: found) == 1
+        assert connections() == 1
     assert capsys.readouterr().err == f"groupferry: {upstream} did not answer in 0.5 s\n"
     assert [line["event"] for line in lines] == ["cluster_awaited"]
+
+
+async def test_a_start_waits_once_for_an_address_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log names the address. Everything else asks the address that has answered."""
+    monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_S", 2.0)
+    broker = OffsetBroker()
+    with deaf_address() as (deaf, connections), capture_logs() as lines:
+        async with running_fake_broker(broker):
+            await start_and_stop(tmp_path, f"{deaf},127.0.0.1:{broker.address[1]}")
+        assert connections() == 1
+    reasons = [line["reason"] for line in lines if line["event"] == "bootstrap_address_failed"]
+    assert reasons == [f"{deaf} did not answer in 2 s"]
+
+
+async def test_a_broker_that_does_not_tell_permissions_ends_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does it hold up the start for longer than CHECK_TIMEOUT_S."""
+    monkeypatch.setattr(serve, "CHECK_TIMEOUT_S", 0.1)
+    broker = OffsetBroker()
+
+    async def hang(*_: object) -> None:
+        await trio.sleep_forever()
+
+    broker.handlers[ApiKey.HEARTBEAT] = hang
+    async with running_fake_broker(broker):
+        await start_and_stop(tmp_path, f"127.0.0.1:{broker.address[1]}")
 
 
 # -- as a process ----------------------------------------------------------------------------------
@@ -84,21 +147,35 @@ async def process(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
-    """The line names the port. The exit status is 1, and there is no traceback."""
-    with trio.fail_after(20), socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+async def complaint_of(folder: Path, port: int) -> str:
+    """The line with which a gateway that cannot start ends. The exit status is 1, and there is no
+    traceback."""
+    with trio.fail_after(20):
         async with (
             running_mock_cluster(1) as upstream,
-            process(tmp_path, upstream.bootstrap[0], port) as gateway,
+            process(folder, upstream.bootstrap[0], port) as gateway,
         ):
             assert gateway.stderr is not None
             said = b"".join([chunk async for chunk in gateway.stderr]).decode()
             assert await gateway.wait() == 1
-    complaint = said.splitlines()[-1]
+    assert "Traceback" not in said
+    return said.splitlines()[-1]
+
+
+async def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    """It names the port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        complaint = await complaint_of(tmp_path, port)
     assert complaint.startswith("groupferry: ")
     assert str(port) in complaint
-    assert "Traceback" not in said
+
+
+async def test_an_unusable_state_log_is_one_line(tmp_path: Path) -> None:
+    """It names the file, and what to do."""
+    (tmp_path / "state.sqlite").write_bytes(b"nonsense")
+    complaint = await complaint_of(tmp_path, free_port())
+    assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")
 
 
 async def until_said(gateway: trio.Process, word: str) -> None:
@@ -222,7 +299,7 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
                 assert await gateway.wait() == 0
 
 
-def test_an_unusable_state_folder_is_one_line(
+def test_a_state_folder_in_use_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit status is 1, without a traceback or a connection to the cluster."""
@@ -231,7 +308,3 @@ def test_an_unusable_state_folder_is_one_line(
         assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
     (complaint,) = capsys.readouterr().err.splitlines()
     assert complaint.startswith(f"groupferry: the state folder {tmp_path} is in use by another")
-    (tmp_path / "state.sqlite").write_bytes(b"nonsense")
-    assert serve.run(settings_sources.load(flags), partial(settings_sources.load, flags)) == 1
-    (complaint,) = capsys.readouterr().err.splitlines()
-    assert complaint.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: file is not a database.")

@@ -1,10 +1,12 @@
 """The start finds out how many connections the brokers accept from the gateway's address."""
 
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
 
+from gateway.cluster import connection_limits
 from gateway.cluster.access import PLAIN_ACCESS
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.connection_limits import ConnectionLimit, connection_limits_below
@@ -17,6 +19,7 @@ from kafka_codecs.describe_configs import (
     DescribeConfigsResult,
 )
 from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.wire import Wire
@@ -28,9 +31,11 @@ CLUSTER_AUTHORIZATION_FAILED = 31
 
 @asynccontextmanager
 async def broker_with(
-    configs: Mapping[str, str], error_code: int = 0
+    configs: Mapping[str, str],
+    error_code: int = 0,
+    others: tuple[MetadataResponseBroker, ...] = (),
 ) -> AsyncIterator[BrokerConnection]:
-    """A connection to a broker that has these configs."""
+    """A connection to a broker that has these configs, and lists other brokers before itself."""
 
     async def describe(wire: Wire, header: RequestHeader, body: bytes) -> None:
         request = decode(DescribeConfigsRequest, body, header.api_version)
@@ -49,9 +54,13 @@ async def broker_with(
         )
         await answer(wire, header, DescribeConfigsResponse(results=(result,)))
 
+    async def list_brokers(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        brokers = (*others, *broker.metadata().brokers)
+        await answer(wire, header, MetadataResponse(brokers=brokers))
+
     broker = FakeBroker(
         versions=KAFKA_3 | {ApiKey.DESCRIBE_CONFIGS: (1, 4)},
-        handlers={ApiKey.DESCRIBE_CONFIGS: describe},
+        handlers={ApiKey.DESCRIBE_CONFIGS: describe, ApiKey.METADATA: list_brokers},
     )
     async with running_fake_broker(broker):
         async with await BrokerConnection.open(*broker.address) as connection:
@@ -89,6 +98,16 @@ async def test_limits_below_the_gateways_own_are_found(
     assert found == [
         ConnectionLimit(node_id=1, config=config, limit=limit) for config, limit in expected.items()
     ]
+
+
+async def test_a_broker_that_hangs_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the first of the list."""
+    monkeypatch.setattr(connection_limits, "ANSWER_TIMEOUT_S", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        hanging = MetadataResponseBroker(node_id=0, host="127.0.0.1", port=deaf.getsockname()[1])
+        async with broker_with({"max.connections": "50"}, others=(hanging,)) as connection:
+            found = await connection_limits_below(WANTED, connection, PLAIN_ACCESS)
+    assert [each.node_id for each in found] == [1]
 
 
 async def test_a_broker_that_does_not_tell_adds_no_limit() -> None:
