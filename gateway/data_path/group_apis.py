@@ -36,6 +36,13 @@ class GroupRequest:
     tls_subject: str | None = None
     """The subject of the client's verified certificate, if it showed one."""
 
+    @property
+    def user(self) -> str | None:
+        """The user whose credentials the cluster has accepted. The subject of a certificate is not
+        one, because the cluster never sees the certificate."""
+        is_user = self.owner.is_principal and self.owner.name != self.tls_subject
+        return self.owner.name if is_user else None
+
 
 class AnswerUnderWay(Awaitable[Struct]):
     """An answer that the group gives later. To await it takes a task."""

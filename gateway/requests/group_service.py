@@ -190,6 +190,7 @@ class GroupService:
             group_id=first.message.group_id,
             api=ApiKey(first.header.api_key).name,
             error_code=code.name,
+            user=first.user,
         )
         return [refusal(cast(GroupMessage, each.message), version, code, "") for each in requests]
 

@@ -1,13 +1,27 @@
 """A gateway in front of a broker that refuses what the test says."""
 
 import pytest
+import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from coordinator.interface.config import GroupConfig
+from gateway.cluster.access import Access
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.cluster.sasl import Credentials
+from gateway.cluster.secret import Secret
+from gateway.security import Security
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.sasl_authenticate import SaslAuthenticateResponse
+from kafka_codecs.sasl_handshake import SaslHandshakeResponse
 from tests.support.commits import codes_of, transactional_commit_of
+from tests.support.fake_broker import answer, running_fake_broker
+from tests.support.gateway import whole_gateway
+from tests.support.group_client import GroupClient
 from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
+from tests.support.wire import Wire
 
 LIFETIME_S = 1.0
 READ_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -49,6 +63,36 @@ async def test_a_refusal_is_logged_once() -> None:
     (line,) = [each for each in lines if each["event"] == "permission_refused"]
     assert (line["group_id"], line["api"]) == ("g", "JOIN_GROUP")
     assert line["error_code"] == "GROUP_AUTHORIZATION_FAILED"
+    assert line["user"] is None, "the cluster knows no client of its own"
+
+
+async def test_a_refusal_names_the_user_that_the_cluster_has_accepted() -> None:
+    """Operators grant the permission to this user."""
+
+    async def agree(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        await answer(wire, header, SaslHandshakeResponse(mechanisms=("PLAIN",)))
+
+    async def accept(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        await answer(wire, header, SaslAuthenticateResponse())
+
+    broker = GuardedBroker(read_code=READ_REFUSED)
+    sasl = {ApiKey.SASL_HANDSHAKE: (0, 1), ApiKey.SASL_AUTHENTICATE: (0, 2)}
+    broker.versions = {**broker.versions, **sasl}
+    broker.handlers |= {ApiKey.SASL_HANDSHAKE: agree, ApiKey.SASL_AUTHENTICATE: accept}
+    own, alice = (
+        Access(credentials=Credentials(mechanism="PLAIN", username=each, password=Secret("pw")))
+        for each in ("gateway", "alice")
+    )
+    with trio.fail_after(20), capture_logs() as lines:
+        async with (
+            running_fake_broker(broker),
+            whole_gateway([broker.address], security=Security(own=own)) as gateway,
+            await BrokerConnection.open(*gateway.address, access=alice) as connection,
+        ):
+            refused = await GroupClient(connection, "g").join()
+    assert refused.error_code == READ_REFUSED
+    (line,) = [each for each in lines if each["event"] == "permission_refused"]
+    assert line["user"] == "alice"
 
 
 async def test_the_cluster_is_asked_once_in_a_lifetime(mock_clock: MockClock) -> None:
