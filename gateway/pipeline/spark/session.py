@@ -32,7 +32,7 @@ import coordinator
 import gateway
 import kafka_codecs
 from gateway.pipeline import PipelineError
-from gateway.pipeline.installed import java_home
+from gateway.pipeline.installed import java_environment
 from gateway.readable import escaped
 
 LINES_MAX = 200
@@ -195,11 +195,8 @@ def open_session(
     if master is not None:
         given["spark.master"] = master
     stderr = JvmStderr()
-    with (
-        java_home(is_long=is_long) as home,
-        _jvm(home, app_name, given, secrets or {}, stderr) as gateway,
-        as_pipeline_errors(),
-    ):
+    variables = {**java_environment(is_long=is_long), **(secrets or {})}
+    with _jvm(variables, app_name, given, stderr) as gateway, as_pipeline_errors():
         for logger in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
             logger.addFilter(_is_no_interrupt)
         session = _start(gateway, given, is_long=is_long)
@@ -237,15 +234,15 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def _environment(java_home: Path, secrets: Mapping[str, str]) -> Iterator[None]:
-    """Set the variables that Spark's scripts read; the user's own values come first."""
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set these variables, and those that Spark's scripts read; of the latter the user's own values
+    come first."""
     before = dict(os.environ)
-    os.environ["JAVA_HOME"] = str(java_home)
     # This folder is last on the class path, so a log4j2.properties in SPARK_CONF_DIR wins.
     folders = (os.environ.get("SPARK_DIST_CLASSPATH"), str(Path(__file__).parent))
     os.environ["SPARK_DIST_CLASSPATH"] = os.pathsep.join(filter(None, folders))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.update(secrets)
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -255,13 +252,12 @@ def _environment(java_home: Path, secrets: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _jvm(
-    java_home: Path,
+    variables: Mapping[str, str],
     app_name: str,
     given: Mapping[str, str],
-    secrets: Mapping[str, str],
     stderr: JvmStderr,
 ) -> Iterator[JavaGateway]:
-    with _environment(java_home, secrets):
+    with _environment(variables):
         gateway = _launch(app_name, given, stderr)
     try:
         yield gateway

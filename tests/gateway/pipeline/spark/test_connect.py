@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.pipeline import PipelineError
-from gateway.pipeline.installed import java_home
+from gateway.pipeline.installed import java_environment
 from tests.support.followed_tables import rows
 from tests.support.offset_history import OffsetHistory
 from tests.support.ports import free_port, is_open
@@ -54,24 +54,23 @@ def running_server() -> Iterator[str]:
     }
     script = Path(pyspark.__path__[0], "sbin", "start-connect-server.sh")
     conf = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
-    with java_home() as home:
-        server = subprocess.Popen(
-            ["/bin/bash", str(script), "--wait", "--master", "local[2]", *conf],
-            env={**os.environ, "JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
-        try:
-            until_s = time.monotonic() + START_S_MAX
-            while not is_open(port):
-                assert server.poll() is None
-                assert time.monotonic() < until_s
-                time.sleep(0.1)
-            yield f"sc://127.0.0.1:{port}"
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+    server = subprocess.Popen(
+        ["/bin/bash", str(script), "--wait", "--master", "local[2]", *conf],
+        env={**os.environ, **java_environment(), "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    try:
+        until_s = time.monotonic() + START_S_MAX
+        while not is_open(port):
+            assert server.poll() is None
+            assert time.monotonic() < until_s
+            time.sleep(0.1)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
 
 
 @pytest.mark.spark
