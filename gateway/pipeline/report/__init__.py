@@ -1,4 +1,5 @@
-"""The report for people: the numbers as JSON, and one HTML page that needs no network.
+"""The report for people: the numbers as JSON, one HTML page that needs no network, and a verdict.
 
-`numbers` queries the tables and makes a `Report`. All other modules depend on that model only.
+`digest` sums up the rows of many groups, and turns the sums into the `Report` of `model`. The page
+is made from that alone.
 """

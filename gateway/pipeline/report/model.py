@@ -1,4 +1,4 @@
-"""Limits on the report: on how many rows it shows of anything, and on the length of names."""
+"""The contents of the report, with the limits on what it shows of each group and on names."""
 
 from collections.abc import Mapping
 from hashlib import md5

@@ -14,7 +14,6 @@ from gateway.pipeline.report.markup import Markup, join, shortened, tag, trusted
 from gateway.pipeline.report.model import ClientVersion, Provenance, Report, Totals
 from gateway.pipeline.report.plots import (
     READINESS,
-    axis_of,
     client_name,
     protocol_timeline,
     readiness_bars,
@@ -25,9 +24,10 @@ from gateway.pipeline.report.sections import (
     evidence_section,
     group_section,
     left_out,
+    note,
     rebalance_rows,
 )
-from gateway.pipeline.report.svg import patterns
+from gateway.pipeline.report.svg import Axis, patterns
 from gateway.pipeline.report.verdict import Check
 from gateway.pipeline.report.wording import counted, duration, number
 from gateway.readable import moment
@@ -62,20 +62,18 @@ def page(report: Report) -> str:
 def _sections(report: Report) -> Iterator[Markup]:
     totals = report.totals
     yield tag("h1", "What the migration did")
-    yield tag("p", _period(totals), class_="note")
+    yield note(_period(totals))
     if report.provenance is not None:
-        yield tag("p", _provenance(report.provenance), class_="note")
+        yield note(_provenance(report.provenance))
     yield _verdict(report)
     if totals.groups:
         yield _figures(totals)
         yield from _plots(report)
         yield from _groups(report)
     yield tag("h2", "Evidence")
-    yield tag(
-        "p",
+    yield note(
         "Rows of the tables behind the figures, all times UTC. Point at a column's heading to see"
-        " what it means.",
-        class_="note",
+        " what it means."
     )
     for key in TITLES:
         if key in report.evidence:
@@ -167,17 +165,15 @@ def _plots(report: Report) -> Iterator[Markup]:
     )
     yield from _timeline(report)
     yield tag("h2", "Time without owner by step of the migration")
-    yield tag(
-        "p",
+    yield note(
         "A step is a member that changed its protocol, and lasts until the next one does. p·s are"
-        " partition-seconds, added up over all migrations.",
-        class_="note",
+        " partition-seconds, added up over all migrations."
     )
-    yield step_bars(report.step_costs) if report.step_costs else _note("No migration.")
+    yield step_bars(report.step_costs) if report.step_costs else note("No migration.")
     yield left_out(report.step_costs_left_out, "step", "timeline")
     yield tag("h2", "Who can go next, by client version")
     yield _legend(*((class_, meaning) for class_, (meaning, _) in READINESS.items()))
-    yield (readiness_bars(report.clients) if report.clients else _note("No members at the end."))
+    yield (readiness_bars(report.clients) if report.clients else note("No members at the end."))
     yield left_out(report.clients_left_out, "version", "readiness")
     yield _blocks(report.clients)
 
@@ -191,13 +187,11 @@ def _timeline(report: Report) -> Iterator[Markup]:
     )
     shown = around(matters, full_span)
     if shown != full_span:
-        yield tag(
-            "p",
+        yield note(
             f"Shown is the time around migrations and findings: {duration(shown[1] - shown[0])}"
-            f" of {duration(full_span[1] - full_span[0])}.",
-            class_="note",
+            f" of {duration(full_span[1] - full_span[0])}."
         )
-    yield protocol_timeline(report.groups, axis_of(*shown))
+    yield protocol_timeline(report.groups, Axis(*shown))
     yield _groups_left_out(report)
 
 
@@ -214,11 +208,7 @@ def _blocks(clients: Sequence[ClientVersion]) -> Markup:
 
 def _groups(report: Report) -> Iterator[Markup]:
     yield tag("h2", "The groups, worst first")
-    yield tag(
-        "p",
-        "By the number of findings, then by the time that partitions had no owner.",
-        class_="note",
-    )
+    yield note("By the number of findings, then by the time that partitions had no owner.")
     rebalances = rebalance_rows(report.evidence)
     yield tag(
         "section",
@@ -244,7 +234,7 @@ def _groups_left_out(report: Report) -> Markup:
     count = report.totals.groups - len(report.groups)
     if count <= 0:
         return join(())
-    return tag("p", f"{counted(count, 'group')} more, in Parquet only.", class_="note")
+    return note(f"{counted(count, 'group')} more, in Parquet only.")
 
 
 def _legend(*entries: tuple[str, str]) -> Markup:
@@ -256,10 +246,6 @@ def _legend(*entries: tuple[str, str]) -> Markup:
         ),
         class_="legend",
     )
-
-
-def _note(text: str) -> Markup:
-    return tag("p", text, class_="note")
 
 
 def _glossary() -> Markup:

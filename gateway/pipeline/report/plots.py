@@ -15,12 +15,14 @@ from gateway.pipeline.report.model import (
     StepCost,
 )
 from gateway.pipeline.report.svg import (
+    COLOURS,
     LABELS_HEIGHT,
     LEFT,
     RIGHT,
     WIDTH,
     Axis,
     box,
+    centred,
     name,
     picture,
     titled,
@@ -88,17 +90,9 @@ def readiness_bars(clients: Sequence[ClientVersion]) -> Markup:
             end = x + (RIGHT - LEFT) * count / most
             title = f"{label}: {counted(count, 'member')}, {meaning}"
             rows.append(box(x, end, y, _BARS_BOX_HEIGHT, class_=class_, title=title))
-            if end - x > _CHAR_WIDTH * (len(number(count)) + 1):
-                middle = (x + end) / 2
-                rows.append(
-                    words(
-                        number(count),
-                        middle,
-                        y + 12,
-                        class_=f"on-{class_}",
-                        text_anchor="middle",
-                    )
-                )
+            text = number(count)
+            if end - x > _CHAR_WIDTH * (len(text) + 1):
+                rows.append(centred(text, (x + end) / 2, y + 12, f"on-{class_}"))
             x = end
         in_all = counted(_members(client), "member")
         rows.append(words(in_all, WIDTH, y + 12, class_="figure", text_anchor="end"))
@@ -143,7 +137,8 @@ def protocol_timeline(groups: Sequence[GroupStory], axis: Axis) -> Markup:
 
 def bar(mixes: Sequence[ProtocolMix], axis: Axis, y: float) -> Markup:
     """The bar of one group; its lower part is the share of members on the consumer protocol."""
-    return join(part for mix in mixes if not _is_outside(mix, axis) for part in _mix(mix, axis, y))
+    shown = (mix for mix in mixes if mix.from_ms <= axis.to_ms and axis.from_ms <= mix.to_ms)
+    return join(part for mix in shown for part in _mix(mix, axis, y))
 
 
 def _row(group: GroupStory, place: int, axis: Axis, y: float) -> Markup:
@@ -204,16 +199,6 @@ def _mark(at_ms: int, axis: Axis, y: float) -> Markup:
     )
 
 
-def _is_outside(mix: ProtocolMix, axis: Axis) -> bool:
-    return mix.to_ms < axis.from_ms or mix.from_ms > axis.to_ms
-
-
-def axis_of(from_ms: int, to_ms: int) -> Axis:
-    """An axis as wide as the plots."""
-    return Axis(from_ms=from_ms, to_ms=to_ms, left=LEFT, width=RIGHT - LEFT)
-
-
-COLOURS = 8
 STYLES = 2 * COLOURS
 """Plain and striped colours. Further owners reuse them; the member's number tells them apart."""
 
@@ -231,7 +216,7 @@ def drawn_map(group: GroupStory) -> Markup:
     told = group.ownership
     if told is None:
         return join(())
-    axis = axis_of(told.from_ms, told.to_ms)
+    axis = Axis(told.from_ms, told.to_ms)
     numbers = {member.member_id: n for n, member in enumerate(group.members, start=1)}
     first = _MAP_TOP + BAR_HEIGHT + 10
     bottom = first + _LINE_HEIGHT * len(told.partitions)
@@ -255,7 +240,7 @@ def swatch(number: int) -> Markup:
     return tag(
         "svg",
         box(0, 26, 0, 16, class_=owner_class(number)),
-        words(str(number), 13, 12, class_="on-owner", text_anchor="middle"),
+        centred(str(number), 13, 12, "on-owner"),
         viewBox="0 0 26 16",
         class_="swatch",
         aria_hidden="true",
@@ -310,8 +295,7 @@ def _interval(
     text = _label(interval, numbers)
     if not text or x_to - x_from < _DIGIT_WIDTH * len(text) + 4:
         return drawn
-    middle, on = (x_from + x_to) / 2, f"on-{interval.kind}"
-    return join((drawn, words(text, middle, y + 11, class_=on, text_anchor="middle")))
+    return join((drawn, centred(text, (x_from + x_to) / 2, y + 11, f"on-{interval.kind}")))
 
 
 def _label(interval: Interval, numbers: Mapping[str, int]) -> str:
@@ -353,6 +337,6 @@ def _steps(steps: Sequence[MigrationStep], axis: Axis, bottom: float) -> Markup:
         x = axis.x(step.from_ms)
         parts.append(tag("line", class_="step", x1=x, x2=x, y1=_MAP_TOP - 6, y2=bottom))
         if x >= free:
-            parts.append(words(str(step.number), x, 10, class_="tick", text_anchor="middle"))
+            parts.append(centred(str(step.number), x, 10, "tick"))
             free = x + _DIGIT_WIDTH * (len(str(step.number)) + 1)
     return join((name("step", 10), *parts) if parts else ())

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
+from gateway.pipeline.report.costs import FINDINGS
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import (
     Cell,
@@ -45,11 +46,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
 )
 """Titles by key, in the order of the page."""
 
-_ABOUT_SAFETY = (
-    *("overlaps", "unsure", "non_monotonic", "lost_commits", "unsure_commits", "unsure_starts"),
-    *("skips", "differences"),
-    *("missing_events", "contradictions"),
-)
+_ABOUT_SAFETY = (*FINDINGS, "skips")
 _MOMENTS = ("at_ms", "from_ms", "to_ms", "seen_ms", "stored_ms")
 """Columns that end like this are times; others in milliseconds are durations."""
 _BEGINNING = "from_ms"
@@ -66,7 +63,7 @@ def evidence_section(key: str, evidence: Evidence) -> Markup:
         tag(
             "summary", TITLES[key], " ", tag("span", f"({number(evidence.count)})", class_="count")
         ),
-        _table(key, evidence) if evidence.rows else tag("p", "None.", class_="note"),
+        _table(key, evidence) if evidence.rows else note("None."),
         left_out(evidence.left_out, "row", evidence.table),
         id=f"evidence-{key}",
         open="" if evidence.rows and key in _ABOUT_SAFETY else None,
@@ -77,13 +74,12 @@ def left_out(count: int, what: str, folder: str) -> Markup:
     """How many rows a limit has kept off the page; empty if none."""
     if not count:
         return join(())
-    return tag(
-        "p",
-        f"{counted(count, what)} more: as Parquet in the folder ",
-        tag("code", folder),
-        ".",
-        class_="note",
-    )
+    return note(f"{counted(count, what)} more: as Parquet in the folder ", tag("code", folder), ".")
+
+
+def note(*parts: str) -> Markup:
+    """A paragraph of small print."""
+    return tag("p", *parts, class_="note")
 
 
 def rebalance_rows(evidence: Mapping[str, Evidence]) -> RebalanceRows:
@@ -103,19 +99,12 @@ def _table(key: str, evidence: Evidence) -> Markup:
         if any(row.get(column.name) not in (None, "") for row in evidence.rows)
         or column.name == _BEGINNING
     ]
-    head = tag("tr", *(tag("th", _heading(each.name), title=each.meaning) for each in columns))
-    body = (
+    head = (tag("th", _heading(each.name), title=each.meaning) for each in columns)
+    rows = (
         tag("tr", *(_cell(each.name, row.get(each.name)) for each in columns), id=f"{key}-{place}")
         for place, row in enumerate(evidence.rows, start=1)
     )
-    return tag(
-        "div",
-        tag("table", tag("thead", head), tag("tbody", *body)),
-        class_="scroll",
-        tabindex=0,
-        role="region",
-        aria_label=evidence.table,
-    )
+    return _scrolled(evidence.table, head, rows)
 
 
 def _heading(column: str) -> str:
@@ -182,11 +171,11 @@ def _figures(group: GroupStory) -> str:
 
 
 def _inside(group: GroupStory, rebalances: RebalanceRows) -> Iterator[Markup]:
-    yield tag("p", _sentence(group), class_="note")
+    yield note(_sentence(group))
     if group.ownership is None:
-        yield tag("p", "Nobody ever owned a partition.", class_="note")
+        yield note("Nobody ever owned a partition.")
     else:
-        yield tag("p", _time_shown(group.ownership), class_="note")
+        yield note(_time_shown(group.ownership))
         yield drawn_map(group)
         yield _members(group.members)
         yield left_out(group.ownership.partitions_left_out, "partition", "ownership")
@@ -214,11 +203,9 @@ def _sentence(group: GroupStory) -> str:
 
 
 def _time_shown(told: OwnershipMap) -> str:
-    length = duration(told.to_ms - told.from_ms)
-    lasted = f"{moment(told.from_ms)} to {moment(told.to_ms)} ({length})"
-    if told.is_all:
-        return f"Who owned each partition, {lasted}:"
-    return f"Who owned each partition around migrations and findings, {lasted}:"
+    where = "" if told.is_all else " around migrations and findings"
+    when = f"{moment(told.from_ms)} to {moment(told.to_ms)}"
+    return f"Who owned each partition{where}, {when} ({duration(told.to_ms - told.from_ms)}):"
 
 
 def _members(members: Sequence[MemberName]) -> Markup:
@@ -264,11 +251,16 @@ def _steps(group: GroupStory, rebalance_rows: RebalanceRows) -> Markup:
             tag("td", number(step.classic_members), class_="number"),
             tag("td", number(step.consumer_members), class_="number"),
             tag("td", *_rebalances(group, step, rebalance_rows)),
-            tag("td", _bar(step.unowned_partition_s / most), " ", _unowned(step)),
+            tag(
+                "td",
+                _bar(step.unowned_partition_s / most),
+                " ",
+                tag("span", f"{number(step.unowned_partition_s)} p·s"),
+            ),
         )
         for step in steps
     ]
-    return _scrolled("Steps", head, rows)
+    return _scrolled("Steps", (tag("th", each) for each in head), rows)
 
 
 def _commits(group: GroupStory) -> Markup:
@@ -284,7 +276,7 @@ def _commits(group: GroupStory) -> Markup:
         )
         for each in group.commits
     ]
-    return _scrolled("Commits", head, rows)
+    return _scrolled("Commits", (tag("th", each) for each in head), rows)
 
 
 def _rate(commits: CommitProgress) -> str:
@@ -294,14 +286,10 @@ def _rate(commits: CommitProgress) -> str:
     return number((commits.last - commits.first) * 1000 / (commits.to_ms - commits.from_ms))
 
 
-def _scrolled(label: str, head: Iterable[str], rows: Iterable[Markup]) -> Markup:
+def _scrolled(label: str, head: Iterable[Markup], rows: Iterable[Markup]) -> Markup:
     return tag(
         "div",
-        tag(
-            "table",
-            tag("thead", tag("tr", *(tag("th", each) for each in head))),
-            tag("tbody", *rows),
-        ),
+        tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows)),
         class_="scroll",
         tabindex=0,
         role="region",
@@ -324,10 +312,6 @@ def _rebalances(group: GroupStory, step: MigrationStep, rows: RebalanceRows) -> 
     for at_ms in step.rebalances_ms:
         if (row := rows.get((group.cluster_id, group.group_id, at_ms))) is not None:
             yield join((" ", tag("a", "↓", href=f"#{row}", title=moment(at_ms))))
-
-
-def _unowned(step: MigrationStep) -> Markup:
-    return tag("span", f"{number(step.unowned_partition_s)} p·s")
 
 
 def _bar(share: float) -> Markup:

@@ -47,9 +47,8 @@ def box(
 ) -> Markup:
     """A rectangle with a minimum width; its title is a tooltip."""
     width = max(x_to - x_from, _WIDTH_MIN)
-    if title is None:
-        return tag("rect", x=x_from, y=y, width=width, height=height, class_=class_)
-    return tag("rect", titled(title), x=x_from, y=y, width=width, height=height, class_=class_)
+    tooltip = () if title is None else (titled(title),)
+    return tag("rect", *tooltip, x=x_from, y=y, width=width, height=height, class_=class_)
 
 
 def titled(text: str) -> Markup:
@@ -62,21 +61,30 @@ def words(text: str, x: float, y: float, **attributes: Value) -> Markup:
     return tag("text", text, x=x, y=y, **attributes)
 
 
+def centred(text: str, x: float, y: float, class_: str) -> Markup:
+    """A text around `x`."""
+    return words(text, x, y, class_=class_, text_anchor="middle")
+
+
+COLOURS = 8
+"""Colours of owners."""
+
+
 def patterns() -> Markup:
-    """The pattern fills, defined once for all pictures of the page."""
+    """The pattern fills, defined once for all pictures of the page: of gaps, and of owners beyond
+    the eighth."""
+    owners = (
+        _stripes(f"owner-{colour}-striped", f"owner-{colour}", "owner-line", 6)
+        for colour in range(COLOURS)
+    )
     return tag(
         "svg",
-        tag("defs", _stripes("gap", "gap-back", "gap-line", 5), *map(_owner_stripes, range(8))),
+        tag("defs", _stripes("gap", "gap-back", "gap-line", 5), *owners),
         width=0,
         height=0,
         class_="patterns",
         aria_hidden="true",
     )
-
-
-def _owner_stripes(colour: int) -> Markup:
-    """The striped colours for owners beyond the eighth."""
-    return _stripes(f"owner-{colour}-striped", f"owner-{colour}", "owner-line", 6)
 
 
 def _stripes(name: str, back: str, line: str, size: int) -> Markup:
@@ -107,19 +115,17 @@ _LENGTH_MS_MIN = 10
 """The shortest span that is drawn, so that a single moment is visible."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis from `left` on, `width` wide, in units of the picture."""
+    """A time axis as wide as the plots."""
 
     from_ms: int
     to_ms: int
-    left: float
-    width: float
 
     def x(self, at_ms: int) -> float:
         """The position of a moment; moments outside are moved to the nearer end."""
         share = (at_ms - self.from_ms) / self._length_ms
-        return self.left + self.width * min(max(share, 0.0), 1.0)
+        return LEFT + (RIGHT - LEFT) * min(max(share, 0.0), 1.0)
 
     def drawn(self, top: float, bottom: float) -> Markup:
         """Vertical lines at round moments, with labels below."""
@@ -128,9 +134,10 @@ class Axis:
             x, at = self.x(at_ms), date_time(at_ms)
             parts.append(tag("line", class_="grid", x1=x, x2=x, y1=top, y2=bottom))
             if step_ms < DAY_MS:
-                parts.append(_label(x, bottom + 13, _time(at_ms, step_ms)))
+                parts.append(centred(_time(at_ms, step_ms), x, bottom + 13, "tick"))
             if date != (date := f"{at:%Y-%m-%d}"):
-                parts.append(_label(x, bottom + (26 if step_ms < DAY_MS else 13), date))
+                y = bottom + (26 if step_ms < DAY_MS else 13)
+                parts.append(centred(date, x, y, "tick"))
         return tag("g", *parts, aria_hidden="true")
 
     def _ticks(self) -> Iterator[int]:
@@ -141,7 +148,7 @@ class Axis:
     @property
     def _step_ms(self) -> int:
         """A round step that is long enough for labels not to touch."""
-        least = self._length_ms * _LABEL_WIDTH / self.width
+        least = self._length_ms * _LABEL_WIDTH / (RIGHT - LEFT)
         of_years = -(-int(least) // _STEPS_MS[-1]) * _STEPS_MS[-1]
         return next((step_ms for step_ms in _STEPS_MS if step_ms >= least), of_years)
 
@@ -155,7 +162,3 @@ def _time(at_ms: int, step_ms: int) -> str:
     if step_ms >= MINUTE_MS:
         return f"{at:%H:%M}"
     return f"{at:%H:%M:%S}" if step_ms >= SECOND_MS else f"{at:%H:%M:%S}.{at_ms % SECOND_MS:03}"
-
-
-def _label(x: float, y: float, text: str) -> Markup:
-    return tag("text", text, x=x, y=y, class_="tick", text_anchor="middle")

@@ -10,6 +10,7 @@ Where they mean the same, the names are Jepsen's: lost, skipped, non-monotonic.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
 from gateway.pipeline.fold.lines import RejectedRow
@@ -253,71 +254,55 @@ def headline(totals: Totals) -> Check:
 
 def safety(totals: Totals) -> Sequence[Check]:
     """The conditions that must hold, and whether the events suffice to check them."""
+    check = partial(_check, totals)
     return (
-        _check(
-            totals.overlaps,
-            "bad",
+        check(
             "overlaps",
             "No partition had two owners.",
             f"A partition was owned by two members at once ({_times(totals.overlaps)}).",
         ),
-        _check(
-            totals.unsure,
-            "bad",
+        check(
             "unsure",
             "The order of all owners is known.",
             "It is unsure whether a partition had two owners at once"
             f" ({_times(totals.unsure)}): the clocks of two gateways may differ.",
         ),
-        _check(
-            totals.non_monotonic,
-            "bad",
+        check(
             "non_monotonic",
             "No committed offset went back, unless the owner of the partition intended it.",
             f"A committed offset went back ({_times(totals.non_monotonic)}).",
         ),
-        _check(
-            totals.lost_commits,
-            "bad",
+        check(
             "lost_commits",
             "Every owner continued from the latest commit.",
             f"A commit was lost: an owner was told less ({_times(totals.lost_commits)}).",
         ),
-        _check(
-            totals.unsure_commits + totals.unsure_starts,
-            "bad",
+        check(
             "unsure_commits" if totals.unsure_commits else "unsure_starts",
             "The order of all commits is known.",
             "It is unsure whether a commit went back or was lost"
             f" ({_times(totals.unsure_commits + totals.unsure_starts)}): the clocks of two gateways"
             " may differ.",
         ),
-        _check(
-            totals.skips,
-            "warning",
+        check(
             "skips",
             "No owner started beyond the latest commit.",
             "A new owner was told more than what had been committed"
             f" ({_times(totals.skips)}): records were skipped, or the answer to a commit was lost.",
+            level="warning",
         ),
-        _check(
-            totals.differences,
-            "bad",
+        check(
             "differences",
             "All members claimed only partitions that they were granted.",
             f"A member claimed a partition that it was not granted ({_times(totals.differences)}).",
         ),
-        _check(
-            totals.missing_events,
-            "bad",
+        check(
             "missing_events",
             "No event is missing.",
             f"{counted(totals.missing_events, 'event is', 'events are')} missing, so what happened"
             " there is unknown.",
         ),
-        _check(
-            totals.contradictions,
-            "bad",
+        check(
             "contradictions",
             "No event has two versions.",
             f"{counted(totals.contradictions, 'event has', 'events have')} two versions, and it is"
@@ -330,19 +315,19 @@ def safety(totals: Totals) -> Sequence[Check]:
 def _unread_lines(totals: Totals) -> Check:
     """A line of garbage is harmless: if it hid an event of a group, the sequence would have a gap.
     An event with a place in a sequence that cannot be read does hide something."""
-    key = "rejected_lines"
     if totals.unread_events:
-        lost = (
+        wrong = (
             f"{counted(totals.unread_events, 'event')} of a group could not be read, so what"
             " happened there is unknown."
         )
-        return Check(level="bad", answer=lost, evidence=key)
+    else:
+        wrong = f"{counted(totals.rejected_lines, 'line')} of the input could not be read."
     return _check(
-        totals.rejected_lines,
-        "warning",
-        key,
+        totals,
+        "rejected_lines",
         "All lines of the input could be read.",
-        f"{counted(totals.rejected_lines, 'line')} of the input could not be read.",
+        wrong,
+        level="bad" if totals.unread_events else "warning",
     )
 
 
@@ -391,10 +376,11 @@ def _progress(totals: Totals) -> str:
     return f"{'; '.join((there, *others))}. {migrations}."
 
 
-def _check(count: int, level: Level, evidence: str, right: str, wrong: str) -> Check:
-    if not count:
+def _check(totals: Totals, name: str, right: str, wrong: str, *, level: Level = "bad") -> Check:
+    """`name` is that of a total and of its evidence."""
+    if not getattr(totals, name):
         return Check(level="good", answer=right)
-    return Check(level=level, answer=wrong, evidence=evidence)
+    return Check(level=level, answer=wrong, evidence=name)
 
 
 def _times(count: int) -> str:

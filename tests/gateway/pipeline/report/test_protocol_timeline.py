@@ -1,16 +1,12 @@
 """A line for each group, filled from below as its members switch."""
 
 from gateway.pipeline.report.model import ProtocolMix
-from gateway.pipeline.report.plots import (
-    BAR_HEIGHT,
-    axis_of,
-    bar,
-    protocol_timeline,
-)
+from gateway.pipeline.report.plots import BAR_HEIGHT, bar, protocol_timeline
+from gateway.pipeline.report.svg import Axis
 from tests.support.html_pages import Element, Page
 from tests.support.reports import END_MS, START_MS, group_story
 
-AXIS = axis_of(START_MS, END_MS)
+AXIS = Axis(START_MS, END_MS)
 
 
 def share(classic: int, consumer: int) -> ProtocolMix:
@@ -43,7 +39,7 @@ def test_a_group_without_members_is_a_thin_line() -> None:
 
 def test_times_outside_the_plot_are_not_drawn() -> None:
     """They would be a line at the edge."""
-    assert bar([share(1, 0)], axis_of(END_MS + 1, END_MS + 9), 0.0) == ""
+    assert bar([share(1, 0)], Axis(END_MS + 1, END_MS + 9), 0.0) == ""
 
 
 def test_each_group_links_to_its_section() -> None:
