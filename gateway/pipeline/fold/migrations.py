@@ -4,7 +4,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise, zip_longest
-from typing import Literal, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from gateway.events.group_events import GroupConverted, StepMadeWorse
 from gateway.pipeline.fold.changes import ChangeRow
@@ -21,6 +22,8 @@ REPLACED_MS_MAX = 60_000
 """A member that arrives later than this after a departure does not count as its replacement."""
 
 Direction: TypeAlias = Literal["classic->consumer", "consumer->classic"]
+
+T = TypeVar("T")
 
 _MIXED = "mixed"
 _AT_REST = ("Stable", "Empty")
@@ -120,19 +123,18 @@ def migrations(
     if not spans:
         return []
     arrived, _left = arrivals_and_departures(changes)
-    converted_ms = [change.at_ms for change in changes if change.event == GroupConverted.name]
+    conversions = [change for change in changes if change.event == GroupConverted.name]
     gaps = [row for row in ownership if row.kind == "gap" and row.empty_ms is not None]
+    together = zip(
+        spans,
+        divided(spans, arrived, "at_ms"),
+        divided(spans, conversions, "at_ms"),
+        divided(spans, rebalances, "from_ms"),
+        divided(spans, gaps, "from_ms"),
+        strict=True,
+    )
     found: list[MigrationRow] = []
-    for span, following in zip_longest(spans, spans[1:]):
-        next_ms = following.cost_from_ms if following else None
-
-        def holds(at_ms: int, span: _Span = span, next_ms: int | None = next_ms) -> bool:
-            """Whether it is the latest that had begun, and its cost has not ended."""
-            if at_ms < span.cost_from_ms or (next_ms is not None and at_ms >= next_ms):
-                return False
-            return span.cost_to_ms is None or at_ms <= span.cost_to_ms
-
-        its_rebalances = [row for row in rebalances if holds(row.from_ms)]
+    for span, its_arrivals, its_conversions, its_rebalances, its_gaps in together:
         longer_ms = [
             max(0, row.to_ms - row.from_ms - STALL_MS)
             for row in its_rebalances
@@ -148,22 +150,31 @@ def migrations(
                 is_complete=span.is_complete,
                 cost_from_ms=span.cost_from_ms,
                 cost_to_ms=span.cost_to_ms,
-                conversions=sum(map(holds, converted_ms)),
-                steps=sum(
-                    each.protocol == target_of(span.direction) and holds(each.at_ms)
-                    for each in arrived
-                ),
+                conversions=len(its_conversions),
+                steps=sum(each.protocol == target_of(span.direction) for each in its_arrivals),
                 rebalances=len(its_rebalances),
                 stalls=sum(each > 0 for each in longer_ms),
                 stalled_ms=sum(longer_ms),
-                unowned_partition_s=sum(
-                    _unowned_s(gap, span.cost_to_ms)
-                    for gap in gaps
-                    if gap.from_ms is not None and holds(gap.from_ms)
-                ),
+                unowned_partition_s=sum(_unowned_s(gap, span.cost_to_ms) for gap in its_gaps),
                 disturbed_members=sum(row.members_disturbed for row in its_rebalances),
             )
         )
+    return found
+
+
+def divided(
+    migrations: Sequence["_Span | MigrationRow"], items: Iterable[T], time: str
+) -> list[list[T]]:
+    """The items of each migration, by their field `time`. An item belongs to the latest migration
+    whose cost had begun, unless that had ended. The migrations are in order."""
+    found: list[list[T]] = [[] for _ in migrations]
+    for item in items:
+        at_ms = getattr(item, time)
+        place = bisect_right(migrations, at_ms, key=attrgetter("cost_from_ms"))
+        if place:
+            ended_ms = migrations[place - 1].cost_to_ms
+            if ended_ms is None or at_ms <= ended_ms:
+                found[place - 1].append(item)
     return found
 
 
@@ -194,13 +205,13 @@ class _Span:
     cost_to_ms: int | None = None
 
 
-@dataclass(slots=True)
-class _Spell:
+class _Spell(NamedTuple):
     """A time in which a group has the same mix of protocols."""
 
     mix: str
     at_ms: int
     left_ms: int | None
+    """Null if it has not ended."""
 
 
 def _migrations(changes: Sequence[ChangeRow]) -> Iterator[_Span]:
@@ -227,21 +238,22 @@ def _migrations(changes: Sequence[ChangeRow]) -> Iterator[_Span]:
 
 def _spells(changes: Sequence[ChangeRow]) -> Iterator[_Spell]:
     # Within one moment members are counted one by one; the count at its end is the valid one.
-    moments = [list(at_once)[-1] for _, at_once in groupby(changes, key=lambda each: each.at_ms)]
-    spell: _Spell | None = None
-    for change, following in zip_longest(moments, moments[1:]):
-        mix = _mix(change)
-        left_ms = following.at_ms if following else None
-        if mix is None:
-            continue
-        if spell is not None and spell.mix == mix:
-            spell.left_ms = left_ms
-            continue
-        if spell is not None:
-            yield spell
-        spell = _Spell(mix, change.at_ms, left_ms)
-    if spell is not None:
-        yield spell
+    moments = list(_ends_of_moments(changes))
+    spells = (
+        _Spell(mix, change.at_ms, following.at_ms if following else None)
+        for change, following in zip_longest(moments, moments[1:])
+        if (mix := _mix(change)) is not None
+    )
+    for _, alike in groupby(spells, key=attrgetter("mix")):
+        its = list(alike)
+        yield its[0]._replace(left_ms=its[-1].left_ms)
+
+
+def _ends_of_moments(changes: Iterable[ChangeRow]) -> Iterator[ChangeRow]:
+    """The last change of each moment."""
+    for _, at_once in groupby(changes, key=attrgetter("at_ms")):
+        *_, last = at_once
+        yield last
 
 
 def _mix(change: ChangeRow) -> str | None:
@@ -268,7 +280,7 @@ def _with_costs(spans: Sequence[_Span], changes: Sequence[ChangeRow]) -> Sequenc
         span.cost_from_ms = begun_ms if ended_ms is None else max(begun_ms, ended_ms)
         last = bisect_left(times, following.from_ms) if following else len(times)
         its_changes = changes[bisect_left(times, span.from_ms) : last]
-        span.cost_to_ms = _settled_ms(span, its_changes, changes[last : last + 1])
+        span.cost_to_ms = _settled_ms(span, its_changes)
         before = span
     for span, after in pairwise(spans):
         ends_ms = (span.cost_to_ms, after.cost_from_ms)
@@ -278,58 +290,38 @@ def _with_costs(spans: Sequence[_Span], changes: Sequence[ChangeRow]) -> Sequenc
 
 def _cost_start(span: _Span, before: Sequence[ChangeRow]) -> int:
     """The departure of the member that the first arrival replaced, or else the end of the group's
-    latest rest. `before` has the changes since the migration before, up to the beginning."""
-    members_then = next(
-        (change.members for change in reversed(before) if change.at_ms == span.from_ms), None
-    )
+    latest rest. `before` has the changes since the migration before, including the beginning."""
+    members_then = before[-1].members
     rests = [
         (change.members, after.at_ms)
         for change, after in pairwise(before)
         if change.state == "Stable" and after.at_ms >= span.from_ms - REPLACED_MS_MAX
     ]
-    full = [
-        end_ms for members, end_ms in rests if members_then is not None and members >= members_then
-    ]
+    full = [end_ms for members, end_ms in rests if members >= members_then]
     return full[-1] if full else rests[-1][1] if rests else span.from_ms
 
 
-def _settled_ms(
-    span: _Span, behind: Sequence[ChangeRow], next_one: Sequence[ChangeRow]
-) -> int | None:
-    """When the group was at rest after the last replacement had arrived. `behind` has the changes
-    from the beginning of the migration to that of the next one, which has `next_one`."""
+def _settled_ms(span: _Span, its_changes: Sequence[ChangeRow]) -> int | None:
+    """When the group was at rest after the last replacement had arrived. `its_changes` are those
+    from the beginning of the migration to that of the next one."""
     to_ms = span.to_ms
     if to_ms is None:
         return None
     members_before = next(
-        (change.members for change in reversed(behind) if change.at_ms < to_ms), 0
+        (change.members for change in reversed(its_changes) if change.at_ms < to_ms), 0
     )
-    following = [*behind[1:], *next_one]
-    ends_moment = [
-        number >= len(following) or following[number].at_ms != change.at_ms
-        for number, change in enumerate(behind)
-    ]
-    full_place = next(
-        (
-            change.place
-            for change, is_last in zip(behind, ends_moment, strict=True)
-            if is_last
-            and to_ms <= change.at_ms <= to_ms + REPLACED_MS_MAX
-            and change.members >= members_before
-        ),
-        None,
+    later = [change for change in _ends_of_moments(its_changes) if change.at_ms >= to_ms]
+    replaced = (
+        change
+        for change in later
+        if change.at_ms <= to_ms + REPLACED_MS_MAX and change.members >= members_before
     )
-    if full_place is None:
-        full_place = next(
-            (change.place for change in reversed(behind) if change.at_ms == to_ms), None
-        )
-    if full_place is None:
-        return None
+    full = next(replaced, later[0])
     return next(
         (
             change.at_ms
-            for change in behind
-            if change.place >= full_place and change.state in _AT_REST
+            for change in its_changes
+            if change.place >= full.place and change.state in _AT_REST
         ),
         None,
     )

@@ -21,8 +21,10 @@ from gateway.pipeline.fold.migrations import (
     Arrival,
     MigrationRow,
     arrivals_and_departures,
+    divided,
     target_of,
 )
+from gateway.pipeline.fold.offsets import OffsetRow
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.tables import Tables
@@ -138,35 +140,28 @@ def steps(
 
 def _steps(changes: Sequence[ChangeRow], migrations: Sequence[MigrationRow]) -> Iterator[Step]:
     arrived, left = arrivals_and_departures(changes) if migrations else ([], [])
-    starts_ms = [migration.cost_from_ms for migration in migrations[1:]]
-    for number, migration in enumerate(migrations, 1):
-        next_ms = starts_ms[number - 1] if number <= len(starts_ms) else None
-        times = sorted(
-            {
-                arrival.at_ms
-                for arrival in arrived
-                if arrival.protocol == target_of(migration.direction)
-                and migration.cost_from_ms <= arrival.at_ms
-                and (next_ms is None or arrival.at_ms < next_ms)
-                and (migration.cost_to_ms is None or arrival.at_ms <= migration.cost_to_ms)
-            }
-        )
+    its_arrivals = divided(migrations, arrived, "at_ms")
+    for number, (migration, its) in enumerate(zip(migrations, its_arrivals, strict=True), 1):
         target = target_of(migration.direction)
+        times = sorted({arrival.at_ms for arrival in its if arrival.protocol == target})
         others = {each.protocol for each in left} - {target}
         left_ms = [each.at_ms for each in left if each.protocol != target]
         begins = [migration.cost_from_ms]
         for before_ms, at_ms in pairwise(times):
             first = bisect_right(left_ms, before_ms)
             begins.append(min([at_ms, *left_ms[first : first + 1]]))
-        for place, at_ms in enumerate(times):
+        ends = [*begins[1:], migration.cost_to_ms]
+        for place, (at_ms, begin_ms, end_ms) in enumerate(
+            zip(times, begins, ends, strict=False), 1
+        ):
             yield Step(
                 migration=number,
-                number=place + 1,
+                number=place,
                 from_ms=at_ms,
-                to_ms=begins[place + 1] if place + 1 < len(times) else migration.cost_to_ms,
-                cost_from_ms=begins[place],
+                to_ms=end_ms,
+                cost_from_ms=begin_ms,
                 names=_names_of(arrived, at_ms, at_ms, target),
-                left=_names_of(left, begins[place], at_ms, *others),
+                left=_names_of(left, begin_ms, at_ms, *others),
             )
 
 
@@ -272,11 +267,8 @@ def figures(tables: Tables, counts: Sequence[MemberCounts], steps: Sequence[Step
     last = next((count for count in reversed(counts) if count.members), None)
     if last is not None:
         sums[_protocol(last)] = 1
-    spans = [
-        *((row.from_ms, row.to_ms) for row in tables.timeline),
-        *((row.from_ms, row.to_ms) for row in tables.offsets),
-    ]
-    times = [at_ms for span in spans for at_ms in span if at_ms is not None]
+    rows: list[TimelineRow | OffsetRow] = [*tables.timeline, *tables.offsets]
+    times = [at_ms for row in rows for at_ms in (row.from_ms, row.to_ms) if at_ms is not None]
     return Figures(
         from_ms=min(times, default=None),
         to_ms=max(times, default=None),

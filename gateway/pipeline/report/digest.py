@@ -22,7 +22,7 @@ from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.row import BaseRow, columns, json_schema
 from gateway.pipeline.fold.sequences import ContradictionRow, SequenceRow
 from gateway.pipeline.fold.tables import ALL_ROWS, Key, Tables
-from gateway.pipeline.report.costs import Figures, Step, figures, member_counts, steps
+from gateway.pipeline.report.costs import Figures, figures, member_counts, steps
 from gateway.pipeline.report.group_story import (
     Committed,
     Section,
@@ -313,7 +313,11 @@ class Digest(BaseModel):
         its_figures.merge(closed.figures)
         self.figures.merge(its_figures)
         self._add_versions(tables.readiness)
-        self._add_steps(taken)
+        for step in taken:
+            if step.number <= KEPT_MAX:
+                cost_ms = step.unowned_ms
+                its_sum = StepSum(steps=1, unowned_ms=cost_ms, unowned_ms_most=cost_ms)
+                self._add_step(step.number, its_sum)
         if key is not None and (closed.is_told or _is_told(tables)):
             self.groups += 1
             if len(self.worst) < self.top or _rank(key, its_figures) < _rank_of(self.worst[-1]):
@@ -343,10 +347,7 @@ class Digest(BaseModel):
             if (version := self._version(each.software_name, each.software_version)) is not None:
                 version.merge(each)
         for number, step in other.step_sums.items():
-            mine = self.step_sums.setdefault(number, StepSum())
-            mine.steps += step.steps
-            mine.unowned_ms += step.unowned_ms
-            mine.unowned_ms_most = max(mine.unowned_ms_most, step.unowned_ms_most)
+            self._add_step(number, step)
         self.worst += other.worst
         self._cut()
 
@@ -393,13 +394,11 @@ class Digest(BaseModel):
         self.versions.append(VersionSum(software_name=name, software_version=number))
         return self.versions[-1]
 
-    def _add_steps(self, taken: Iterable[Step]) -> None:
-        for each in taken:
-            if each.number <= KEPT_MAX:
-                step = self.step_sums.setdefault(each.number, StepSum())
-                step.steps += 1
-                step.unowned_ms += each.unowned_ms
-                step.unowned_ms_most = max(step.unowned_ms_most, each.unowned_ms)
+    def _add_step(self, number: int, more: StepSum) -> None:
+        step = self.step_sums.setdefault(number, StepSum())
+        step.steps += more.steps
+        step.unowned_ms += more.unowned_ms
+        step.unowned_ms_most = max(step.unowned_ms_most, more.unowned_ms_most)
 
     def _cut(self) -> None:
         self.worst = nsmallest(self.top, self.worst, key=_rank_of)
