@@ -1,8 +1,10 @@
 """What happened in a group, event by event, with the state of group and members."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
+from operator import attrgetter
+from typing import TypeVar
 
 from gateway.events.group_events import (
     GroupConverted,
@@ -34,6 +36,8 @@ from gateway.pipeline.fold.sightings import (
     Sighting,
     sightings,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,6 +101,13 @@ class ChangeRow(Row):
     """From the event."""
     topics: tuple[str, ...] | None
     """From the event."""
+
+
+def ends_of_moments(in_order: Iterable[T]) -> Iterator[T]:
+    """What comes last of everything with the same `at_ms`."""
+    for _, at_once in groupby(in_order, key=attrgetter("at_ms")):
+        *_, last = at_once
+        yield last
 
 
 def changes(history: History) -> list[ChangeRow]:

@@ -22,7 +22,7 @@ from gateway.events.member_events import (
     PartitionsReleased,
 )
 from gateway.pipeline.fold.changes import ChangeRow
-from gateway.pipeline.fold.history import History, Moment, Told
+from gateway.pipeline.fold.history import History, Moment
 from gateway.pipeline.fold.sightings import PLACES, RESTARTED, perhaps_forgotten
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -62,15 +62,13 @@ class Interval:
 
     def reaches_beyond(self, other: "Interval") -> bool:
         """Whether it ends later."""
-        if self.to_position != other.to_position:
-            return self.to_position > other.to_position
         return self._reach > other._reach
 
     @property
-    def _reach(self) -> tuple[int, int, str, bool]:
+    def _reach(self) -> tuple[int, int, int, str, bool]:
         to_ms = -1 if self.to_ms is None else self.to_ms
         from_ms = -1 if self.from_ms is None else self.from_ms
-        return to_ms, from_ms, self.member_id, self.leaves_gap
+        return self.to_position, to_ms, from_ms, self.member_id, self.leaves_gap
 
 
 @dataclass(slots=True)
@@ -148,11 +146,14 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
                     _begin_at(told.moment, later.pop(topic, ()))
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 left[told.event.member_id] = told.moment
-            case PartitionsAssigned() | PartitionsReleased():
-                departure = left.get(told.event.member_id)
-                for partition, turn in _turns_of(told, told.event, gone, departure, emptied):
-                    found.setdefault(partition, []).append(turn)
-                    later.setdefault(partition[0], []).append(turn)
+            case PartitionsAssigned(member_id=owner_id) | PartitionsReleased(member_id=owner_id):
+                is_grant = isinstance(told.event, PartitionsAssigned)
+                for topic, numbers in told.event.partitions.items():
+                    ends = gone.get(topic), left.get(owner_id), emptied
+                    for number in dict.fromkeys(numbers):
+                        turn = _Turn(owner_id, is_grant, told.moment, told.hole, *ends)
+                        found.setdefault((topic, number), []).append(turn)
+                        later.setdefault(topic, []).append(turn)
             case _:
                 pass
     for turns in found.values():
@@ -163,21 +164,6 @@ def _turns(history: History, changes: Sequence[ChangeRow]) -> Mapping[TopicParti
 def _begin_at(moment: Moment, turns: Iterable[_Turn]) -> None:
     for turn in turns:
         turn.emptied = moment
-
-
-def _turns_of(
-    told: Told,
-    event: PartitionsAssigned | PartitionsReleased,
-    gone: Mapping[str, Moment],
-    departure: Moment | None,
-    empties: Moment | None,
-) -> Iterator[tuple[TopicPartition, _Turn]]:
-    is_grant = isinstance(event, PartitionsAssigned)
-    for topic, numbers in event.partitions.items():
-        end = gone.get(topic)
-        for number in dict.fromkeys(numbers):
-            turn = _Turn(event.member_id, is_grant, told.moment, told.hole, end, departure, empties)
-            yield (topic, number), turn
 
 
 def _look_ahead(turns: Sequence[_Turn]) -> None:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from gateway.events.group_events import GroupConverted, StepMadeWorse
-from gateway.pipeline.fold.changes import ChangeRow
+from gateway.pipeline.fold.changes import ChangeRow, ends_of_moments
 from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.rebalances import RebalanceRow
@@ -238,7 +238,7 @@ def _migrations(changes: Sequence[ChangeRow]) -> Iterator[_Span]:
 
 def _spells(changes: Sequence[ChangeRow]) -> Iterator[_Spell]:
     # Within one moment members are counted one by one; the count at its end is the valid one.
-    moments = list(_ends_of_moments(changes))
+    moments = list(ends_of_moments(changes))
     spells = (
         _Spell(mix, change.at_ms, following.at_ms if following else None)
         for change, following in zip_longest(moments, moments[1:])
@@ -247,13 +247,6 @@ def _spells(changes: Sequence[ChangeRow]) -> Iterator[_Spell]:
     for _, alike in groupby(spells, key=attrgetter("mix")):
         its = list(alike)
         yield its[0]._replace(left_ms=its[-1].left_ms)
-
-
-def _ends_of_moments(changes: Iterable[ChangeRow]) -> Iterator[ChangeRow]:
-    """The last change of each moment."""
-    for _, at_once in groupby(changes, key=attrgetter("at_ms")):
-        *_, last = at_once
-        yield last
 
 
 def _mix(change: ChangeRow) -> str | None:
@@ -310,7 +303,7 @@ def _settled_ms(span: _Span, its_changes: Sequence[ChangeRow]) -> int | None:
     members_before = next(
         (change.members for change in reversed(its_changes) if change.at_ms < to_ms), 0
     )
-    later = [change for change in _ends_of_moments(its_changes) if change.at_ms >= to_ms]
+    later = [change for change in ends_of_moments(its_changes) if change.at_ms >= to_ms]
     replaced = (
         change
         for change in later

@@ -1,7 +1,6 @@
 """Which members can switch next, and what prevents it."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -98,8 +97,9 @@ def readiness(history: History, changes: Iterable[ChangeRow]) -> list[ReadinessR
     together: dict[tuple[str | None, str | None, Protocol], list[_Member]] = {}
     for member in members:
         assert member.protocol is not None
-        key = member.software_name, member.software_version, member.protocol
-        together.setdefault(key, []).append(member)
+        client = member.client
+        names = (client.software_name, client.software_version) if client else (None, None)
+        together.setdefault((*names, member.protocol), []).append(member)
     return [
         ReadinessRow(
             cluster_id=history.cluster_id,
@@ -128,16 +128,6 @@ class _Member:
     client: ClientSeen | None = None
     was_refused: bool = False
     has_come: bool = False
-
-    @property
-    def software_name(self) -> str | None:
-        """As the member introduced itself."""
-        return self.client.software_name if self.client else None
-
-    @property
-    def software_version(self) -> str | None:
-        """As the member introduced itself."""
-        return self.client.software_version if self.client else None
 
     @property
     def protocol_type(self) -> str | None:
@@ -218,8 +208,7 @@ def _blocked_by(history: History, members: Iterable[_Member]) -> str | None:
             return None
         case _:
             pass
-    types = Counter(member.protocol_type for member in members)
-    foreign = [each for each in types if each not in (None, CONSUMER_TYPE)]
+    foreign = {member.protocol_type for member in members} - {None, CONSUMER_TYPE}
     if foreign:
         return f"its members are not consumers: protocol type {min(filter(None, foreign))}"
     if any(

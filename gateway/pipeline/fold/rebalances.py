@@ -8,7 +8,6 @@ its topic.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Literal, TypeAlias
 
 from gateway.events.group_events import (
@@ -50,27 +49,23 @@ def revocations(changes: Iterable[ChangeRow]) -> list[Pending]:
     """The changes in their order; at most one for each member and place."""
     pending: dict[tuple[str, str, int], None] = {}
     found: list[Pending] = []
-
-    def tell(change: ChangeRow, more: Mapping[str, int]) -> None:
-        found.extend(Pending(member_id, change, count) for member_id, count in more.items())
-
     for change in changes:
-        more: dict[str, int] = {}
+        more: Counter[str] = Counter()
         if change.event in MOVES and change.member_id is not None:
             for topic, numbers in (change.partitions or {}).items():
                 for number in dict.fromkeys(numbers):
                     key = change.member_id, topic, number
                     if key in pending:
                         del pending[key]
-                        more[change.member_id] = more.get(change.member_id, 0) - 1
+                        more[change.member_id] -= 1
                     if change.event == PartitionsRevoked.name:
                         pending[key] = None
-                        more[change.member_id] = more.get(change.member_id, 0) + 1
+                        more[change.member_id] += 1
         elif change.event == TopicsGone.name:
             for key in [key for key in pending if key[1] in (change.topics or ())]:
                 del pending[key]
-                more[key[0]] = more.get(key[0], 0) - 1
-        tell(change, more)
+                more[key[0]] -= 1
+        found += (Pending(member_id, change, count) for member_id, count in more.items())
     return found
 
 
@@ -355,14 +350,13 @@ def rebalances(
 def _handovers(told: Sequence[_Step]) -> set[tuple[str | None, int]]:
     """The actors that are replaced, and when. A member that takes another instance id replaces
     itself, and is two of them."""
-    turns = [
-        (step.change.member_id, step.change.at_ms, step.actor, step.change.event)
-        for step in told
-        if step.change.event in (MemberReplaced.name, MemberJoined.name)
-    ]
-    replaced = {turn[:2] for turn in turns if turn[3] == MemberReplaced.name}
+    goes = [step for step in told if step.change.event == MemberReplaced.name]
+    comes = [step for step in told if step.change.event == MemberJoined.name]
+    replaced = {(step.change.member_id, step.change.at_ms) for step in goes}
     return {
-        (actor, at_ms) for member_id, at_ms, actor, _ in turns if (member_id, at_ms) in replaced
+        (step.actor, step.change.at_ms)
+        for step in (*goes, *comes)
+        if (step.change.member_id, step.change.at_ms) in replaced
     }
 
 
@@ -377,11 +371,8 @@ def _last_change(its_steps: Iterable[_Step]) -> ChangeRow:
 
 def _completed_ms(its_steps: Iterable[_Step]) -> int | None:
     """When a classic group was Stable or Empty again."""
-    for step in its_steps:
-        change = step.change
-        if change.event == GroupStateMoved.name and change.to_state in ("Stable", "Empty"):
-            return change.at_ms
-    return None
+    moves = (step.change for step in its_steps if step.change.event == GroupStateMoved.name)
+    return next((move.at_ms for move in moves if move.to_state in ("Stable", "Empty")), None)
 
 
 def _changed_ms(its_steps: Sequence[_Step], last: ChangeRow, *, is_settled: bool) -> int | None:
@@ -459,14 +450,13 @@ def _disturbances(
 
 def _pending_revocations(told: Sequence[_Step], revoked: Iterable[Pending]) -> Mapping[int, int]:
     """How many partitions members still had to give up at the end of each rebalance."""
-    more: dict[int, int] = {}
+    more: Counter[int] = Counter()
     for pending in revoked:
-        place = pending.change.place
-        more[place] = more.get(place, 0) + pending.more
+        more[pending.change.place] += pending.more
     found: dict[int, int] = {}
     begun = open_ = 0
-    for place, at_once in groupby(told, key=lambda step: step.change.place):
-        begun += sum(step.is_begin for step in at_once)
-        open_ += more.get(place, 0)
+    for step in told:
+        begun += step.is_begin
+        open_ += more.pop(step.change.place, 0)
         found[begun] = open_
     return found

@@ -15,7 +15,20 @@ from gateway.pipeline.fold.row import BaseRow
 
 
 @dataclass(slots=True, kw_only=True)
-class SequenceRow(BaseRow):
+class OfSequence(BaseRow):
+    """A row about the sequence of a group or of a process."""
+
+    cluster_id: str
+    """The cluster's own id, empty if no gateway has named it."""
+    group_id: str | None
+    """The group whose sequence it is; null for the sequence of a process."""
+    gateway_id: str
+    process_id: str | None
+    """The process whose sequence it is; null for the sequence of a group."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SequenceRow(OfSequence):
     """Gaps in the sequences of events: numbers of lines that were written but are not there.
 
     Only the envelope is read, so an event that this version does not know is not a gap.
@@ -25,13 +38,6 @@ class SequenceRow(BaseRow):
     earlier, or had gone further.
     """
 
-    cluster_id: str
-    """The cluster's own id, empty if no gateway has named it."""
-    group_id: str | None
-    """The group whose sequence it is; null for the sequence of a process."""
-    gateway_id: str
-    process_id: str | None
-    """The process whose sequence it is; null for the sequence of a group."""
     missing_from: int
     """The first missing number."""
     missing_to: int
@@ -136,7 +142,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class ContradictionRow(BaseRow):
+class ContradictionRow(OfSequence):
     """Sequence numbers with two lines that differ: only one of them can be what the gateway wrote.
 
     A repeated line is identical to the byte. Unreadable lines are in `rejected`.
@@ -144,13 +150,6 @@ class ContradictionRow(BaseRow):
     One number. The tables use the one of its lines with the earliest time.
     """
 
-    cluster_id: str
-    """The cluster's own id, empty if no gateway has named it."""
-    group_id: str | None
-    """The group whose sequence it is; null for the sequence of a process."""
-    gateway_id: str
-    process_id: str | None
-    """The process whose sequence it is; null for the sequence of a group."""
     sequence: int
     """The sequence number."""
     event: str

@@ -7,7 +7,8 @@ through a rebalance of its own. A native member has partitions to give up, or no
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from gateway.events.group_events import GroupConverted
@@ -18,7 +19,7 @@ from gateway.events.member_events import (
     MemberStateMoved,
     MemberSwitched,
 )
-from gateway.pipeline.fold.changes import ChangeRow
+from gateway.pipeline.fold.changes import ChangeRow, ends_of_moments
 from gateway.pipeline.fold.history import History
 from gateway.pipeline.fold.rebalances import Pending
 from gateway.pipeline.fold.row import Row
@@ -102,16 +103,6 @@ def _span(own: Sequence[ChangeRow], places: Sequence[int]) -> tuple[int, int]:
     return first, last
 
 
-class _More(NamedTuple):
-    """What else decides the state of a member."""
-
-    group_state: str | None
-    again: str | None = None
-    """The state before the member's next move."""
-    revoked: int = 0
-    """The partitions that it has to give up."""
-
-
 class _Member:
     """Brings together what happens to one member."""
 
@@ -141,7 +132,7 @@ class _Member:
         begun_ms = self._first.begun_ms
         revoked = 0
         if self._was_there:
-            being = self._being(kind, protocol, own_state, _More(group_state))
+            being = _being(kind, protocol, group_state, own_state)
             yield Point(at_ms=begun_ms, event=SEEN, being=being, is_from_before=True)
         else:
             kind, group_state, protocol = None, None, None
@@ -160,8 +151,8 @@ class _Member:
                 own_state = _own_state(own) or own_state
             if place in self._pending:
                 revoked += self._pending[place][1]
-            more = _More(group_state, next_states.get(place), revoked)
-            being = self._being(kind, protocol, own_state, more)
+            again = next_states.get(place)
+            being = _being(kind, protocol, group_state, own_state, again=again, revoked=revoked)
             is_departure = own is not None and own.event in (MemberLeft.name, MemberFenced.name)
             yield Point(
                 at_ms=at.at_ms,
@@ -183,17 +174,25 @@ class _Member:
                 found[place] = state
         return dict(reversed(found.items()))
 
-    @staticmethod
-    def _being(
-        kind: Kind | None, protocol: Protocol | None, own_state: str | None, more: _More
-    ) -> Being:
-        if kind == CLASSIC:
-            state = more.group_state
-        elif protocol == NATIVE:
-            state = "UnrevokedPartitions" if more.revoked > 0 else _STABLE
-        else:
-            state = (more.again or _STABLE) if own_state == _AGAIN else own_state
-        return Being(kind, protocol, state)
+
+def _being(
+    kind: Kind | None,
+    protocol: Protocol | None,
+    group_state: str | None,
+    own_state: str | None,
+    *,
+    again: str | None = None,
+    revoked: int = 0,
+) -> Being:
+    """`again` is the state before the member's next move, and `revoked` the number of partitions
+    that it has to give up."""
+    if kind == CLASSIC:
+        state = group_state
+    elif protocol == NATIVE:
+        state = "UnrevokedPartitions" if revoked > 0 else _STABLE
+    else:
+        state = (again or _STABLE) if own_state == _AGAIN else own_state
+    return Being(kind, protocol, state)
 
 
 def _own_state(own: ChangeRow) -> str | None:
@@ -255,14 +254,8 @@ def _rows(
     history: History, member_id: str | None, instance_id: str | None, points: Sequence[Point]
 ) -> list[TimelineRow]:
     """Intervals from each change to the next. An absent member has no state."""
-    differing = list(_differing(points))
-    # Of one millisecond only the last change counts; it may restore the earlier state.
-    lasting = [
-        point
-        for point, after in zip_longest(differing, differing[1:])
-        if after is None or after.at_ms != point.at_ms
-    ]
-    lasting = list(_differing(lasting))
+    # The last change of a moment may restore the earlier state.
+    lasting = _differing(ends_of_moments(_differing(points)))
     return [
         TimelineRow(
             cluster_id=history.cluster_id,
@@ -283,10 +276,6 @@ def _rows(
     ]
 
 
-def _differing(points: Sequence[Point]) -> Iterator[Point]:
+def _differing(points: Iterable[Point]) -> list[Point]:
     """The points that differ from the one before."""
-    before: Being | None = None
-    for point in points:
-        if point.being != before:
-            before = point.being
-            yield point
+    return [next(alike) for _, alike in groupby(points, key=attrgetter("being"))]
