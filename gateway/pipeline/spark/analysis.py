@@ -132,8 +132,8 @@ class Analysis:
         self._keep_days = keep_days
         self._new = output / "unfinished"
         self._tables = output / "tables"
-        self._lines = Store(spark, output / "lines", PARSED, BUCKET)
-        self._states = States(spark, output / "states", _STATE, _shape())
+        self._lines = Store(output / "lines", PARSED, BUCKET)
+        self._states = States(output / "states", _STATE, _shape())
 
     def make(self, lines: DataFrame) -> Digest:
         """Make all tables from these lines alone, in an empty folder."""
@@ -220,9 +220,7 @@ class Analysis:
         store.rewrite(before.unionByName(new, allowMissingColumns=True), batch)
 
     def _closed(self, name: str) -> Store:
-        return Store(
-            self._spark, self._tables / name, _columns(ALL_ROWS[name]), *_parts(ALL_ROWS[name])
-        )
+        return Store(self._tables / name, _columns(ALL_ROWS[name]), *_parts(ALL_ROWS[name]))
 
     def _replace_open(
         self, rows: DataFrame, touched: Sequence[int], counts: Mapping[str, int]

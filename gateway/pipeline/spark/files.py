@@ -4,10 +4,11 @@ which has no JVM here, on this machine.
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -37,15 +38,13 @@ class Files(Protocol):
     def write(self, path: str, data: bytes) -> None:
         """Write a file."""
 
-    def opened(self, path: str) -> AbstractContextManager["Lock | None"]:
-        """A lock, which ends with its process; None if the file is not on this machine."""
+    def lock(self, path: str) -> AbstractContextManager["Take"]:
+        """A lock on a file, until the end of the block or of the process. A file on another machine
+        can always be taken."""
 
 
-class Lock(Protocol):
-    """A file that one process at a time holds."""
-
-    def is_taken(self) -> bool:
-        """Whether this process holds it now."""
+Take: TypeAlias = Callable[[], bool]
+"""Takes a lock, unless another process has it. Returns whether this process has it now."""
 
 
 def files_of(spark: SparkSession, path: str) -> tuple[Files, str]:
@@ -101,31 +100,27 @@ class HadoopFiles:
             stream.close()
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[Lock | None]:
+    def lock(self, path: str) -> Iterator[Take]:
         """The JVM holds the lock, because it does the writing, and outlives a killed Python process
         briefly."""
         uri = self._files.makeQualified(self._path_of(path)).toUri()
         if uri.getScheme() != "file":
-            yield None
+            yield lambda: True
             return
         file = self._java.io.RandomAccessFile(str(uri.getPath()), "rw")
         try:
-            yield _JvmLock(file)
+            yield partial(_take_in_jvm, file)
         finally:
             file.close()
 
 
-class _JvmLock:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def is_taken(self) -> bool:
-        try:
-            return self._file.getChannel().tryLock() is not None
-        except Py4JJavaError as error:  # this JVM holds the lock already
-            if "OverlappingFileLockException" in error.java_exception.toString():
-                return False
-            raise
+def _take_in_jvm(file: Any) -> bool:
+    try:
+        return file.getChannel().tryLock() is not None
+    except Py4JJavaError as error:  # this JVM holds the lock already
+        if "OverlappingFileLockException" in error.java_exception.toString():
+            return False
+        raise
 
 
 class LocalFiles:
@@ -154,18 +149,14 @@ class LocalFiles:
         Path(path).write_bytes(data)
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[Lock | None]:
+    def lock(self, path: str) -> Iterator[Take]:
         with Path(path).open("ab") as file:
-            yield _LocalLock(file.fileno())
+            yield partial(_take, file.fileno())
 
 
-class _LocalLock:
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def is_taken(self) -> bool:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def _take(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

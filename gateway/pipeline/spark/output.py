@@ -6,8 +6,9 @@ under its own number, so storing it again changes nothing.
 
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -68,6 +69,14 @@ class Folder:
         write = rows.write.mode("overwrite").options(**_WRITING)
         write.partitionBy(*partitions).parquet(self.path)
 
+    def read(self, schema: StructType, parts: Iterable[str]) -> DataFrame:
+        """The rows in these subfolders, whose names may be values of columns."""
+        paths = [f"{self.path}/{part}" for part in parts]
+        if not paths:
+            return self._spark.createDataFrame([], schema)
+        read = self._spark.read.schema(schema).option("basePath", self.path)
+        return read.parquet(*paths).select(*schema.names)
+
     def write_text(self, name: str, text: str) -> None:
         """Write one file in UTF-8, as a whole or not at all."""
         file = f"{self.path}/{name}"
@@ -78,9 +87,9 @@ class Folder:
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
         """Hold a lock in the folder, unless it is on another machine. Raises PipelineError."""
-        with self._files.opened(f"{self.path}/{name}") as lock:
+        with self._files.lock(f"{self.path}/{name}") as take:
             until_s = time.monotonic() + _KILLED_S_MAX
-            while lock is not None and not lock.is_taken():
+            while not take():
                 if time.monotonic() > until_s:
                     raise PipelineError(f"another groupferry report writes to {self.path}")
                 time.sleep(_LOOK_INTERVAL_S)
@@ -128,11 +137,8 @@ class Store:
     batches; a stream has many small batches, which are merged from time to time. A part that
     another part covers was left by a merge and does not count."""
 
-    def __init__(
-        self, spark: SparkSession, folder: Folder, schema: StructType, *partitions: str
-    ) -> None:
+    def __init__(self, folder: Folder, schema: StructType, *partitions: str) -> None:
         """`partitions` are columns that name subfolders."""
-        self._spark = spark
         self._folder = folder
         self._new = folder / "_unfinished"
         self._schema = schema
@@ -169,7 +175,7 @@ class Store:
     def rows(self, of: range | None = None) -> DataFrame:
         """Everything, or the rows of these batches."""
         parts = self._parts()
-        return self._read([part for part in parts if of is None or _is_within(part, of)])
+        return self._read(part for part in parts if of is None or _is_within(part, of))
 
     def _merge(self, batch: int) -> None:
         """Merge the parts before this batch if there are many."""
@@ -192,18 +198,15 @@ class Store:
         self._new.write(rows, *self._partitions)
         (self._folder / _name(part)).replace(self._new)
 
-    def _read(self, parts: Sequence[range]) -> DataFrame:
-        paths = [(self._folder / _name(part)).path for part in parts]
-        if not paths:
-            return self._spark.createDataFrame([], self._schema)
-        read = self._spark.read.schema(self._schema).option("basePath", self._folder.path)
-        return read.parquet(*paths).select(*self._schema.names)
+    def _read(self, parts: Iterable[range]) -> DataFrame:
+        return self._folder.read(self._schema, map(_name, parts))
 
     def _parts(self) -> list[range]:
         """The parts in order."""
         named = map(_PART.fullmatch, self._folder.names())
         parts = [range(int(found[1]), int(found[2]) + 1) for found in named if found]
-        return sorted((part for part in parts if not _is_covered(part, parts)), key=_start)
+        counting = (part for part in parts if not _is_covered(part, parts))
+        return sorted(counting, key=attrgetter("start"))
 
 
 _PART = re.compile(r"batches=(\d+)-(\d+)")
@@ -211,10 +214,6 @@ _PART = re.compile(r"batches=(\d+)-(\d+)")
 
 def _name(part: range) -> str:
     return f"{BATCHES}={part.start}-{part.stop - 1}"
-
-
-def _start(part: range) -> int:
-    return part.start
 
 
 def _is_covered(part: range, parts: Collection[range]) -> bool:
@@ -229,9 +228,8 @@ class States:
     """What the folds of each bucket keep: in the files of the latest batch that touched it. Those
     of another shape, which another version has left, do not count."""
 
-    def __init__(self, spark: SparkSession, folder: Folder, schema: StructType, shape: str) -> None:
+    def __init__(self, folder: Folder, schema: StructType, shape: str) -> None:
         """`shape` names what the schema does not tell, as a part of a file name."""
-        self._spark = spark
         self._all = folder
         self._shape = f"shape={shape}"
         self.folder = folder / self._shape
@@ -265,15 +263,12 @@ class States:
 
     def rows(self, buckets: Collection[int] | None = None) -> DataFrame:
         """The latest states of all buckets, or of these."""
-        paths = [
-            (self.folder / f"batch={batch}" / f"{BUCKET}={bucket}").path
+        parts = (
+            f"batch={batch}/{BUCKET}={bucket}"
             for bucket, batch in self._latest().items()
             if buckets is None or bucket in buckets
-        ]
-        if not paths:
-            return self._spark.createDataFrame([], self._schema)
-        read = self._spark.read.schema(self._schema).option("basePath", self.folder.path)
-        return read.parquet(*paths).select(*self._schema.names)
+        )
+        return self.folder.read(self._schema, parts)
 
     def _latest(self) -> Mapping[int, int]:
         """The latest batch of each bucket."""

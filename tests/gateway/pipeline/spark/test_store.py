@@ -32,7 +32,7 @@ def new_store(spark: SparkSession, folder: Path) -> Store:
         Store,
     )
 
-    return Store(spark, Folder(spark, str(folder)), PARSED, BUCKET)
+    return Store(Folder(spark, str(folder)), PARSED, BUCKET)
 
 
 def stored(store: Store) -> list[int]:
@@ -101,7 +101,7 @@ def test_the_latest_states_of_each_bucket_count(spark: SparkSession, tmp_path: P
 
     fields = StructField("state", StringType()), StructField(BUCKET, IntegerType())
     schema = StructType([*fields])
-    states = States(spark, Folder(spark, str(tmp_path)), schema, "a")
+    states = States(Folder(spark, str(tmp_path)), schema, "a")
     for batch, buckets in enumerate(([1, 2], [2, 3], [1])):
         assert not states.has(batch)
         rows = [(f"{bucket} at {batch}", bucket) for bucket in buckets]
