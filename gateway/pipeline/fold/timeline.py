@@ -70,14 +70,13 @@ def member_states(
             members.setdefault(change.member_id, []).append(change)
     of_group = list(_group_points(changes))
     group_places = [point.change.place for point in of_group]
-    pending: dict[str, dict[int, tuple[ChangeRow, int]]] = {}
+    pending: dict[str, list[Pending]] = {}
     for each in revoked:
-        pending.setdefault(each.member_id, {})[each.change.place] = each.change, each.more
+        pending.setdefault(each.member_id, []).append(each)
     for member_id, own in members.items():
         first, last = _span(own, group_places)
-        inherited = of_group[first:last]
-        told = _Member(changes[0], own, inherited, pending.get(member_id, {}))
-        yield member_id, own[0].instance_id, list(told.points())
+        points = _points(changes[0], own, of_group[first:last], pending.get(member_id, ()))
+        yield member_id, own[0].instance_id, list(points)
 
 
 def _group_points(changes: Iterable[ChangeRow]) -> Iterator[GroupPoint]:
@@ -103,76 +102,65 @@ def _span(own: Sequence[ChangeRow], places: Sequence[int]) -> tuple[int, int]:
     return first, last
 
 
-class _Member:
-    """Brings together what happens to one member."""
+def _points(
+    first: ChangeRow,
+    own: Sequence[ChangeRow],
+    inherited: Sequence[GroupPoint],
+    pending: Sequence[Pending],
+) -> Iterator[Point]:
+    """All points of one member in their order. `first` is the first change of the group."""
+    own_at = {change.place: change for change in own}
+    inherited_at = {point.change.place: point for point in inherited}
+    pending_at = {each.change.place: each for each in pending}
+    places = sorted({*own_at, *inherited_at, *pending_at})
+    next_states = _next_states(places, own_at)
+    own_state = next(iter(next_states.values()), None)
+    """Until the member's first own state."""
+    is_present = was_there = bool(own[0].was_there)
+    kind, group_state, protocol = first.kind, first.state, own[0].protocol_before
+    if was_there:
+        being = _being(kind, protocol, group_state, own_state)
+        yield Point(at_ms=first.begun_ms, event=SEEN, being=being, is_from_before=True)
+    else:
+        kind, group_state, protocol = None, None, None
+    revoked = 0
+    for place in places:
+        change, point = own_at.get(place), inherited_at.get(place)
+        at = change or (point.change if point else pending_at[place].change)
+        if point is not None:
+            kind = point.change.kind or kind
+            group_state = point.change.state or group_state
+            own_state = own_state if point.own_state is None else point.own_state
+        if change is not None:
+            kind, protocol = change.kind or kind, change.protocol or protocol
+            group_state = change.state or group_state
+            is_present = bool(change.is_present)
+            own_state = _own_state(change) or own_state
+        if place in pending_at:
+            revoked += pending_at[place].more
+        again = next_states.get(place)
+        being = _being(kind, protocol, group_state, own_state, again=again, revoked=revoked)
+        is_departure = change is not None and change.event in (MemberLeft.name, MemberFenced.name)
+        yield Point(
+            at_ms=at.at_ms,
+            event=at.event,
+            being=being if is_present else None,
+            cause=at.cause if is_departure else None,
+            is_from_before=was_there and at.at_ms == first.begun_ms,
+        )
 
-    def __init__(
-        self,
-        first: ChangeRow,
-        own: Sequence[ChangeRow],
-        inherited: Sequence[GroupPoint],
-        pending: Mapping[int, tuple[ChangeRow, int]],
-    ) -> None:
-        """`first` is the first change of the group; `pending` has revocations by place."""
-        self._first = first
-        self._own = {change.place: change for change in own}
-        self._inherited = {point.change.place: point for point in inherited}
-        self._pending = pending
-        self._was_there = bool(own[0].was_there)
-        self._protocol_before = own[0].protocol_before
 
-    def points(self) -> Iterator[Point]:
-        """All points in their order."""
-        places = sorted({*self._own, *self._inherited, *self._pending})
-        next_states = self._next_states(places)
-        own_state = next(iter(next_states.values()), None)
-        """Until the member's first own state."""
-        kind, group_state, protocol = self._first.kind, self._first.state, self._protocol_before
-        is_present = self._was_there
-        begun_ms = self._first.begun_ms
-        revoked = 0
-        if self._was_there:
-            being = _being(kind, protocol, group_state, own_state)
-            yield Point(at_ms=begun_ms, event=SEEN, being=being, is_from_before=True)
-        else:
-            kind, group_state, protocol = None, None, None
-        for place in places:
-            own, point = self._own.get(place), self._inherited.get(place)
-            at = point.change if point else self._pending[place][0] if own is None else own
-            if point is not None:
-                kind = point.change.kind or kind
-                group_state = point.change.state or group_state
-                own_state = own_state if point.own_state is None else point.own_state
-            if own is not None:
-                at = own
-                kind, protocol = own.kind or kind, own.protocol or protocol
-                group_state = own.state or group_state
-                is_present = bool(own.is_present)
-                own_state = _own_state(own) or own_state
-            if place in self._pending:
-                revoked += self._pending[place][1]
-            again = next_states.get(place)
-            being = _being(kind, protocol, group_state, own_state, again=again, revoked=revoked)
-            is_departure = own is not None and own.event in (MemberLeft.name, MemberFenced.name)
-            yield Point(
-                at_ms=at.at_ms,
-                event=at.event,
-                being=being if is_present else None,
-                cause=at.cause if is_departure else None,
-                is_from_before=self._was_there and at.at_ms == begun_ms,
-            )
-
-    def _next_states(self, places: Iterable[int]) -> Mapping[int, str]:
-        """The state before the next move of the member's own, at each place that has one."""
-        found: dict[int, str] = {}
-        state: str | None = None
-        for place in sorted(places, reverse=True):
-            own = self._own.get(place)
-            if own is not None and own.event == MemberStateMoved.name:
-                state = own.from_state
-            if state is not None:
-                found[place] = state
-        return dict(reversed(found.items()))
+def _next_states(places: Sequence[int], own_at: Mapping[int, ChangeRow]) -> Mapping[int, str]:
+    """The state before the next move of the member's own, at each place that has one."""
+    found: dict[int, str] = {}
+    state: str | None = None
+    for place in reversed(places):
+        own = own_at.get(place)
+        if own is not None and own.event == MemberStateMoved.name:
+            state = own.from_state
+        if state is not None:
+            found[place] = state
+    return dict(reversed(found.items()))
 
 
 def _being(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import groupby
-from types import MappingProxyType
+from operator import attrgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
@@ -37,7 +37,7 @@ _MARGIN = 0.1
 """The margin before and after the important part, as a share of its length."""
 _MARGIN_MS_MIN = 1_000
 _SHOWN_MAX = 0.5
-"""The largest share of the full_span for which only the important part is shown."""
+"""If the important part is a smaller share of all, only that is shown."""
 
 
 def around(matters: Iterable[Span], full_span: Span) -> Span:
@@ -67,8 +67,6 @@ PROTOCOL_MIXES_MAX = 150
 STEPS_MAX = 60
 COMMITS_MAX = 24
 """Limits per group, lower if there are very many groups: see `of_each`."""
-
-
 COMMITTED_MAX = 1_000
 """Partitions of a group whose commits are kept: the first ones by name and number."""
 
@@ -144,13 +142,13 @@ def section(
     counts: Sequence[MemberCounts],
     steps: Sequence[Step],
     *,
-    closed_times_ms: Iterable[int] = (),
-    committed: Mapping[TopicPartition, Committed] = MappingProxyType({}),
+    closed_times_ms: Iterable[int],
+    committed: Mapping[TopicPartition, Committed],
 ) -> Section:
     """The section of a group. `closed_times_ms` are those of findings in earlier rows, and
     `committed` is what all rows say."""
     commits = nsmallest(COMMITS_MAX, committed.items(), key=lambda its: (its[1].to_ms, its[0]))
-    migrations = sorted(tables.migrations, key=lambda row: row.from_ms)
+    migrations = sorted(tables.migrations, key=attrgetter("from_ms"))
     ended = sorted(
         (count for count in counts if count.to_ms is not None),
         key=lambda count: (count.from_ms - (count.to_ms or 0), count.from_ms),
@@ -377,12 +375,8 @@ def _badness(drawn: Sequence[_Drawn]) -> tuple[bool, int]:
 
 def names(told: OwnershipMap, timeline: Iterable[TimelineRow]) -> tuple[MemberName, ...]:
     """The members in a map, by their first ownership."""
-    latest: dict[str, TimelineRow] = {}
-    for row in timeline:
-        if row.member_id is not None:
-            member_id = short(row.member_id)
-            if member_id not in latest or latest[member_id].from_ms <= row.from_ms:
-                latest[member_id] = row
+    in_order = sorted(timeline, key=attrgetter("from_ms"))
+    latest = {short(row.member_id): row for row in in_order if row.member_id is not None}
     return tuple(_name(member_id, latest) for member_id in _drawn_members(told))
 
 

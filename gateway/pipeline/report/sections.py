@@ -213,7 +213,7 @@ def _members(members: Sequence[MemberName]) -> Markup:
         tag(
             "span",
             swatch(n),
-            tag("bdi", shortened(member.instance_id or member.member_id, 40)),
+            tag("bdi", shortened(member.instance_id or member.member_id, _CLIENT_LENGTH_MAX)),
             f" ({member.protocol})" if member.protocol else "",
             class_="entry",
             title=member.member_id,
