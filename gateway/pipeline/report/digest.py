@@ -22,7 +22,7 @@ from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.row import BaseRow, columns, json_schema
 from gateway.pipeline.fold.sequences import ContradictionRow, SequenceRow
 from gateway.pipeline.fold.tables import ALL_ROWS, Key, Tables
-from gateway.pipeline.report.costs import Figures, figures, member_counts, steps
+from gateway.pipeline.report.figures import Figures, figures, member_counts, steps
 from gateway.pipeline.report.group_story import (
     Committed,
     Section,
@@ -96,17 +96,17 @@ class VersionSum(BaseModel):
 
 def clients(sums: Iterable[VersionSum]) -> tuple[tuple[ClientVersion, ...], int]:
     """The versions with most members, and how many are left out."""
-    in_order = sorted(sums, key=_order)
-    versions = tuple(map(_version, in_order[:VERSIONS_MAX]))
+    in_order = sorted(sums, key=_by_members)
+    versions = tuple(map(_client_version, in_order[:VERSIONS_MAX]))
     return versions, len(in_order) - len(versions)
 
 
-def _order(each: VersionSum) -> tuple[object, ...]:
+def _by_members(each: VersionSum) -> tuple[object, ...]:
     names = (each.software_name, each.software_version)
     return -each.members, *((name is None, name or "") for name in names)
 
 
-def _version(each: VersionSum) -> ClientVersion:
+def _client_version(each: VersionSum) -> ClientVersion:
     reasons = sorted(each.blocked.items(), key=lambda item: (-item[1], item[0]))
     return ClientVersion(
         software_name=short_or_none(each.software_name),

@@ -14,7 +14,7 @@ from gateway.pipeline.fold.offsets import OffsetRow
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.tables import Key, Tables
 from gateway.pipeline.fold.timeline import TimelineRow
-from gateway.pipeline.report.costs import Figures, MemberCounts, Step, has_members
+from gateway.pipeline.report.figures import Figures, MemberCounts, Step, has_members
 from gateway.pipeline.report.model import (
     CommitProgress,
     GroupStory,

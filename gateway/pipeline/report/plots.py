@@ -23,8 +23,8 @@ from gateway.pipeline.report.svg import (
     Axis,
     box,
     centred,
-    name,
     picture,
+    row_name,
     titled,
     words,
 )
@@ -61,7 +61,7 @@ def step_bars(costs: Sequence[StepCost]) -> Markup:
             f" in the worst {number(cost.unowned_partition_s_most)}"
         )
         rows += [
-            name(f"step {cost.number}", y + 12),
+            row_name(f"step {cost.number}", y + 12),
             box(LEFT, end, y, _BARS_BOX_HEIGHT, class_="unowned", title=title),
             words(
                 f"{number(cost.unowned_partition_s)} p·s in {counted(cost.steps, 'migration')}",
@@ -82,7 +82,7 @@ def readiness_bars(clients: Sequence[ClientVersion]) -> Markup:
     for n, client in enumerate(clients):
         y, x = _BARS_TOP + _BARS_ROW_HEIGHT * n, float(LEFT)
         label = client_name(client)
-        rows.append(name(label, y + 12))
+        rows.append(row_name(label, y + 12))
         for class_, (meaning, of) in READINESS.items():
             count = of(client)
             if not count:
@@ -150,7 +150,7 @@ def _row(group: GroupStory, place: int, axis: Axis, y: float) -> Markup:
             f" {unowned} without owner, {counted(group.rebalances, 'rebalance')}"
         ),
         box(0, WIDTH, y, _TIMELINE_ROW_HEIGHT, class_="target"),
-        name(group.group_id, y + 17),
+        row_name(group.group_id, y + 17),
         bar(group.protocol_mixes, axis, y + 6),
         *(_span(migration, axis, y + 6 + BAR_HEIGHT) for migration in group.migrations),
         *(_mark(at_ms, axis, y + 6) for at_ms in group.finding_times_ms),
@@ -228,7 +228,7 @@ def drawn_map(group: GroupStory) -> Markup:
         bottom + LABELS_HEIGHT + 18,
         axis.drawn(_MAP_TOP - 4, bottom),
         _steps(group.steps, axis, bottom),
-        name("members' protocol", _MAP_TOP + 12),
+        row_name("members' protocol", _MAP_TOP + 12),
         bar(group.protocol_mixes, axis, _MAP_TOP),
         *lines,
         says="Owners of partitions over time",
@@ -262,7 +262,7 @@ def _line(
     return tag(
         "g",
         box(0, RIGHT, y - 1, _LINE_HEIGHT, class_="target"),
-        name(place, y + 11),
+        row_name(place, y + 11),
         # Gaps and overlaps are drawn last, on top of owners.
         *(
             _interval(interval, place, axis, numbers, y)
@@ -339,4 +339,4 @@ def _steps(steps: Sequence[MigrationStep], axis: Axis, bottom: float) -> Markup:
         if x >= free:
             parts.append(centred(str(step.number), x, 10, "tick"))
             free = x + _DIGIT_WIDTH * (len(str(step.number)) + 1)
-    return join((name("step", 10), *parts) if parts else ())
+    return join((row_name("step", 10), *parts) if parts else ())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
-from gateway.pipeline.report.costs import FINDINGS
+from gateway.pipeline.report.figures import FINDINGS
 from gateway.pipeline.report.markup import Markup, join, shortened, tag
 from gateway.pipeline.report.model import (
     Cell,

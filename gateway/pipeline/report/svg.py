@@ -35,7 +35,7 @@ def picture(height: float, *parts: str, says: str) -> Markup:
     )
 
 
-def name(text: str, y: float) -> Markup:
+def row_name(text: str, y: float) -> Markup:
     """A name in the left column, on the base line `y`."""
     short = shortened(text, _NAME_LENGTH_MAX)
     parts = (short,) if short == text else (short, titled(text))

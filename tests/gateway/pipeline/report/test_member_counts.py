@@ -1,6 +1,6 @@
 """The number of a group's members of each protocol, from change to change."""
 
-from gateway.pipeline.report.costs import member_counts
+from gateway.pipeline.report.figures import member_counts
 from tests.support.report_tables import Row, member, table
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.pipeline.report.costs import Step, member_counts, steps, unowned_ms
 from gateway.pipeline.report.digest import COSTS_MAX, Digest
+from gateway.pipeline.report.figures import Step, member_counts, steps, unowned_ms
 from tests.support.report_tables import Row, arrival, gap, member, table, tables
 
 UP, DOWN = "classic->consumer", "consumer->classic"
