@@ -114,14 +114,8 @@ class RebalanceRow(Row):
 
 _Release: TypeAlias = Literal["replaced", "went"]
 
-_TURNS = frozenset(
-    {
-        TopicsGone.name,
-        MemberJoined.name,
-        MemberLeft.name,
-        MemberFenced.name,
-        MemberReplaced.name,
-    }
+_MAY_CAUSE = frozenset(
+    event.name for event in (TopicsGone, MemberJoined, MemberLeft, MemberFenced, MemberReplaced)
 )
 
 
@@ -164,7 +158,7 @@ def _steps_of(changes: Sequence[ChangeRow]) -> list[_Step]:
         # begins.
         has_converted |= step.change.event == GroupConverted.name
         step.is_prelude = step.change.at_ms == next_ms and (
-            step.change.event in _TURNS or has_converted or step.release == "went"
+            step.change.event in _MAY_CAUSE or has_converted or step.release == "went"
         )
         step.round = begun + step.is_prelude
     return found

@@ -31,7 +31,7 @@ _AGAIN = ""
 classic members rejoin if they are behind, and tells of it only when they do."""
 
 
-class Being(NamedTuple):
+class Status(NamedTuple):
     """What is true of a group or a member for a while."""
 
     kind: Kind | None
@@ -45,7 +45,7 @@ class Point:
 
     at_ms: int
     event: str
-    being: Being | None
+    status: Status | None
     """Null if the member is absent."""
     cause: str | None = None
     """The reason of a departure."""
@@ -119,8 +119,8 @@ def _points(
     is_present = was_there = bool(own[0].was_there)
     kind, group_state, protocol = first.kind, first.state, own[0].protocol_before
     if was_there:
-        being = _being(kind, protocol, group_state, own_state)
-        yield Point(at_ms=first.begun_ms, event=SEEN, being=being, is_from_before=True)
+        status = _status(kind, protocol, group_state, own_state)
+        yield Point(at_ms=first.begun_ms, event=SEEN, status=status, is_from_before=True)
     else:
         kind, group_state, protocol = None, None, None
     revoked = 0
@@ -139,12 +139,12 @@ def _points(
         if place in pending_at:
             revoked += pending_at[place].more
         again = next_states.get(place)
-        being = _being(kind, protocol, group_state, own_state, again=again, revoked=revoked)
+        status = _status(kind, protocol, group_state, own_state, again=again, revoked=revoked)
         is_departure = change is not None and change.event in (MemberLeft.name, MemberFenced.name)
         yield Point(
             at_ms=at.at_ms,
             event=at.event,
-            being=being if is_present else None,
+            status=status if is_present else None,
             cause=at.cause if is_departure else None,
             is_from_before=was_there and at.at_ms == first.begun_ms,
         )
@@ -163,7 +163,7 @@ def _next_states(places: Sequence[int], own_at: Mapping[int, ChangeRow]) -> Mapp
     return dict(reversed(found.items()))
 
 
-def _being(
+def _status(
     kind: Kind | None,
     protocol: Protocol | None,
     group_state: str | None,
@@ -171,7 +171,7 @@ def _being(
     *,
     again: str | None = None,
     revoked: int = 0,
-) -> Being:
+) -> Status:
     """`again` is the state before the member's next move, and `revoked` the number of partitions
     that it has to give up."""
     if kind == CLASSIC:
@@ -180,7 +180,7 @@ def _being(
         state = "UnrevokedPartitions" if revoked > 0 else _STABLE
     else:
         state = (again or _STABLE) if own_state == _AGAIN else own_state
-    return Being(kind, protocol, state)
+    return Status(kind, protocol, state)
 
 
 def _own_state(own: ChangeRow) -> str | None:
@@ -229,7 +229,9 @@ def timeline(
 ) -> list[TimelineRow]:
     """See `TimelineRow`. `revoked` are the `revocations`."""
     of_group = [
-        Point(at_ms=change.at_ms, event=change.event, being=Being(change.kind, None, change.state))
+        Point(
+            at_ms=change.at_ms, event=change.event, status=Status(change.kind, None, change.state)
+        )
         for change in changes
     ]
     found = _rows(history, None, None, of_group)
@@ -250,9 +252,9 @@ def _rows(
             group_id=history.group_id,
             member_id=member_id,
             instance_id=instance_id,
-            kind=point.being.kind,
-            protocol=point.being.protocol,
-            state=point.being.state,
+            kind=point.status.kind,
+            protocol=point.status.protocol,
+            state=point.status.state,
             from_ms=point.at_ms,
             is_from_before=point.is_from_before,
             to_ms=end.at_ms if end else None,
@@ -260,10 +262,10 @@ def _rows(
             cause=end.cause if end else None,
         )
         for point, end in zip_longest(lasting, lasting[1:])
-        if point.being is not None
+        if point.status is not None
     ]
 
 
 def _differing(points: Iterable[Point]) -> list[Point]:
     """The points that differ from the one before."""
-    return [next(alike) for _, alike in groupby(points, key=attrgetter("being"))]
+    return [next(alike) for _, alike in groupby(points, key=attrgetter("status"))]

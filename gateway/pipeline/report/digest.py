@@ -305,15 +305,15 @@ class Digest(BaseModel):
             self.closed.add(tables)
             return
         closed, self.closed = self.closed, Closed()
-        counted = member_counts(tables.timeline)
-        taken = steps(
-            tables.changes, tables.migrations, tables.ownership, tables.rebalances, counted
+        counts = member_counts(tables.timeline)
+        its_steps = steps(
+            tables.changes, tables.migrations, tables.ownership, tables.rebalances, counts
         )
-        its_figures = figures(tables, counted, taken)
+        its_figures = figures(tables, counts, its_steps)
         its_figures.merge(closed.figures)
         self.figures.merge(its_figures)
         self._add_versions(tables.readiness)
-        for step in taken:
+        for step in its_steps:
             if step.number <= KEPT_MAX:
                 cost_ms = step.unowned_ms
                 its_sum = StepSum(steps=1, unowned_ms=cost_ms, unowned_ms_most=cost_ms)
@@ -327,8 +327,8 @@ class Digest(BaseModel):
                         key,
                         tables,
                         its_figures,
-                        counted,
-                        taken,
+                        counts,
+                        its_steps,
                         closed_times_ms=closed.finding_times_ms,
                         committed=closed.committed,
                     )
