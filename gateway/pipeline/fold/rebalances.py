@@ -37,7 +37,7 @@ MOVES = frozenset({PartitionsRevoked.name, PartitionsReleased.name, PartitionsAs
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingRevocations:
     """A change in a member's number of pending revocations."""
 
     member_id: str
@@ -45,10 +45,10 @@ class Pending:
     more: int
 
 
-def revocations(changes: Iterable[ChangeRow]) -> list[Pending]:
+def revocations(changes: Iterable[ChangeRow]) -> list[PendingRevocations]:
     """The changes in their order; at most one for each member and place."""
     pending: dict[tuple[str, str, int], None] = {}
-    found: list[Pending] = []
+    found: list[PendingRevocations] = []
     for change in changes:
         more: Counter[str] = Counter()
         if change.event in MOVES and change.member_id is not None:
@@ -65,7 +65,7 @@ def revocations(changes: Iterable[ChangeRow]) -> list[Pending]:
             for key in [key for key in pending if key[1] in (change.topics or ())]:
                 del pending[key]
                 more[key[0]] -= 1
-        found += (Pending(member_id, change, count) for member_id, count in more.items())
+        found += (PendingRevocations(member_id, change, count) for member_id, count in more.items())
     return found
 
 
@@ -293,16 +293,16 @@ def _add(moved: _Moved, turn: _Turn) -> None:
 
 
 def rebalances(
-    history: History, changes: Sequence[ChangeRow], revoked: Iterable[Pending]
+    history: History, changes: Sequence[ChangeRow], revoked: Iterable[PendingRevocations]
 ) -> list[RebalanceRow]:
     """See `RebalanceRow`. `revoked` are the `revocations`."""
-    told = _steps_of(changes)
+    steps = _steps_of(changes)
     rounds: dict[int, list[_Step]] = {}
-    for step in told:
+    for step in steps:
         rounds.setdefault(step.round, []).append(step)
-    moved = _moved_by_round(told)
-    pending = _pending_revocations(told, revoked)
-    handovers = _handovers(told)
+    moved = _moved_by_round(steps)
+    pending = _pending_revocations(steps, revoked)
+    handovers = _handovers(steps)
     found: list[RebalanceRow] = []
     for number, its_steps in rounds.items():
         begin = next((step.change for step in its_steps if step.is_begin), None)
@@ -341,11 +341,11 @@ def rebalances(
     return found
 
 
-def _handovers(told: Sequence[_Step]) -> set[tuple[str | None, int]]:
+def _handovers(steps: Sequence[_Step]) -> set[tuple[str | None, int]]:
     """The actors that are replaced, and when. A member that takes another instance id replaces
     itself, and is two of them."""
-    goes = [step for step in told if step.change.event == MemberReplaced.name]
-    comes = [step for step in told if step.change.event == MemberJoined.name]
+    goes = [step for step in steps if step.change.event == MemberReplaced.name]
+    comes = [step for step in steps if step.change.event == MemberJoined.name]
     replaced = {(step.change.member_id, step.change.at_ms) for step in goes}
     return {
         (step.actor, step.change.at_ms)
@@ -442,14 +442,16 @@ def _disturbances(
     return came, len(disturbed), sum(actor.protocol == CLASSIC for actor in disturbed)
 
 
-def _pending_revocations(told: Sequence[_Step], revoked: Iterable[Pending]) -> Mapping[int, int]:
+def _pending_revocations(
+    steps: Sequence[_Step], revoked: Iterable[PendingRevocations]
+) -> Mapping[int, int]:
     """How many partitions members still had to give up at the end of each rebalance."""
     more: Counter[int] = Counter()
     for pending in revoked:
         more[pending.change.place] += pending.more
     found: dict[int, int] = {}
     begun = open_ = 0
-    for step in told:
+    for step in steps:
         begun += step.is_begin
         open_ += more.pop(step.change.place, 0)
         found[begun] = open_

@@ -21,7 +21,7 @@ from gateway.events.member_events import (
 )
 from gateway.pipeline.fold.changes import ChangeRow, ends_of_moments
 from gateway.pipeline.fold.history import History
-from gateway.pipeline.fold.rebalances import Pending
+from gateway.pipeline.fold.rebalances import PendingRevocations
 from gateway.pipeline.fold.row import Row
 from gateway.pipeline.fold.sightings import CLASSIC, NATIVE, RESTARTED, SEEN, Kind, Protocol
 
@@ -61,7 +61,7 @@ class GroupPoint(NamedTuple):
 
 
 def member_states(
-    changes: Sequence[ChangeRow], revoked: Iterable[Pending]
+    changes: Sequence[ChangeRow], revoked: Iterable[PendingRevocations]
 ) -> Iterator[tuple[str, str | None, Sequence[Point]]]:
     """The id, the instance id and the points of each member."""
     members: dict[str, list[ChangeRow]] = {}
@@ -70,7 +70,7 @@ def member_states(
             members.setdefault(change.member_id, []).append(change)
     of_group = list(_group_points(changes))
     group_places = [point.change.place for point in of_group]
-    pending: dict[str, list[Pending]] = {}
+    pending: dict[str, list[PendingRevocations]] = {}
     for each in revoked:
         pending.setdefault(each.member_id, []).append(each)
     for member_id, own in members.items():
@@ -106,7 +106,7 @@ def _points(
     first: ChangeRow,
     own: Sequence[ChangeRow],
     inherited: Sequence[GroupPoint],
-    pending: Sequence[Pending],
+    pending: Sequence[PendingRevocations],
 ) -> Iterator[Point]:
     """All points of one member in their order. `first` is the first change of the group."""
     own_at = {change.place: change for change in own}
@@ -225,7 +225,7 @@ class TimelineRow(Row):
 
 
 def timeline(
-    history: History, changes: Sequence[ChangeRow], revoked: Iterable[Pending]
+    history: History, changes: Sequence[ChangeRow], revoked: Iterable[PendingRevocations]
 ) -> list[TimelineRow]:
     """See `TimelineRow`. `revoked` are the `revocations`."""
     of_group = [

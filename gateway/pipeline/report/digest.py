@@ -411,8 +411,8 @@ def _is_told(tables: Tables) -> bool:
     )
 
 
-def _rank_of(told: Section) -> tuple[int, int, int, str, str]:
-    return _rank(told.key, told.figures)
+def _rank_of(kept: Section) -> tuple[int, int, int, str, str]:
+    return _rank(kept.key, kept.figures)
 
 
 def _rank(key: Key, figures: Figures) -> tuple[int, int, int, str, str]:

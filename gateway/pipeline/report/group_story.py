@@ -210,7 +210,7 @@ def _finding_times(tables: Tables) -> Iterator[int]:
 
 
 def story(
-    told: Section,
+    contents: Section,
     drawn: OwnershipMap | None,
     members: tuple[MemberName, ...],
     *,
@@ -218,17 +218,17 @@ def story(
     groups: int,
 ) -> GroupStory:
     """The section on the page, one of so many groups. Open spans end at `end_ms`."""
-    sums = told.figures.sums
+    sums = contents.figures.sums
     mixes = sorted(
-        (_protocol_mix(count, end_ms) for count in told.member_counts),
+        (_protocol_mix(count, end_ms) for count in contents.member_counts),
         key=lambda mix: (mix.from_ms - mix.to_ms, mix.from_ms),
     )[: of_each(PROTOCOL_MIXES_MAX, groups)]
-    steps = told.steps[: of_each(STEPS_MAX, groups)]
-    commits = told.commits[: of_each(COMMITS_MAX, groups)]
+    steps = contents.steps[: of_each(STEPS_MAX, groups)]
+    commits = contents.commits[: of_each(COMMITS_MAX, groups)]
     return GroupStory(
-        cluster_id=short(told.cluster_id),
-        group_id=short(told.group_id),
-        findings=told.figures.findings,
+        cluster_id=short(contents.cluster_id),
+        group_id=short(contents.group_id),
+        findings=contents.figures.findings,
         partitions=sums["partitions"],
         unowned_partition_s=sums["unowned_ms"] / 1000,
         unowned_at_end=sums["unowned_at_end"],
@@ -236,16 +236,16 @@ def story(
         members_disturbed=sums["members_disturbed"],
         partitions_moved=sums["partitions_moved"],
         partitions_moved_least=sums["partitions_moved_least"],
-        finding_times_ms=told.finding_times_ms,
+        finding_times_ms=contents.finding_times_ms,
         # The longest ones say most. They are drawn in chronological order.
         protocol_mixes=tuple(sorted(mixes, key=lambda mix: mix.from_ms)),
-        protocol_mixes_left_out=told.member_counts_in_all - len(mixes),
-        migrations=told.migrations,
-        migrations_left_out=told.migrations_left_out,
+        protocol_mixes_left_out=contents.member_counts_in_all - len(mixes),
+        migrations=contents.migrations,
+        migrations_left_out=contents.migrations_left_out,
         steps=tuple(_step(each, end_ms) for each in steps),
-        steps_left_out=told.steps_count - len(steps),
+        steps_left_out=contents.steps_count - len(steps),
         commits=commits,
-        commits_left_out=told.commits_count - len(commits),
+        commits_left_out=contents.commits_count - len(commits),
         ownership=drawn,
         members=members,
     )
@@ -373,18 +373,18 @@ def _badness(drawn: Sequence[_Drawn]) -> tuple[bool, int]:
     return all(each.kind != "overlap" for each in drawn), -gap_ms
 
 
-def names(told: OwnershipMap, timeline: Iterable[TimelineRow]) -> tuple[MemberName, ...]:
+def names(drawn: OwnershipMap, timeline: Iterable[TimelineRow]) -> tuple[MemberName, ...]:
     """The members in a map, by their first ownership."""
     in_order = sorted(timeline, key=attrgetter("from_ms"))
     latest = {short(row.member_id): row for row in in_order if row.member_id is not None}
-    return tuple(_name(member_id, latest) for member_id in _drawn_members(told))
+    return tuple(_name(member_id, latest) for member_id in _drawn_members(drawn))
 
 
-def _drawn_members(told: OwnershipMap) -> list[str]:
+def _drawn_members(drawn: OwnershipMap) -> list[str]:
     """The ids in a map, each once."""
     intervals = sorted(
         (interval.from_ms, story.topic, story.partition, member_id)
-        for story in told.partitions
+        for story in drawn.partitions
         for interval in story.intervals
         for member_id in (interval.other_member_id, interval.member_id)
         if member_id is not None

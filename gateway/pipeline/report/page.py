@@ -91,12 +91,12 @@ def _period(totals: Totals) -> str:
     )
 
 
-def _provenance(told: Provenance) -> str:
-    inputs = ", ".join(shortened(each, _INPUT_LENGTH_MAX) for each in told.inputs[:_INPUTS_MAX])
-    more = len(told.inputs) - _INPUTS_MAX
+def _provenance(source: Provenance) -> str:
+    inputs = ", ".join(shortened(each, _INPUT_LENGTH_MAX) for each in source.inputs[:_INPUTS_MAX])
+    more = len(source.inputs) - _INPUTS_MAX
     rest = f" and {number(more)} more" if more > 0 else ""
-    versions = ", ".join(f"{name} {version}" for name, version in told.versions.items())
-    return f"From {inputs}{rest}, in {duration(told.took_s * 1_000)}, with {versions}."
+    versions = ", ".join(f"{name} {version}" for name, version in source.versions.items())
+    return f"From {inputs}{rest}, in {duration(source.took_s * 1_000)}, with {versions}."
 
 
 def _verdict(report: Report) -> Markup:

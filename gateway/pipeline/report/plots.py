@@ -213,16 +213,16 @@ _SUMMARY_INTERVALS_MAX = 4
 
 def drawn_map(group: GroupStory) -> Markup:
     """The map of one group; empty if no member ever owned a partition."""
-    told = group.ownership
-    if told is None:
+    owned = group.ownership
+    if owned is None:
         return join(())
-    axis = Axis(told.from_ms, told.to_ms)
+    axis = Axis(owned.from_ms, owned.to_ms)
     numbers = {member.member_id: n for n, member in enumerate(group.members, start=1)}
     first = _MAP_TOP + BAR_HEIGHT + 10
-    bottom = first + _LINE_HEIGHT * len(told.partitions)
+    bottom = first + _LINE_HEIGHT * len(owned.partitions)
     lines = [
         _line(story, axis, numbers, first + _LINE_HEIGHT * n, bottom + LABELS_HEIGHT + 12)
-        for n, story in enumerate(told.partitions)
+        for n, story in enumerate(owned.partitions)
     ]
     return picture(
         bottom + LABELS_HEIGHT + 18,

@@ -202,10 +202,10 @@ def _sentence(group: GroupStory) -> str:
     )
 
 
-def _time_shown(told: OwnershipMap) -> str:
-    where = "" if told.is_all else " around migrations and findings"
-    when = f"{moment(told.from_ms)} to {moment(told.to_ms)}"
-    return f"Who owned each partition{where}, {when} ({duration(told.to_ms - told.from_ms)}):"
+def _time_shown(drawn: OwnershipMap) -> str:
+    where = "" if drawn.is_all else " around migrations and findings"
+    when = f"{moment(drawn.from_ms)} to {moment(drawn.to_ms)}"
+    return f"Who owned each partition{where}, {when} ({duration(drawn.to_ms - drawn.from_ms)}):"
 
 
 def _members(members: Sequence[MemberName]) -> Markup:
