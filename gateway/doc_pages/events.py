@@ -8,12 +8,14 @@ writes both. A test fails if they do not match the models.
 import inspect
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from gateway.doc_pages.fields import field_table
 from gateway.events.catalog import EVENTS, SUBJECTS
 from gateway.events.event import Envelope, GatewayEvent
+from gateway.json_schemas import json_schema as schema_of
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "events.md"
@@ -26,7 +28,7 @@ def json_schema() -> dict[str, Any]:
     """The schema of one line: the envelope, and the fields of each event."""
     definitions: dict[str, Any] = {}
     for name, event in EVENTS.items():
-        schema = event.model_json_schema(ref_template="#/$defs/{model}")
+        schema = schema_of(event, ref_template="#/$defs/{model}")
         definitions |= schema.pop("$defs", {})
         definitions[name] = schema
     envelope = Envelope.model_json_schema()
@@ -66,9 +68,9 @@ def _section(event: type[GatewayEvent]) -> Iterator[str]:
     yield ""
     meaning = " ".join((inspect.getdoc(event) or "").split())
     yield f"{meaning} Schema version {event.schema_version}."
-    if event.model_fields:
+    if fields(event):
         yield ""
-        yield from field_table(event.model_json_schema())
+        yield from field_table(schema_of(event))
 
 
 def page() -> str:

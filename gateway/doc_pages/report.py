@@ -9,7 +9,7 @@ import inspect
 from pathlib import Path
 
 from gateway.doc_pages.fields import field_table
-from gateway.pipeline.fold.row import json_schema
+from gateway.json_schemas import json_schema
 from gateway.pipeline.fold.tables import ALL_ROWS
 
 PAGE = Path(__file__).parent.parent / "docs" / "report.md"

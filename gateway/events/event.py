@@ -13,22 +13,40 @@ their process.
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    dataclass_transform,
+)
 
+from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic.dataclasses import dataclass
+from pydantic_core import SchemaSerializer
 
 Level = Literal["debug", "info", "warning", "error"]
 
-Moment: TypeAlias = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
+_MOMENT_MAX = 253_402_300_799_999
+Moment: TypeAlias = Annotated[
+    int, Field(ge=0, le=_MOMENT_MAX), Meta(ge=0, le=_MOMENT_MAX)  # pydantic's, and msgspec's
+]
 """Milliseconds since 1970 (UTC), up to the end of the year 9999, where Python's dates end."""
 
+_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _HUMP = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-class GatewayEvent(BaseModel):
-    """One event. Its name is the name of its class in snake case."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass(frozen=True, kw_only=True, config=_CONFIG)
+class GatewayEvent:
+    """One event. Its name is the name of its class in snake case. Events are dataclasses, because
+    msgspec decodes those several times as fast as pydantic its models."""
 
     name: ClassVar[str]
     schema_version: ClassVar[int] = 1
@@ -36,14 +54,16 @@ class GatewayEvent(BaseModel):
     level: ClassVar[Level] = "info"
     """The level of its log line."""
 
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_kwargs: Any) -> None:
+    def __init_subclass__(cls) -> None:
         cls.name = _HUMP.sub("_", cls.__name__).lower()
+        dataclass(cls, frozen=True, kw_only=True, config=_CONFIG)
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields as plain values, without optional fields that were not set."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        serializer: SchemaSerializer = vars(type(self))["__pydantic_serializer__"]
+        fields: dict[str, Any] = serializer.to_python(self, mode="json", exclude_defaults=True)
+        return fields
 
 
 class Told(NamedTuple):

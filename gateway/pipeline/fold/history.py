@@ -7,9 +7,11 @@ are read twice.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from operator import itemgetter
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
+from msgspec import convert
 from pydantic import BeforeValidator, PlainSerializer, PlainValidator
 
 from gateway.events.catalog import EVENTS
@@ -58,7 +60,7 @@ def _event(told: GatewayEvent | Sequence[Any]) -> GatewayEvent:
     if isinstance(told, GatewayEvent):
         return told
     name, fields = told
-    return EVENTS[name].model_validate(fields)
+    return convert(fields, EVENTS[name])
 
 
 Event: TypeAlias = Annotated[
@@ -342,7 +344,7 @@ _EPOCHS: Mapping[type[GatewayEvent], Sequence[str]] = {
     event: [
         name
         for name in ("group_epoch", "assignment_epoch", "generation", "member_epoch")
-        if name in event.model_fields
+        if name in {each.name for each in fields_of(event)}
     ]
     for event in EVENTS.values()
 }

@@ -1,13 +1,13 @@
 """Parses JSON lines into events. A line that cannot be read becomes a row of `rejected`."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from zlib import crc32
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
-from pydantic_core import from_json
+from msgspec import Meta, MsgspecError, Raw, Struct, ValidationError
+from msgspec.json import Decoder, decode
 
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent, Moment
@@ -28,22 +28,19 @@ _ZEROS += bytes(range(128, 256))
 _MAY_BE_HUGE = b"0" * 19
 
 
-class Line(BaseModel):
+class Line(Struct):
     """A line with a place in a sequence, whatever else is wrong with it. Fields as in `Envelope`;
     unknown ones are ignored."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
-
     event: str
-    schema_version: int
     gateway_id: str
-    group_id: str | None = None
-    process_id: str | None = None
-    sequence: Annotated[int, Field(ge=1, le=NUMBER_MAX)]
-    began_ms: Annotated[int, Field(ge=0, le=NUMBER_MAX)] | None = None
-    after: int | None = None
-    at_ms: Moment
-    fields: GatewayEvent | None = None
+    group_id: str | None
+    process_id: str | None
+    sequence: int
+    began_ms: int | None
+    after: int | None
+    at_ms: int
+    fields: GatewayEvent | None
     """Null if the event is unknown or cannot be read."""
 
     @property
@@ -57,38 +54,58 @@ class Line(BaseModel):
         return self.event in EVENTS
 
 
-class _Head(Line):
-    """A line without its event."""
+class _Envelope(Struct):
+    """An envelope with the text of its fields."""
 
-    fields: None = Field(default=None, validation_alias="-")
+    event: str
+    schema_version: int
+    gateway_id: str
+    sequence: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+    at_ms: Moment
+    group_id: str | None = None
+    process_id: str | None = None
+    began_ms: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | None = None
+    after: int | None = None
+    fields: Raw = Raw(b"null")
 
 
-def _line_of(event: type[GatewayEvent]) -> type[Line]:
-    fields: dict[str, Any] = {
-        "event": (Literal[event.name], ...),
-        "schema_version": (Literal[event.schema_version], ...),
-        "fields": (event, ...),
-    }
-    made: type[Line] = create_model(f"{event.__name__}Line", __base__=Line, **fields)
-    return made
-
-
-_ANY: Any = Annotated[reduce(or_, map(_line_of, EVENTS.values())), Field(discriminator="event")]
-_LINES: TypeAdapter[Line] = TypeAdapter(_ANY)
+_ENVELOPES = Decoder(_Envelope)
+_FIELDS: Mapping[tuple[str, int], Decoder[Any]] = {
+    (name, event.schema_version): Decoder(event) for name, event in EVENTS.items()
+}
+_LACKS_FIELD = re.compile(
+    r"Object missing required field `\w+`|Expected .+, got `null`( - at `\$\.\w+`)?"
+)
+_UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def parse(text: str) -> tuple[Line | None, str | None]:
     """The line if it has a place in a sequence, and its problem if it has any."""
-    try:
-        line: Line = _LINES.validator.validate_json(text, strict=True, extra="ignore")
-    except ValidationError as error:
-        return _bad(text, error)
-    if not _is_placed(line):
-        return None, INCOMPLETE
     data = text.encode("utf-8", "surrogatepass")
+    try:
+        its = _ENVELOPES.decode(data)
+    except _UNREADABLE:
+        return None, INCOMPLETE if _names_event(data) else NOT_AN_EVENT
+    if its.group_id is None and its.process_id is None:
+        return None, INCOMPLETE
+    fields, problem = _fields_of(its)
     if len(data) > STRING_BYTES_MAX or _MAY_BE_HUGE in data.translate(_ZEROS):
-        return _storable(line, from_json(text))
-    return line, None
+        if not _fits({**decode(data), "fields": None}):
+            return None, INCOMPLETE
+        if fields is not None and not _fits(decode(its.fields)):
+            fields, problem = None, f"{its.event} has an invalid value"
+    line = Line(
+        its.event,
+        its.gateway_id,
+        its.group_id,
+        its.process_id,
+        its.sequence,
+        its.began_ms,
+        its.after,
+        its.at_ms,
+        fields,
+    )
+    return line, problem
 
 
 def content_of(text: str) -> int:
@@ -96,46 +113,29 @@ def content_of(text: str) -> int:
     return crc32(text.encode("utf-8", "surrogatepass"))
 
 
-def _bad(text: str, error: ValidationError) -> tuple[Line | None, str]:
+def _names_event(data: bytes) -> bool:
     try:
-        found = from_json(text)
-    except ValueError:
-        return None, NOT_AN_EVENT
-    if not isinstance(found, dict) or found.get("event") is None:
-        return None, NOT_AN_EVENT
-    try:
-        head = _Head.model_validate_json(text, strict=True)
-    except ValidationError:
-        return None, INCOMPLETE
-    if not _is_placed(head) or not _fits({**found, "fields": None}):
-        return None, INCOMPLETE
-    return head, _problem(head, error)
+        found = decode(data)
+    except _UNREADABLE:
+        return False
+    return isinstance(found, dict) and found.get("event") is not None
 
 
-def _problem(head: Line, error: ValidationError) -> str:
-    known = EVENTS.get(head.event)
-    if known is None:
-        return f"this groupferry does not know {head.event[:TEXT_MAX]}"
-    if known.schema_version != head.schema_version:
-        return f"{head.event} of schema version {head.schema_version} is not known"
-    # Where: the event, "fields", and the name of the field.
-    is_absent = any(len(each["loc"]) <= 3 and each["input"] is None for each in error.errors())
-    is_missing = any(each["type"] == "missing" and len(each["loc"]) <= 3 for each in error.errors())
-    return f"{head.event} {'lacks a field' if is_absent or is_missing else 'has an invalid value'}"
-
-
-def _is_placed(line: Line) -> bool:
-    return line.group_id is not None or line.process_id is not None
-
-
-def _storable(line: Line, found: Any) -> tuple[Line | None, str | None]:
-    """The line if its numbers and strings fit into a table."""
-    if not _fits({**found, "fields": None}):
-        return None, INCOMPLETE
-    if not _fits(found["fields"]):
-        line.fields = None
-        return line, f"{line.event} has an invalid value"
-    return line, None
+def _fields_of(its: _Envelope) -> tuple[GatewayEvent | None, str | None]:
+    """The event, or why it cannot be read."""
+    decoder = _FIELDS.get((its.event, its.schema_version))
+    if decoder is not None:
+        try:
+            return decoder.decode(its.fields), None
+        except ValidationError as error:
+            lacks_field = _LACKS_FIELD.fullmatch(str(error))
+            what = "lacks a field" if lacks_field else "has an invalid value"
+            return None, f"{its.event} {what}"
+        except _UNREADABLE:
+            return None, f"{its.event} has an invalid value"
+    if its.event not in EVENTS:
+        return None, f"this groupferry does not know {its.event[:TEXT_MAX]}"
+    return None, f"{its.event} of schema version {its.schema_version} is not known"
 
 
 def _fits(value: Any) -> bool:

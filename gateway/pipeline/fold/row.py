@@ -2,10 +2,10 @@
 and documentation. They are plain dataclasses, because a fold makes several rows for each event.
 """
 
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 
 @dataclass(slots=True)
@@ -29,14 +29,3 @@ class Row(BaseRow):
 def columns(row: type[BaseRow]) -> tuple[str, ...]:
     """The names of the columns."""
     return tuple(each.name for each in fields(row))
-
-
-def json_schema(row: type[BaseRow]) -> dict[str, Any]:
-    """The columns with their types and meanings, as a JSON schema."""
-    schema = TypeAdapter(row).json_schema()
-    for base in row.__mro__[1:]:
-        if is_dataclass(base):  # pydantic reads the docstrings of one class
-            for name, column in TypeAdapter(base).json_schema().get("properties", {}).items():
-                if "description" in column:
-                    schema["properties"][name].setdefault("description", column["description"])
-    return schema

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
+from gateway.json_schemas import json_schema
 from gateway.pipeline.fold.granted import TopicPartition
 from gateway.pipeline.fold.history import Pairs
 from gateway.pipeline.fold.lines import RejectedRow
@@ -19,7 +20,7 @@ from gateway.pipeline.fold.offsets import OffsetRow, WrongStartRow
 from gateway.pipeline.fold.ownership import DifferenceRow, OwnershipRow
 from gateway.pipeline.fold.readiness import ReadinessRow
 from gateway.pipeline.fold.rebalances import RebalanceRow
-from gateway.pipeline.fold.row import BaseRow, columns, json_schema
+from gateway.pipeline.fold.row import BaseRow, columns
 from gateway.pipeline.fold.sequences import ContradictionRow, SequenceRow
 from gateway.pipeline.fold.tables import ALL_ROWS, Key, Tables
 from gateway.pipeline.report.figures import Figures, figures, member_counts, steps

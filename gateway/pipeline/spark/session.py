@@ -2,8 +2,7 @@
 
 As usual with Spark, `spark-defaults.conf` overrides these settings, and the caller's settings
 override both. Executors get our packages with the job, so that they run exactly this code.
-Dependencies are not sent: executors need construct and google-re2, which has compiled parts
-(gateway/docs/simulator.md).
+Dependencies are not sent, because some have compiled parts (gateway/docs/simulator.md).
 """
 
 import logging

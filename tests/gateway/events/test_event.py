@@ -1,6 +1,7 @@
 """The properties of all events, and of their envelope: one JSON line."""
 
 import json
+from dataclasses import FrozenInstanceError
 
 import pytest
 from pydantic import ValidationError
@@ -42,9 +43,9 @@ def test_an_event_has_the_name_of_its_class() -> None:
 def test_an_event_is_immutable_with_fixed_fields() -> None:
     """Readers rely on a fixed set of fields."""
     event = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
-    with pytest.raises(ValidationError, match="frozen"):
-        event.member_id = "n"
-    with pytest.raises(ValidationError, match="surplus"):
+    with pytest.raises(FrozenInstanceError):
+        event.member_id = "n"  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="unexpected_keyword"):
         MemberLeft(member_id="m", cause=RemovalCause.LEFT, surplus=1)  # type: ignore[call-arg]
 
 
@@ -77,7 +78,7 @@ def test_an_envelope_is_one_line() -> None:
         "began_ms": None,
         "after": None,
         "at_ms": 1_800_000_000_000,
-        "fields": json.loads(LEFT.model_dump_json()),
+        "fields": LEFT.fields,
     }
 
 

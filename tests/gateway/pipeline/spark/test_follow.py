@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -189,7 +190,7 @@ def test_a_batch_folds_the_groups_that_it_is_about(spark: SparkSession, tmp_path
     started = EventWriter(process_id="of the gateway")
     started.gateway(0, STARTED)
     moved = EventWriter(process_id="of its next process")
-    moved.gateway(1, STARTED.model_copy(update={"cluster_id": "d"}))
+    moved.gateway(1, replace(STARTED, cluster_id="d"))
     batches = [
         ([*started.lines, "no event", *chain(*begun.values())], {one, *others}),
         (lines[one][len(lines[one]) // 2 :], {one}),

@@ -1,0 +1,35 @@
+"""The JSON schema of a dataclass has the meaning of each field."""
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from gateway.json_schemas import json_schema
+
+_DOCUMENTED = ConfigDict(use_attribute_docstrings=True)
+
+
+@dataclass(config=_DOCUMENTED)
+class Base:
+    partition: int
+    """Counts from 0."""
+    offset: int
+    """-1 if nothing was committed."""
+
+
+@dataclass(config=_DOCUMENTED)
+class Derived(Base):
+    partition: int
+    """The number of the partition."""
+    topic: str
+
+
+def test_an_inherited_field_keeps_its_meaning() -> None:
+    """A class that describes the field again has the last word."""
+    meanings = {
+        name: field.get("description") for name, field in json_schema(Derived)["properties"].items()
+    }
+    assert meanings == {
+        "partition": "The number of the partition.",
+        "offset": "-1 if nothing was committed.",
+        "topic": None,
+    }
