@@ -1,8 +1,8 @@
 """Lets Spark's Python processes parse lines and fold groups.
 
-Spark only brings the lines of a group together: `parsed` finds the bucket of each line, one
-exchange sorts the lines by bucket and group, and `folded` streams through them, with one group in
-memory at a time. `continued` does the same with new lines and the states in which earlier folds
+Spark only brings the lines of a group together: `parsed` packs the lines of each group into rows,
+one exchange sorts the rows by bucket and group, and `folded` streams through them, with one group
+in memory at a time. `continued` does the same with new lines and the states in which earlier folds
 stopped.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from functools import partial
 from itertools import chain, groupby, starmap
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
@@ -43,7 +43,7 @@ from pyspark.util import PythonEvalType
 from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
 from gateway.pipeline.fold.history import LateLineError, Numbered, clusters
-from gateway.pipeline.fold.lines import TEXT_MAX, Line, RejectedRow, content_of, parse
+from gateway.pipeline.fold.lines import Line, RejectedRow, content_of, parse, rejected
 from gateway.pipeline.fold.row import BaseRow, columns
 from gateway.pipeline.fold.sequences import PROCESS_STATES, Number, SequenceKey, key_of, number_of
 from gateway.pipeline.fold.tables import (
@@ -93,6 +93,15 @@ BUCKET = "bucket"
 
 _ROWS_MAX = 1_024
 """Rows in one message to Spark."""
+_LINES_MAX = 512
+"""Lines or numbers in one row."""
+_WAITING_CHARS_MAX = 16 << 20
+"""Lines that wait for others of their groups. In a stream or a file, those of many groups
+alternate."""
+_MESSAGE_CHARS_MAX = 1 << 20
+"""Lines in one message to Spark, but for the last one."""
+SEPARATOR = "\x1e"
+"""Between lines, as in RFC 7464: no JSON text contains it. In a topic they may have line breaks."""
 _PACKED_BYTES_MAX = 256 << 10
 """Rows that are packed together, which Spark's heap has several times."""
 _KEPT_MAX = 64
@@ -100,8 +109,8 @@ _KEPT_MAX = 64
 
 
 class InputRow(NamedTuple):
-    """A line as far as one group needs it, the numbers of a process's lines, a rejected line, or
-    what a fold has kept. Which columns are null depends on that."""
+    """Lines of one group, numbers of a process's lines, a rejected line, or what a fold has kept.
+    Which columns are null depends on that."""
 
     bucket: int
     kind: int
@@ -109,11 +118,15 @@ class InputRow(NamedTuple):
     gateway_id: Any = None
     process_id: Any = None
     line: Any = None
-    """Of a process, the packed numbers."""
+    """The line. Of a group, its lines with SEPARATOR between them; of a process, the numbers."""
+    times_ms: Any = None
+    """The times of a group's lines, in order."""
     sequence: Any = None
     """The first of the numbers."""
+    from_ms: Any = None
+    """The first of the times."""
     at_ms: Any = None
-    """The time of the line, or the latest one of the numbers."""
+    """The latest time."""
     file: Any = None
     place: Any = None
     problem: Any = None
@@ -126,7 +139,7 @@ class InputRow(NamedTuple):
 _TYPES: Mapping[str, DataType] = types.MappingProxyType(
     {
         **dict.fromkeys((BUCKET, "kind"), IntegerType()),
-        **dict.fromkeys(("sequence", "at_ms"), LongType()),
+        **dict.fromkeys(("sequence", "from_ms", "at_ms"), LongType()),
         "is_new": BooleanType(),
     }
 )
@@ -162,9 +175,6 @@ FOLDED = StructType(
 )
 """What a fold makes. Rows of a table are packed as Arrow packs them: Spark would spend more time on
 the empty columns of all other tables than on everything else."""
-
-_ORDER = (*KEY[1:], "sequence", "at_ms")
-"""The lines of a group are sorted by time alone."""
 
 Map: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Maps the rows of one partition, in their order."""
@@ -202,12 +212,14 @@ def _unpack(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _in_order(rows: DataFrame) -> DataFrame:
-    """By bucket and kind, which one number tells: most comparisons need no other column."""
+    """By bucket and kind, which one number tells: most comparisons need no other column. The rows
+    of a group are sorted by time alone; version 0.2 has stored rows with one line and one time."""
     name = F.coalesce("group_id", "process_id", F.lit(""))
     rank = F.col(BUCKET).cast("long") * len(KINDS) + F.col("kind")
     rank = F.shiftleft(rank, 32) + F.crc32(name.cast("binary"))
     rows = rows.select(*(each for each in InputRow._fields if each in rows.columns))
-    return rows.repartition(BUCKET).sortWithinPartitions(rank, *_ORDER)
+    from_ms = F.coalesce("from_ms", "at_ms")
+    return rows.repartition(BUCKET).sortWithinPartitions(rank, *KEY[1:], "sequence", from_ms)
 
 
 def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
@@ -234,58 +246,103 @@ def bucket_of(name: str) -> int:
 def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
     with without_garbage_collection():
-        for rows in _chunks(_input_rows(_numbered(batches))):
+        for rows in _messages(_packed(batches)):
             columns = zip(zip(*rows, strict=True), schema, strict=False)
             arrays = [pa.array(values, each.type) for values, each in columns]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, str]]:
-    """The file, the place and the text of each line. A block is read by one task, in order."""
-    at: tuple[str, int] | None = None
-    number = 0
-    for batch in batches:
-        columns = (column.to_pylist() for column in batch.columns)
-        for file, told, block, text in zip(*columns, strict=True):
-            place = told
-            if place is None:
-                number = number + 1 if at == (file, block) else 1
-                at = file, block
-                place = f"line {number}" + (f" after byte {block}" if block else "")
-            yield file, place, text
+def _messages(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
+    some: list[InputRow] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += len(row.line)
+        if len(some) == _ROWS_MAX or size >= _MESSAGE_CHARS_MAX:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
-def _input_rows(lines: Iterable[tuple[str, str, str]]) -> Iterator[InputRow]:
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
+    """The rows of all lines. A block is read by one task, in order."""
+    groups: dict[str, list[TimedLine]] = {}
     numbers: dict[SequenceKey, list[Number]] = {}
-    for file, place, text in lines:
+    at: tuple[str, int] | None = None
+    count = waiting_chars = 0
+    for file, place, block, text in _lines(batches):
+        count = count + 1 if at == (file, block) else 1
+        at = file, block
         line, problem = parse(text)
         if problem is not None:
-            yield InputRow(
-                bucket_of(file),
-                REJECTED,
-                group_id=line.group_id if line and line.is_known else None,
-                line=text[:TEXT_MAX],
-                file=file,
-                place=place,
-                problem=problem,
-            )
+            yield _rejection(file, place or _place(count, block), text, line, problem)
         if line is None:
             continue
         if line.group_id is not None:
-            bucket = bucket_of(line.group_id)
-            yield InputRow(bucket, OF_GROUP, line.group_id, line=text, at_ms=line.at_ms)
+            lines = groups.setdefault(line.group_id, [])
+            lines.append((line.at_ms, text))
+            waiting_chars += len(text)
+            if len(lines) == _LINES_MAX:
+                yield packed_lines(line.group_id, groups.pop(line.group_id))
         if line.process_id is not None:
             each = Numbered(line, content_of(text))
             key = key_of(each)
             some = numbers.setdefault(key, [])
             some.append(number_of(each))
-            if len(some) == _ROWS_MAX:
+            if len(some) == _LINES_MAX:
                 yield packed_numbers(key, numbers.pop(key))
         if isinstance(line.fields, GatewayStarted):
             for bucket in range(BUCKETS):
                 yield InputRow(bucket, GATEWAY, line=text)
-    for key, some in numbers.items():
-        yield packed_numbers(key, some)
+        if waiting_chars >= _WAITING_CHARS_MAX:
+            yield from starmap(packed_lines, groups.items())
+            groups.clear()
+            waiting_chars = 0
+    yield from starmap(packed_lines, groups.items())
+    yield from starmap(packed_numbers, numbers.items())
+
+
+def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str | None, int, str]]:
+    for batch in batches:
+        columns = (column.to_pylist() for column in batch.columns)
+        yield from zip(*columns, strict=True)
+
+
+def _place(number: int, block: int) -> str:
+    return f"line {number}" + (f" after byte {block}" if block else "")
+
+
+def _rejection(file: str, place: str, text: str, line: Line | None, problem: str) -> InputRow:
+    row = rejected(file, place, text, line, problem)
+    return InputRow(
+        bucket_of(file),
+        REJECTED,
+        group_id=row.group_id,
+        line=row.line,
+        file=file,
+        place=place,
+        problem=problem,
+    )
+
+
+TimedLine: TypeAlias = tuple[int, str]
+"""A line, after its time."""
+
+
+def packed_lines(group_id: str, lines: list[TimedLine]) -> InputRow:
+    """Lines of a group in one row."""
+    lines.sort(key=itemgetter(0))
+    times, texts = zip(*lines, strict=True)
+    return InputRow(
+        bucket_of(group_id),
+        OF_GROUP,
+        group_id=group_id,
+        line=SEPARATOR.join(texts),
+        times_ms=to_json(times).decode(),
+        from_ms=times[0],
+        at_ms=times[-1],
+    )
 
 
 def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:
@@ -303,14 +360,38 @@ def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:
     )
 
 
+def unpacked_lines(rows: Iterable[InputRow]) -> Iterator[TimedLine]:
+    """The lines of a group in their order, from rows that are sorted by their first times."""
+    for_each = (
+        (row.at_ms if row.from_ms is None else row.from_ms, _its_lines(row)) for row in rows
+    )
+    return _merged(for_each)
+
+
+def _its_lines(row: InputRow) -> list[TimedLine]:
+    if row.times_ms is None:  # version 0.2 has stored it
+        return [(row.at_ms, row.line)]
+    return list(zip(from_json(row.times_ms), row.line.split(SEPARATOR), strict=True))
+
+
 def unpacked_numbers(rows: Iterable[InputRow]) -> Iterator[Number]:
     """The numbers of a process in their order, from rows that are sorted by their first numbers."""
-    waiting: list[Number] = []
-    for row in rows:
-        ready = bisect_left(waiting, row.sequence, key=attrgetter("sequence"))
+    return _merged(
+        (row.sequence, list(map(Number._make, zip(*from_json(row.line), strict=True))))
+        for row in rows
+    )
+
+
+Item = TypeVar("Item", bound=tuple[Any, ...])
+
+
+def _merged(packed: Iterable[tuple[int, list[Item]]]) -> Iterator[Item]:
+    """The items of all lists by their first fields, as the lists are sorted too."""
+    waiting: list[Item] = []
+    for first, items in packed:
+        ready = bisect_left(waiting, first, key=itemgetter(0))
         yield from waiting[:ready]
-        numbers = map(Number._make, zip(*from_json(row.line), strict=True))
-        waiting = sorted((*waiting[ready:], *numbers))
+        waiting = sorted((*waiting[ready:], *items)) if ready < len(waiting) else items
     yield from waiting
 
 
@@ -493,15 +574,16 @@ class Pieces(Collection[list[Numbered]]):
     in memory: if there are several, the lines are in a temporary file."""
 
     def __init__(self, rows: Iterable[InputRow]) -> None:
-        """The rows are sorted by time."""
-        pieces = ([row.line for row in some] for some in pieces_of(rows, attrgetter("at_ms")))
+        """The rows are sorted by their first times."""
+        lines = pieces_of(unpacked_lines(rows), itemgetter(0))
+        pieces = ([text for _at_ms, text in some] for some in lines)
         self._first = next(pieces, [])
         self._sizes: list[int] = []
         self._file: IO[bytes] | None = None
         for piece in pieces:
             if self._file is None:
                 self._file = TemporaryFile()  # noqa: SIM115  (see `close`)
-            self._sizes.append(self._file.write("\n".join(piece).encode()))
+            self._sizes.append(self._file.write(SEPARATOR.join(piece).encode()))
 
     def __iter__(self) -> Iterator[list[Numbered]]:
         yield list(map(_numbered_line, self._first))
@@ -510,7 +592,7 @@ class Pieces(Collection[list[Numbered]]):
             assert self._file is not None
             self._file.seek(at)
             at += size
-            yield list(map(_numbered_line, self._file.read(size).decode().split("\n")))
+            yield list(map(_numbered_line, self._file.read(size).decode().split(SEPARATOR)))
 
     def __len__(self) -> int:
         return 1 + len(self._sizes)

@@ -9,7 +9,9 @@ from gateway.pipeline.spark.folding import (
     OF_GROUP,
     InputRow,
     Pieces,
+    packed_lines,
     packed_numbers,
+    unpacked_lines,
     unpacked_numbers,
 )
 from tests.support.event_writer import EventWriter
@@ -19,15 +21,37 @@ def test_the_lines_of_a_group_may_be_read_again() -> None:
     writer = EventWriter()
     for number in range(2 * PIECE_MIN + 1):
         writer.tell(number, GroupCreated(kind="classic"))
-    rows = [InputRow(0, OF_GROUP, line=line, at_ms=n) for n, line in enumerate(writer.lines)]
+    lines = list(enumerate(writer.lines))
+    rows = [
+        packed_lines("orders", lines[first : first + 100]) for first in range(0, len(lines), 100)
+    ]
     pieces = Pieces(rows)
     for _ in range(2):
         found = list(pieces)
         assert list(map(len, found)) == [PIECE_MIN, PIECE_MIN, 1]
         numbers = [each.line.sequence for some in found for each in some]
-        assert numbers == list(range(1, len(rows) + 1))
+        assert numbers == list(range(1, len(lines) + 1))
     pieces.close()
     assert len(Pieces(rows[:1])) == 1
+
+
+def test_packed_lines_come_back_in_the_order_of_their_times() -> None:
+    """Also those of several files, and those with line breaks, which records of a topic may have.
+    Version 0.2 has stored them one by one."""
+    dice = random.Random(0)
+    lines = [(dice.randrange(100), f"{{\n{number}}}") for number in range(200)]
+    for _ in range(20):
+        cuts = sorted({0, *dice.sample(range(len(lines)), 9)})
+        rows = [
+            packed_lines("orders", lines[cut:end])
+            for cut, end in zip(cuts, [*cuts[1:], len(lines)], strict=True)
+        ]
+        rows += [InputRow(0, OF_GROUP, "orders", line=f"{n}", at_ms=n) for n in range(0, 100, 7)]
+        rows.sort(key=lambda row: row.at_ms if row.from_ms is None else row.from_ms)
+        found = list(unpacked_lines(rows))
+        assert [at_ms for at_ms, _line in found] == sorted(at_ms for at_ms, _line in found)
+        assert sorted(found) == sorted([*lines, *((n, f"{n}") for n in range(0, 100, 7))])
+        dice.shuffle(lines)
 
 
 def test_packed_numbers_come_back_in_their_order() -> None:
