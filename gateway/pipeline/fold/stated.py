@@ -85,7 +85,7 @@ class ClaimFold:
     grants."""
     hosted_ms: int = -1
     """When the cluster served it last."""
-    spans: Pairs[tuple[_Speaker, _Partitions], tuple[int, int]] = field(default_factory=dict)
+    spans: Pairs[tuple[_Speaker, _Partitions], list[int]] = field(default_factory=dict)
     """The first and the last of the claims that are alike."""
 
     def take(self, told: Told) -> None:
@@ -136,29 +136,29 @@ class ClaimFold:
             return
         if word.to_ms < told.at_ms:
             self._add(word)
+        elif not self.waiting or self.waiting[-1].to_ms <= word.to_ms:
+            self.waiting.append(word)
         else:
             insort(self.waiting, word, key=attrgetter("to_ms"))
 
     def _add(self, word: _Word) -> None:
         member_id, is_commit, partitions, from_ms, to_ms = word
-        rounds = self._rounds(member_id, from_ms)
-        last = rounds if from_ms == to_ms else self._rounds(member_id, to_ms)
+        begun_ms, rejoined_ms = self.begun_ms.get(member_id, ()), self.rejoined_ms
+        rounds = bisect_right(begun_ms, from_ms) + bisect_right(rejoined_ms, from_ms)
+        last = bisect_right(begun_ms, to_ms) + bisect_right(rejoined_ms, to_ms)
         if rounds == last:
             self._extend((member_id, rounds, is_commit), partitions, from_ms, to_ms)
         else:
             self._extend((member_id, rounds, is_commit), partitions, from_ms, from_ms)
             self._extend((member_id, last, is_commit), partitions, to_ms, to_ms)
 
-    def _rounds(self, member_id: str, at_ms: int) -> int:
-        begun_ms = self.begun_ms.get(member_id, ())
-        return bisect_right(begun_ms, at_ms) + bisect_right(self.rejoined_ms, at_ms)
-
     def _extend(
         self, speaker: _Speaker, partitions: Iterable[_Partitions], from_ms: int, to_ms: int
     ) -> None:
         for each in partitions:
-            first_ms, last_ms = self.spans.get((speaker, each), (from_ms, to_ms))
-            self.spans[speaker, each] = min(first_ms, from_ms), max(last_ms, to_ms)
+            span = self.spans.setdefault((speaker, each), [from_ms, to_ms])
+            span[0] = min(span[0], from_ms)
+            span[1] = max(span[1], to_ms)
 
 
 def stated(claims: Iterable[Claim]) -> Iterator[Interval]:

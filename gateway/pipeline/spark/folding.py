@@ -669,9 +669,9 @@ class _Out:
 
     def _message(self, name: str, rows: list[BaseRow], *, is_closed: bool) -> pa.RecordBatch:
         schema = _SCHEMA_OF[name]
-        packed = pa.RecordBatch.from_arrays(
-            [pa.array(_values(rows, each), each.type) for each in schema], schema=schema
-        )
+        columns = zip(*map(attrgetter(*schema.names), rows), strict=True)
+        arrays = [_array(values, each.type) for values, each in zip(columns, schema, strict=True)]
+        packed = pa.RecordBatch.from_arrays(arrays, schema=schema)
         parts = packed.nbytes // _PACKED_BYTES_MAX + 1
         size = -(-len(rows) // parts)
         some = (packed.slice(first, size) for first in range(0, len(rows), size))
@@ -696,12 +696,10 @@ CLOSED_AT_ONCE = ("rejected",)
 """Tables whose rows no later line changes."""
 
 
-def _values(rows: Iterable[BaseRow], column: pa.Field) -> list[Any]:
-    """A column of these rows, as Arrow takes it."""
-    values = list(map(attrgetter(column.name), rows))
-    if pa.types.is_map(column.type):
-        return [None if value is None else list(value.items()) for value in values]
-    return values
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_map(kind):
+        values = [None if value is None else list(value.items()) for value in values]
+    return pa.array(values, kind)
 
 
 R = TypeVar("R")
