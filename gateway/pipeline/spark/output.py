@@ -20,8 +20,8 @@ from gateway.pipeline.spark.folding import BUCKET
 _WRITING = {
     # Each task keeps one row group in memory. Parquet's default of 128 MiB suits larger heaps.
     "parquet.block.size": f"{16 << 20}",
-    # It looks at its size after 100 to 10,000 rows, as the first rows suggest. Packed rows are long,
-    # and a page is compressed in buffers of its size.
+    # It looks at its size after 100 to 10,000 rows, as the first rows suggest. But packed rows are
+    # long, and a page is compressed in buffers of its size.
     **dict.fromkeys(("parquet.block.size.row.check.min", "parquet.page.size.row.check.min"), "1"),
     **dict.fromkeys(("parquet.block.size.row.check.max", "parquet.page.size.row.check.max"), "16"),
 }
