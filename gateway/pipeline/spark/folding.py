@@ -121,10 +121,8 @@ class InputRow(NamedTuple):
     """The line. Of a group, its lines with SEPARATOR between them; of a process, the numbers."""
     times_ms: Any = None
     """The times of a group's lines, in order."""
-    sequence: Any = None
-    """The first of the numbers."""
-    from_ms: Any = None
-    """The first of the times."""
+    first: Any = None
+    """The first of the times, or of the numbers."""
     at_ms: Any = None
     """The latest time."""
     file: Any = None
@@ -139,7 +137,7 @@ class InputRow(NamedTuple):
 _TYPES: Mapping[str, DataType] = types.MappingProxyType(
     {
         **dict.fromkeys((BUCKET, "kind"), IntegerType()),
-        **dict.fromkeys(("sequence", "from_ms", "at_ms"), LongType()),
+        **dict.fromkeys(("first", "at_ms"), LongType()),
         "is_new": BooleanType(),
     }
 )
@@ -213,13 +211,12 @@ def _unpack(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 def _in_order(rows: DataFrame) -> DataFrame:
     """By bucket and kind, which one number tells: most comparisons need no other column. The rows
-    of a group are sorted by time alone; version 0.2 has stored rows with one line and one time."""
+    of a group are sorted by time alone."""
     name = F.coalesce("group_id", "process_id", F.lit(""))
     rank = F.col(BUCKET).cast("long") * len(KINDS) + F.col("kind")
     rank = F.shiftleft(rank, 32) + F.crc32(name.cast("binary"))
     rows = rows.select(*(each for each in InputRow._fields if each in rows.columns))
-    from_ms = F.coalesce("from_ms", "at_ms")
-    return rows.repartition(BUCKET).sortWithinPartitions(rank, *KEY[1:], "sequence", from_ms)
+    return rows.repartition(BUCKET).sortWithinPartitions(rank, *KEY[1:], "first")
 
 
 def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
@@ -340,7 +337,7 @@ def packed_lines(group_id: str, lines: list[TimedLine]) -> InputRow:
         group_id=group_id,
         line=SEPARATOR.join(texts),
         times_ms=to_json(times).decode(),
-        from_ms=times[0],
+        first=times[0],
         at_ms=times[-1],
     )
 
@@ -355,30 +352,23 @@ def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:
         gateway_id=key.gateway_id,
         process_id=key.process_id,
         line=to_json(list(zip(*numbers, strict=True))).decode(),
-        sequence=numbers[0].sequence,
+        first=numbers[0].sequence,
         at_ms=max(each.at_ms for each in numbers),
     )
 
 
 def unpacked_lines(rows: Iterable[InputRow]) -> Iterator[TimedLine]:
     """The lines of a group in their order, from rows that are sorted by their first times."""
-    for_each = (
-        (row.at_ms if row.from_ms is None else row.from_ms, _its_lines(row)) for row in rows
+    return _merged(
+        (row.first, list(zip(from_json(row.times_ms), row.line.split(SEPARATOR), strict=True)))
+        for row in rows
     )
-    return _merged(for_each)
-
-
-def _its_lines(row: InputRow) -> list[TimedLine]:
-    if row.times_ms is None:  # version 0.2 has stored it
-        return [(row.at_ms, row.line)]
-    return list(zip(from_json(row.times_ms), row.line.split(SEPARATOR), strict=True))
 
 
 def unpacked_numbers(rows: Iterable[InputRow]) -> Iterator[Number]:
     """The numbers of a process in their order, from rows that are sorted by their first numbers."""
     return _merged(
-        (row.sequence, list(map(Number._make, zip(*from_json(row.line), strict=True))))
-        for row in rows
+        (row.first, list(map(Number._make, zip(*from_json(row.line), strict=True)))) for row in rows
     )
 
 
