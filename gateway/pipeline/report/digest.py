@@ -371,8 +371,9 @@ class Digest(BaseModel):
         return costs, len(self.step_sums) - len(costs)
 
     def _add_findings(self, tables: Tables) -> None:
+        went_back = [row for row in tables.offsets if row.finding is not None]  # few of many
         for name, kind in KINDS.items():
-            rows = getattr(tables, kind.table)
+            rows = went_back if kind.table == "offsets" else getattr(tables, kind.table)
             if rows:
                 getattr(self.findings, name).add(kind, filter(kind.is_one, rows))
         self.unread_events += sum(row.is_unread for row in tables.rejected)

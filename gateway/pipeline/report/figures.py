@@ -24,7 +24,6 @@ from gateway.pipeline.fold.migrations import (
     divided,
     target_of,
 )
-from gateway.pipeline.fold.offsets import OffsetRow
 from gateway.pipeline.fold.ownership import OwnershipRow
 from gateway.pipeline.fold.rebalances import RebalanceRow
 from gateway.pipeline.fold.tables import Tables
@@ -238,7 +237,7 @@ def figures(tables: Tables, counts: Sequence[MemberCounts], steps: Sequence[Step
     """The figures of one group, or of what belongs to no group."""
     gaps = [row for row in tables.ownership if is_gap(row)]
     owners = [row for row in tables.ownership if row.kind == "owner" and row.basis == "granted"]
-    findings = Counter(row.finding for row in tables.offsets)
+    findings = Counter(map(attrgetter("finding"), tables.offsets))
     starts = Counter(row.finding for row in tables.wrong_starts)
     sums: Counter[str] = Counter(
         overlaps=sum(row.kind == "overlap" for row in tables.ownership),
@@ -267,8 +266,10 @@ def figures(tables: Tables, counts: Sequence[MemberCounts], steps: Sequence[Step
     last = next((count for count in reversed(counts) if count.members), None)
     if last is not None:
         sums[_protocol(last)] = 1
-    rows: list[TimelineRow | OffsetRow] = [*tables.timeline, *tables.offsets]
-    times = [at_ms for row in rows for at_ms in (row.from_ms, row.to_ms) if at_ms is not None]
+    spans = ((row.from_ms, row.to_ms) for row in tables.timeline)
+    times = [at_ms for span in spans for at_ms in span if at_ms is not None]
+    times += map(attrgetter("from_ms"), tables.offsets)
+    times += map(attrgetter("to_ms"), tables.offsets)
     return Figures(
         from_ms=min(times, default=None),
         to_ms=max(times, default=None),

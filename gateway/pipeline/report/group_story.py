@@ -81,15 +81,14 @@ class Committed:
     last: int
 
 
-def add_commits(committed: dict[TopicPartition, Committed], rows: Iterable[OffsetRow]) -> None:
+def add_commits(committed: dict[TopicPartition, Committed], rows: Sequence[OffsetRow]) -> None:
     """Add further rows, which are in order for each partition."""
-    for row in rows:
-        place = row.topic, row.partition
-        its = committed.get(place)
-        if its is None:
-            committed[place] = Committed(row.from_ms, row.first, row.to_ms, row.last)
-        else:
-            its.to_ms, its.last = row.to_ms, row.last
+    lasts = {(row.topic, row.partition): row for row in rows}
+    firsts = {(row.topic, row.partition): row for row in reversed(rows)}
+    for place, last in lasts.items():
+        first = firsts[place]
+        its = committed.setdefault(place, Committed(first.from_ms, first.first, 0, 0))
+        its.to_ms, its.last = last.to_ms, last.last
     if len(committed) > COMMITTED_MAX:
         for place in sorted(committed)[COMMITTED_MAX:]:
             del committed[place]
