@@ -1,11 +1,14 @@
 """A line is parsed into its event, or rejected with a reason."""
 
 import json
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from coordinator.interface.records import RemovalCause
 from coordinator.interface.volatile_records import ClassicPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
@@ -14,7 +17,7 @@ from gateway.events.group_events import (
     GroupStateMoved,
     TopicsGone,
 )
-from gateway.events.member_events import PartitionsAssigned
+from gateway.events.member_events import ClientSeen, MemberLeft, PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.lines import content_of, parse
 from tests.support.event_writer import GROUP, START_MS, EventWriter, without
@@ -66,6 +69,20 @@ COMMITTED = OffsetsCommitted(
     offsets={"t": (CommittedOffsets(partition=1, commits=2, first=5, lowest=4, last=7),)},
 )
 
+LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
+SEEN = ClientSeen(
+    member_id="m",
+    client_id="c",
+    client_host="/h",
+    instance_id=None,
+    software_name=None,
+    software_version="4.3.1",
+    protocol="consumer",
+    protocol_type="consumer",
+    embedded_version=3,
+    assignors=("range",),
+)
+
 BAD: Mapping[str, str] = {
     "": "it is not an event",
     "garbage": "it is not an event",
@@ -105,6 +122,40 @@ BAD: Mapping[str, str] = {
 def test_an_invalid_line_has_a_reason(line: str) -> None:
     """The first one counts."""
     assert parse(line)[1] == BAD[line]
+
+
+ODD: Sequence[Any] = (
+    *(None, True, 0, -1, 1, 1.0, 1.5, "", "m", [], {}, [1], ["m"], {"t": 1}, {"t": [1]}),
+    *(1 << 62, 253_402_300_800_000, "classic", "consumer", "left", "Stable"),
+)
+
+
+@pytest.mark.parametrize(
+    "event", [COMMITTED, CONVERTED, MOVED, LEFT, SEEN], ids=lambda each: each.name
+)
+def test_pydantic_reads_the_same_fields_from_a_line(event: GatewayEvent) -> None:
+    """It validates the events that the gateway tells, and msgspec decodes them here."""
+    dice = random.Random(event.name)
+    model = TypeAdapter(type(event))
+    for _ in range(2_000):
+        fields = json.loads(json.dumps(event.fields))
+        place: Any = fields
+        key = dice.choice(list(fields))
+        while isinstance(place[key], dict | list) and place[key] and dice.random() < 0.7:
+            place = place[key]
+            key = dice.choice(list(place) if isinstance(place, dict) else range(len(place)))
+        place[key] = dice.choice(ODD)
+        if dice.random() < 0.2:
+            del place[key]
+        line, _problem = parse(
+            told(event=event.name, schema_version=event.schema_version, fields=fields)
+        )
+        assert line is not None
+        try:
+            expected = model.validate_json(json.dumps(fields), strict=True, extra="ignore")
+        except ValidationError:
+            expected = None
+        assert line.fields == expected, fields
 
 
 def test_a_line_with_several_events_is_invalid() -> None:
