@@ -259,10 +259,7 @@ class Usage:
     def _watch(self) -> None:
         while not self._is_over.wait(SAMPLE_S):
             family = list(_family(self._pid))
-            # A JVM that starts a program exists twice for a moment, with shared memory and the same
-            # command line.
-            by_command = dict(map(_memory, family))
-            self.peak_bytes = max(self.peak_bytes, sum(by_command.values()))
+            self.peak_bytes = max(self.peak_bytes, sum(dict(map(_memory, family)).values()))
             for pid in family:
                 with suppress(OSError):
                     self._cpu_s[pid] = _cpu_s(pid, with_ended=False)
@@ -277,16 +274,16 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _memory(pid: int) -> tuple[str, int]:
-    """A process's command line and its memory in bytes, counting shared pages by their share."""
+    """A name for a process, and its memory in bytes, counting shared pages by their share. A JVM
+    that starts a program exists twice for a moment, with the same memory and the same name."""
     with suppress(OSError):
         process = Path(f"/proc/{pid}")
-        command = (
-            process / "cmdline"
-        ).read_text()  # first, because it may start that program meanwhile
+        command = (process / "cmdline").read_text()  # before it may start that program
+        its_name = command if "java" in command.partition("\0")[0] else str(pid)
         for line in (process / "smaps_rollup").read_text().splitlines():
             name, _, value = line.partition(":")
             if name == "Pss":
-                return command, int(value.removesuffix("kB")) * 1024
+                return its_name, int(value.removesuffix("kB")) * 1024
     return "", 0
 
 

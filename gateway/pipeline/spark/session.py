@@ -127,7 +127,7 @@ EVERYWHERE = {
     # Python parses and folds: little is left for such code.
     "spark.sql.codegen.wholeStage": "false",
     # A few rows may be long: see `folding.FOLDED`.
-    "spark.sql.execution.arrow.maxBytesPerBatch": f"{16 << 20}",
+    "spark.sql.execution.arrow.maxBytesPerBatch": f"{4 << 20}",
     "spark.sql.parquet.enableVectorizedReader": "false",
     # Small inputs need fewer partitions, also behind what is kept.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
