@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from gateway.pipeline.fold.history import History, Numbered, Order
-from gateway.pipeline.fold.lines import content_of, parse
+from gateway.pipeline.fold.history import History, Order
+from gateway.pipeline.fold.lines import Line, parse
 from gateway.pipeline.fold.tables import ALL_ROWS, Key, Part, SourceLine, Tables, fold_lines
 from tests.support.event_writer import GROUP
 
@@ -43,10 +43,9 @@ def joined(parts: Iterable[Part]) -> Iterator[tuple[Key | None, Tables]]:
 def history_of(*texts: str) -> History:
     """The history of one group."""
     order = Order()
-    return History("", GROUP, list(order.take(numbered(*texts))), order.forced)
+    return History("", GROUP, list(order.take(placed(*texts))), order.forced)
 
 
-def numbered(*texts: str) -> list[Numbered]:
+def placed(*texts: str) -> list[Line]:
     """The lines that have a place in a sequence."""
-    found = ((parse(text)[0], content_of(text)) for text in texts)
-    return [Numbered(line, content) for line, content in found if line is not None]
+    return [line for line, _problem in map(parse, texts) if line is not None]

@@ -145,13 +145,6 @@ class History:
         return [told for told in self.told if type(told.event) in wanted]
 
 
-class Numbered(NamedTuple):
-    """A line of a group, with a hash of its text."""
-
-    line: Line
-    content: int
-
-
 _InSequence: TypeAlias = tuple[int, int, bool, int, str, int, int]
 """See `_in_sequence`."""
 
@@ -232,15 +225,14 @@ class Order:
     forced: set[frozenset[str]] = field(default_factory=set)
     """Pairs of logs whose order is known from their epochs."""
 
-    def take(self, lines: Iterable[Numbered]) -> Iterator[Told]:
+    def take(self, lines: Iterable[Line]) -> Iterator[Told]:
         """The next lines, in any order, as events in their order. An unreadable event is a hole.
         Events with an unknown name are no hole: they do not change the meaning of others, and no
         table asks for them. Raises LateLineError: then the state is of no use any more."""
         of_gateways: dict[str, list[tuple[_InSequence, Line]]] = {}
-        for each in lines:
-            line = each.line
+        for line in lines:
             if line.fields is not None or not line.is_known:
-                of_gateways.setdefault(line.gateway_id, []).append((_in_sequence(each), line))
+                of_gateways.setdefault(line.gateway_id, []).append((_in_sequence(line), line))
         new: dict[str, list[_Placed]] = {}
         for gateway_id, some in of_gateways.items():
             some.sort(key=itemgetter(0))
@@ -324,11 +316,10 @@ class _Placed:
         return self.told_ms, self.rank, self.line.gateway_id, *self.in_sequence[1:]
 
 
-def _in_sequence(each: Numbered) -> _InSequence:
+def _in_sequence(line: Line) -> _InSequence:
     """The order of one gateway's lines. If lines with the same place contradict each other, the
     first one counts, and the choice is the same in every run. An event beside the group's sequence
     is placed after the event that it names."""
-    line = each.line
     return (
         -1 if line.began_ms is None else line.began_ms,
         line.sequence if line.after is None else line.after,
@@ -336,7 +327,7 @@ def _in_sequence(each: Numbered) -> _InSequence:
         line.at_ms,
         line.process_id or "",
         line.sequence,
-        each.content,
+        line.content,
     )
 
 

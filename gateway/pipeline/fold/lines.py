@@ -42,6 +42,8 @@ class Line(Struct):
     at_ms: int
     fields: GatewayEvent | None
     """Null if the event is unknown or cannot be read."""
+    content: int
+    """A checksum of the text: a line that is written twice has the same one."""
 
     @property
     def is_beside(self) -> bool:
@@ -104,13 +106,14 @@ def parse(text: str) -> tuple[Line | None, str | None]:
         its.after,
         its.at_ms,
         fields,
+        content_of(data),
     )
     return line, problem
 
 
-def content_of(text: str) -> int:
-    """A checksum of the text: a line that is written twice has the same one."""
-    return crc32(text.encode("utf-8", "surrogatepass"))
+def content_of(data: bytes) -> int:
+    """See `Line.content`."""
+    return crc32(data)
 
 
 def _names_event(data: bytes) -> bool:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from gateway.pipeline.fold.history import LateLineError, Numbered
-from gateway.pipeline.fold.lines import TEXT_MAX
+from gateway.pipeline.fold.history import LateLineError
+from gateway.pipeline.fold.lines import TEXT_MAX, Line
 from gateway.pipeline.fold.row import BaseRow
 
 
@@ -70,19 +70,17 @@ class Number(NamedTuple):
     """Whether the event can be read."""
 
 
-def key_of(each: Numbered) -> SequenceKey:
+def key_of(line: Line) -> SequenceKey:
     """The sequence of a line."""
-    line = each.line
     if line.is_beside:
         return SequenceKey(line.gateway_id, None, line.process_id, None)
     return SequenceKey(line.gateway_id, line.group_id, None, line.began_ms)
 
 
-def number_of(each: Numbered) -> Number:
+def number_of(line: Line) -> Number:
     """The number of a line."""
-    line = each.line
     event = line.event[:TEXT_MAX]
-    return Number(line.sequence, line.at_ms, event, each.content, line.fields is not None)
+    return Number(line.sequence, line.at_ms, event, line.content, line.fields is not None)
 
 
 def sequences(

@@ -25,14 +25,13 @@ from gateway.pipeline.fold.history import (
     TURNS,
     History,
     LateLineError,
-    Numbered,
     Order,
     Pairs,
     Told,
     Words,
     clusters,
 )
-from gateway.pipeline.fold.lines import Line, RejectedRow, content_of, parse, rejected
+from gateway.pipeline.fold.lines import Line, RejectedRow, parse, rejected
 from gateway.pipeline.fold.migrations import (
     MigrationRow,
     WorseStepRow,
@@ -112,7 +111,7 @@ class SourceLine(NamedTuple):
 def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Part]:
     """All rows of these lines. Keeps all events in memory."""
     bad = Tables()
-    groups: dict[str, list[Numbered]] = {}
+    groups: dict[str, list[Line]] = {}
     processes: dict[SequenceKey, list[Number]] = {}
     started: list[tuple[Line, GatewayStarted]] = []
     for file, place, text in lines:
@@ -121,11 +120,10 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Part]:
             bad.rejected.append(rejected(file, place, text, line, problem))
         if line is None:
             continue
-        each = Numbered(line, content_of(text))
         if line.group_id is not None:
-            groups.setdefault(line.group_id, []).append(each)
+            groups.setdefault(line.group_id, []).append(line)
         if line.process_id is not None:
-            processes.setdefault(key_of(each), []).append(number_of(each))
+            processes.setdefault(key_of(line), []).append(number_of(line))
         if isinstance(line.fields, GatewayStarted):
             started.append((line, line.fields))
     yield Part(None, bad)
@@ -139,7 +137,7 @@ def fold_lines(lines: Iterable[SourceLine]) -> Iterator[Part]:
 
 def fold_name(
     group_id: str,
-    pieces: Collection[Sequence[Numbered]],
+    pieces: Collection[Sequence[Line]],
     cluster_of: Mapping[str, str],
     *,
     keeps_state: bool = False,
@@ -156,7 +154,7 @@ def fold_name(
 def go_on(
     group_id: str,
     folds: Iterable["GroupFold"],
-    lines: Iterable[Numbered],
+    lines: Iterable[Line],
     cluster_of: Mapping[str, str],
 ) -> Iterator[Part]:
     """The rows of the groups with this id, whose folds had stopped, from these lines on. Raises
@@ -180,8 +178,8 @@ def _last(fold: "GroupFold", *, keeps_state: bool) -> Part:
 
 
 def _divided(
-    pieces: Collection[Sequence[Numbered]], cluster_of: Mapping[str, str]
-) -> Mapping[str, Iterable[Sequence[Numbered]]]:
+    pieces: Collection[Sequence[Line]], cluster_of: Mapping[str, str]
+) -> Mapping[str, Iterable[Sequence[Line]]]:
     """The pieces of each cluster. They become one if a fold may not take them one after another."""
     if len(pieces) == 1:
         (some,) = pieces
@@ -197,7 +195,7 @@ def _divided(
                 except LateLineError:
                     are_in_order[cluster_id] = False
 
-    def of(cluster_id: str) -> Iterator[Sequence[Numbered]]:
+    def of(cluster_id: str) -> Iterator[Sequence[Line]]:
         return (_of_clusters(some, cluster_of).get(cluster_id, []) for some in pieces)
 
     return {
@@ -206,13 +204,11 @@ def _divided(
     }
 
 
-def _of_clusters(
-    lines: Iterable[Numbered], cluster_of: Mapping[str, str]
-) -> Mapping[str, list[Numbered]]:
-    of_gateways: dict[str, list[Numbered]] = {}
-    for each in lines:
-        of_gateways.setdefault(each.line.gateway_id, []).append(each)
-    found: dict[str, list[Numbered]] = {}
+def _of_clusters(lines: Iterable[Line], cluster_of: Mapping[str, str]) -> Mapping[str, list[Line]]:
+    of_gateways: dict[str, list[Line]] = {}
+    for line in lines:
+        of_gateways.setdefault(line.gateway_id, []).append(line)
+    found: dict[str, list[Line]] = {}
     for gateway_id, some in of_gateways.items():
         found.setdefault(cluster_of.get(gateway_id, ""), []).extend(some)
     return found
@@ -245,7 +241,7 @@ class GroupFold:
         """The group."""
         return self.cluster_id, self.group_id
 
-    def take(self, lines: Iterable[Numbered]) -> Tables:
+    def take(self, lines: Iterable[Line]) -> Tables:
         """Take the next lines, in any order, and return the rows that no later line changes. The
         state does not grow with commits. Raises LateLineError if a line belongs before those taken
         earlier: then fold all of them anew."""
@@ -315,11 +311,10 @@ class GroupFold:
         elif member_id != NO_MEMBER:
             words[member_id] = Words(told.position, told.at_ms, told.position)
 
-    def _count(self, lines: Iterable[Numbered]) -> None:
-        for each in lines:
-            line = each.line
+    def _count(self, lines: Iterable[Line]) -> None:
+        for line in lines:
             if line.process_id is None:
-                self.numbers.setdefault(key_of(each), []).append(number_of(each))
+                self.numbers.setdefault(key_of(line), []).append(number_of(line))
             elif line.after is not None:
                 at = line.gateway_id, line.began_ms
                 reached_ms = self.reached_ms.setdefault(at, {})

@@ -301,7 +301,7 @@ def _shape() -> str:
         [each.json_schema() for each in (STATES, PROCESS_STATES, TypeAdapter(Digest))],
         {name: event.schema_version for name, event in EVENTS.items()},
         [each.jsonValue() for each in (KEPT_ROW, *map(struct_of, ALL_ROWS.values()))],
-        content_of(""),  # states keep these
+        content_of(b""),  # states keep these
     )
     told = json.loads(json.dumps(shapes), object_hook=_without_description)
     return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -42,8 +42,8 @@ from pyspark.util import PythonEvalType
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
-from gateway.pipeline.fold.history import LateLineError, Numbered, clusters
-from gateway.pipeline.fold.lines import Line, RejectedRow, content_of, parse, rejected
+from gateway.pipeline.fold.history import LateLineError, clusters
+from gateway.pipeline.fold.lines import Line, RejectedRow, parse, rejected
 from gateway.pipeline.fold.row import BaseRow, columns
 from gateway.pipeline.fold.sequences import PROCESS_STATES, Number, SequenceKey, key_of, number_of
 from gateway.pipeline.fold.tables import (
@@ -283,10 +283,9 @@ def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
             if len(lines) == _LINES_MAX:
                 yield packed_lines(line.group_id, groups.pop(line.group_id))
         if line.process_id is not None:
-            each = Numbered(line, content_of(text))
-            key = key_of(each)
+            key = key_of(line)
             some = numbers.setdefault(key, [])
-            some.append(number_of(each))
+            some.append(number_of(line))
             if len(some) == _LINES_MAX:
                 yield packed_numbers(key, numbers.pop(key))
         if isinstance(line.fields, GatewayStarted):
@@ -559,7 +558,7 @@ def _sequence_key(row: InputRow) -> SequenceKey:
     return SequenceKey(row.gateway_id, None, row.process_id, None)
 
 
-class Pieces(Collection[list[Numbered]]):
+class Pieces(Collection[list[Line]]):
     """The lines of a group in pieces, which may be read several times. Only the piece being read is
     in memory: if there are several, the lines are in a temporary file."""
 
@@ -575,14 +574,14 @@ class Pieces(Collection[list[Numbered]]):
                 self._file = TemporaryFile()  # noqa: SIM115  (see `close`)
             self._sizes.append(self._file.write(SEPARATOR.join(piece).encode()))
 
-    def __iter__(self) -> Iterator[list[Numbered]]:
-        yield list(map(_numbered_line, self._first))
+    def __iter__(self) -> Iterator[list[Line]]:
+        yield list(map(_line, self._first))
         at = 0
         for size in self._sizes:
             assert self._file is not None
             self._file.seek(at)
             at += size
-            yield list(map(_numbered_line, self._file.read(size).decode().split(SEPARATOR)))
+            yield list(map(_line, self._file.read(size).decode().split(SEPARATOR)))
 
     def __len__(self) -> int:
         return 1 + len(self._sizes)
@@ -596,15 +595,14 @@ class Pieces(Collection[list[Numbered]]):
             self._file.close()
 
 
-def _numbered_line(text: str) -> Numbered:
+def _line(text: str) -> Line:
     line, _problem = parse(text)
-    assert line is not None  # or it would have no group
-    return Numbered(line, content_of(text))
+    assert line is not None  # or it would not have been passed on
+    return line
 
 
 def _start(row: InputRow) -> tuple[Line, GatewayStarted]:
-    line, _problem = parse(row.line)
-    assert line is not None
+    line = _line(row.line)
     assert isinstance(line.fields, GatewayStarted)
     return line, line.fields
 

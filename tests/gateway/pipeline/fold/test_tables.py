@@ -10,7 +10,8 @@ from functools import partial
 import pytest
 
 from gateway.events.member_events import PartitionsAssigned
-from gateway.pipeline.fold.history import LateLineError, Numbered, Order
+from gateway.pipeline.fold.history import LateLineError, Order
+from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.sequences import (
     PROCESS_STATES,
     Number,
@@ -33,7 +34,7 @@ from gateway.pipeline.fold.tables import (
 )
 from gateway.pipeline.report.digest import Digest
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
-from tests.support.folded_lines import folded, folds, joined, numbered
+from tests.support.folded_lines import folded, folds, joined, placed
 from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated, simulated_with_excuses
 from tests.support.simulated_lines import write, write_reports
@@ -83,7 +84,7 @@ def test_digests_may_be_added_in_any_order() -> None:
         assert summed.figures.sums == whole.figures.sums
 
 
-def in_order(seed: int, steps: int) -> list[Numbered]:
+def in_order(seed: int, steps: int) -> list[Line]:
     """The beginning of a simulated history, slowed down so that rows are closed before its end.
     Lines are missing, unreadable, or written twice."""
     writer = EventWriter()
@@ -95,14 +96,14 @@ def in_order(seed: int, steps: int) -> list[Numbered]:
             writer.lose()
     writer.lines[20] = writer.lines[20].replace('"fields":{', '"fields":{"odd":1,')
     writer.lines.insert(10, writer.lines[9])
-    return numbered(*(re.sub(r'_ms":(\d+)', slower, line) for line in writer.lines))
+    return placed(*(re.sub(r'_ms":(\d+)', slower, line) for line in writer.lines))
 
 
 def slower(at_ms: re.Match[str]) -> str:
     return f'_ms":{int(at_ms[1]) * SLOWER}'
 
 
-def of_pieces(*pieces: list[Numbered]) -> Counter[str]:
+def of_pieces(*pieces: list[Line]) -> Counter[str]:
     """All rows of a group, whose lines come in these pieces."""
     ((_key, tables),) = joined(fold_name(GROUP, pieces, {}))
     return rows(tables)
@@ -165,10 +166,10 @@ def test_groups_of_one_name_are_folded_in_their_clusters() -> None:
     lines = [
         line
         for gateway_id in ("g1", "g2")
-        for line in numbered(*lines_of({gateway_id: partial(write, simulated(0))}))
+        for line in placed(*lines_of({gateway_id: partial(write, simulated(0))}))
     ]
     half = len(lines) // 2
-    gateways = {each.line.gateway_id: each.line.gateway_id for each in lines}
+    gateways = {each.gateway_id: each.gateway_id for each in lines}
     found = dict(joined(fold_name(GROUP, [lines[:half], lines[half:]], gateways)))
     assert {key for key in found if key} == {(each, GROUP) for each in gateways}
 
@@ -180,12 +181,12 @@ def test_epochs_that_force_no_order_any_more_are_late() -> None:
     first.tell(1, assigned(3))
     first.tell(10, assigned(4))
     second.tell(9, assigned(5))
-    list(order.take(numbered(*first.lines, *second.lines)))
+    list(order.take(placed(*first.lines, *second.lines)))
     assert order.forced
     taken = len(first.lines)
     first.tell(20, assigned(6))
     with pytest.raises(LateLineError):
-        list(order.take(numbered(*first.lines[taken:])))
+        list(order.take(placed(*first.lines[taken:])))
 
 
 def assigned(epoch: int) -> PartitionsAssigned:
@@ -258,7 +259,7 @@ def test_a_gateway_in_another_cluster_makes_its_groups_late() -> None:
     (part,) = [each for each in go_on(GROUP, (), told, {}) if each.state is not None]
     folds = [STATES.validate_json(part.state or "")]
     with pytest.raises(LateLineError):
-        list(go_on(GROUP, folds, (), {told[0].line.gateway_id: "c"}))
+        list(go_on(GROUP, folds, (), {told[0].gateway_id: "c"}))
 
 
 def test_items_of_one_key_are_in_one_piece() -> None:
@@ -275,7 +276,7 @@ def test_commits_do_not_make_the_state_grow() -> None:
     taken = 0
     for second in range(1, 1_000):
         it.commits(second, "a", second)
-        fold.take(numbered(*it.writer.lines[taken:]))
+        fold.take(placed(*it.writer.lines[taken:]))
         taken = len(it.writer.lines)
         if second % 300 == 0:
             sizes.append(len(STATES.dump_json(fold)))

@@ -27,7 +27,7 @@ def test_the_lines_of_a_group_may_be_read_again() -> None:
     for _ in range(2):
         found = list(pieces)
         assert list(map(len, found)) == [PIECE_MIN, PIECE_MIN, 1]
-        numbers = [each.line.sequence for some in found for each in some]
+        numbers = [each.sequence for some in found for each in some]
         assert numbers == list(range(1, len(lines) + 1))
     pieces.close()
     assert len(Pieces(rows[:1])) == 1
