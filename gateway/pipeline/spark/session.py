@@ -140,6 +140,8 @@ SHORT = {
 }
 """Further settings for short runs."""
 HERE = {
+    # A sort of lines would fill most of the heap before it spills, and gains nothing by that.
+    "spark.memory.fraction": "0.3",
     # Spark's hash spreads the 16 buckets over 15 of 53 partitions, but over 10 of 16. Few rows are
     # merged into fewer partitions.
     "spark.sql.shuffle.partitions": "53",

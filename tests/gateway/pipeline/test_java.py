@@ -86,7 +86,7 @@ def test_without_a_java_the_error_lists_what_was_found(
     ("is_long", "added"),
     [
         (False, "-XX:TieredStopAtLevel=1|"),
-        (True, "-XX:+UseParallelGC|-XX:MinSurvivorRatio=8|"),
+        (True, "-XX:+UseParallelGC|-XX:MinSurvivorRatio=8|-XX:GCTimeRatio=9|"),
     ],
 )
 def test_the_unsupported_argument_is_removed(
