@@ -60,7 +60,7 @@ class GatewayEvent:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields as plain values, without optional fields that were not set."""
+        """The fields as plain values, without optional fields that have their default."""
         serializer: SchemaSerializer = vars(type(self))["__pydantic_serializer__"]
         fields: dict[str, Any] = serializer.to_python(self, mode="json", exclude_defaults=True)
         return fields

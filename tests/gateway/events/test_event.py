@@ -50,8 +50,7 @@ def test_an_event_is_immutable_with_fixed_fields() -> None:
 
 
 def test_missing_fields_are_omitted() -> None:
-    """A conversion has an epoch in one direction and a generation in the other. A field set to None
-    is shown as null."""
+    """A conversion has an epoch in one direction and a generation in the other."""
     event = GroupConverted(
         direction="classic->consumer", is_live=True, group_epoch=3, members=1, cause="n joined"
     )

@@ -98,7 +98,6 @@ def test_a_classic_join_reports_software_and_protocols() -> None:
         "protocol_type": "consumer",
         "embedded_version": 0,
         "assignors": ["cooperative-sticky", "range"],
-        "tls_subject": None,
     }
 
 
