@@ -33,28 +33,30 @@ from gateway.pipeline.report.group_story import INTERVALS_MAX, Span, names, owne
 from gateway.pipeline.report.model import MemberName, OwnershipMap, of_each
 from gateway.pipeline.report.wording import DAY_MS
 from gateway.pipeline.spark.folding import (
-    BUCKET,
     CLOSED_AT_ONCE,
-    DIGEST,
     FOLDED,
-    GATEWAY,
     IS_CLOSED,
     IS_NEW,
     KEPT,
     KEPT_ROW,
+    continued,
+    folded,
+    struct_of,
+    unpacked,
+)
+from gateway.pipeline.spark.output import BATCHES, Folder, States, Store
+from gateway.pipeline.spark.packing import (
+    BUCKET,
+    DIGEST,
+    GATEWAY,
     KEY,
     OF_GROUP,
     OF_PROCESS,
     PARSED,
     bucket_of,
-    continued,
-    folded,
     map_in_arrow,
     parsed,
-    struct_of,
-    unpacked,
 )
-from gateway.pipeline.spark.output import BATCHES, Folder, States, Store
 
 Drawing: TypeAlias = tuple[OwnershipMap, tuple[MemberName, ...]]
 

@@ -1,25 +1,21 @@
-"""Lets Spark's Python processes parse lines and fold groups.
+"""Lets Spark's Python processes fold groups.
 
-Spark only brings the lines of a group together: `parsed` packs the lines of each group into rows,
-one exchange sorts the rows by bucket and group, and `folded` streams through them, with one group
-in memory at a time. `continued` does the same with new lines and the states in which earlier folds
-stopped.
+Spark only brings the lines of a group together. One exchange sorts the rows into which they are
+packed by bucket and group, and `folded` streams through them, with one group in memory at a time.
+`continued` does the same with new lines and the states in which earlier folds stopped.
 """
 
 import types
 import typing
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, groupby, starmap
 from operator import attrgetter, itemgetter
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
-from zlib import crc32
+from typing import IO, Any, TypeVar
 
 import pyarrow as pa
-from pydantic_core import from_json, to_json
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -36,16 +32,13 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
-from pyspark.sql.udf import UserDefinedFunction
-from pyspark.sql.utils import is_remote
-from pyspark.util import PythonEvalType
 
 from gateway.events.gateway_events import GatewayStarted
 from gateway.loading import without_garbage_collection
 from gateway.pipeline.fold.history import LateLineError, clusters
-from gateway.pipeline.fold.lines import Line, RejectedRow, parse, rejected
+from gateway.pipeline.fold.lines import Line, RejectedRow, parse
 from gateway.pipeline.fold.row import BaseRow, columns
-from gateway.pipeline.fold.sequences import PROCESS_STATES, Number, SequenceKey, key_of, number_of
+from gateway.pipeline.fold.sequences import PROCESS_STATES, SequenceKey
 from gateway.pipeline.fold.tables import (
     ALL_ROWS,
     STATES,
@@ -58,6 +51,23 @@ from gateway.pipeline.fold.tables import (
     pieces_of,
 )
 from gateway.pipeline.report.digest import Digest
+from gateway.pipeline.spark.packing import (
+    BUCKET,
+    DIGEST,
+    GATEWAY,
+    INPUT,
+    KEY,
+    KINDS,
+    OF_GROUP,
+    OF_PROCESS,
+    PARSED,
+    REJECTED,
+    SEPARATOR,
+    InputRow,
+    map_in_arrow,
+    unpacked_lines,
+    unpacked_numbers,
+)
 
 _PLAIN: Mapping[type, DataType] = types.MappingProxyType(
     {str: StringType(), bool: BooleanType(), int: LongType(), float: DoubleType()}
@@ -87,71 +97,14 @@ def type_of(annotation: Any) -> DataType:
     raise TypeError(f"no column of a table can be a {annotation}")
 
 
-BUCKETS = 16
-"""Groups are spread over this many buckets. A stream folds the buckets with new events again."""
-BUCKET = "bucket"
-
 _ROWS_MAX = 1_024
 """Rows in one message to Spark."""
-_LINES_MAX = 512
-"""Lines or numbers in one row."""
-_WAITING_CHARS_MAX = 16 << 20
-"""Lines that wait for others of their groups. In a stream or a file, those of many groups
-alternate."""
-_MESSAGE_CHARS_MAX = 1 << 20
-"""Lines in one message to Spark, but for the last one."""
-SEPARATOR = "\x1e"
-"""Between lines, as in RFC 7464: no JSON text contains it. In a topic they may have line breaks."""
 _PACKED_BYTES_MAX = 256 << 10
 """Rows that are packed together, which Spark's heap has several times."""
 _KEPT_MAX = 64
 """The same for kept rows, which may be long."""
 
 
-class InputRow(NamedTuple):
-    """Lines of one group, numbers of a process's lines, a rejected line, or what a fold has kept.
-    Which columns are null depends on that."""
-
-    bucket: int
-    kind: int
-    group_id: Any = None
-    gateway_id: Any = None
-    process_id: Any = None
-    line: Any = None
-    """The line. Of a group, its lines with SEPARATOR between them; of a process, the numbers."""
-    times_ms: Any = None
-    """The times of a group's lines, in order."""
-    first: Any = None
-    """The first of the times, or of the numbers."""
-    at_ms: Any = None
-    """The latest time."""
-    file: Any = None
-    place: Any = None
-    problem: Any = None
-    state: Any = None
-    closed: Any = None
-    digest: Any = None
-    is_new: Any = None
-
-
-_TYPES: Mapping[str, DataType] = types.MappingProxyType(
-    {
-        **dict.fromkeys((BUCKET, "kind"), IntegerType()),
-        **dict.fromkeys(("first", "at_ms"), LongType()),
-        "is_new": BooleanType(),
-    }
-)
-_INPUT = tuple(StructField(name, _TYPES.get(name, StringType())) for name in InputRow._fields)
-PARSED = StructType([*_INPUT[: InputRow._fields.index("state")]])
-"""What `parsed` makes of lines."""
-
-KINDS = GATEWAY, OF_GROUP, OF_PROCESS, REJECTED, DIGEST = range(5)
-"""The kinds of parsed and kept rows, in the order in which a fold needs them. The start of a
-gateway names its cluster, and goes to every bucket. A line may make several rows. What a fold keeps
-includes the digest of the bucket."""
-
-KEY = ("kind", "group_id", "gateway_id", "process_id")
-"""Columns that name a group or a process among parsed and kept rows."""
 KEPT = "kept"
 """The column with kept rows in what a fold makes; the others are named after tables."""
 IS_CLOSED = "is_closed"
@@ -159,7 +112,7 @@ IS_CLOSED = "is_closed"
 IS_NEW = "is_new"
 """The column that tells whether a fold has changed the row that it keeps; null for new lines."""
 KEPT_ROW = StructType(
-    [each for each in _INPUT if each.name in (*KEY, "line", "state", "closed", "digest", IS_NEW)]
+    [each for each in INPUT if each.name in (*KEY, "line", "state", "closed", "digest", IS_NEW)]
 )
 """What is kept of a group or process: its `state`, and digests of its closed rows and of all. Of
 others either a line or a digest is kept."""
@@ -173,15 +126,6 @@ FOLDED = StructType(
 )
 """What a fold makes. Rows of a table are packed as Arrow packs them: Spark would spend more time on
 the empty columns of all other tables than on everything else."""
-
-Map: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Maps the rows of one partition, in their order."""
-
-
-def parsed(lines: DataFrame) -> DataFrame:
-    """Parse lines: `file`, `place` (null in files), `block` and `line`. The place of a line in a
-    file is its number, counted from the beginning of the block."""
-    return map_in_arrow(lines.select("file", "place", "block", "line"), _parse, PARSED)
 
 
 def folded(rows: DataFrame, top: int) -> DataFrame:
@@ -217,174 +161,6 @@ def _in_order(rows: DataFrame) -> DataFrame:
     rank = F.shiftleft(rank, 32) + F.crc32(name.cast("binary"))
     rows = rows.select(*(each for each in InputRow._fields if each in rows.columns))
     return rows.repartition(BUCKET).sortWithinPartitions(rank, *KEY[1:], "first")
-
-
-def map_in_arrow(rows: DataFrame, how: Map, schema: StructType) -> DataFrame:
-    """`DataFrame.mapInArrow`, which demands pandas but does not use it. Spark Connect needs pandas
-    anyway."""
-    if is_remote():
-        return rows.mapInArrow(how, schema)
-    mapped = UserDefinedFunction(
-        how, schema, name="groupferry", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    )
-    column: Any = mapped(*(rows[name] for name in rows.columns))
-    java: Any = rows._jdf
-    return DataFrame(java.mapInArrow(column._jc, False, None), rows.sparkSession)
-
-
-def bucket_of(name: str) -> int:
-    """The bucket of a group, a process or a file."""
-    return crc32(name.encode("utf-8", "surrogatepass")) % BUCKETS
-
-
-# -- parsing ---------------------------------------------------------------------------------------
-
-
-def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    schema = to_arrow_schema(PARSED)
-    with without_garbage_collection():
-        for rows in _messages(_packed(batches)):
-            columns = zip(zip(*rows, strict=True), schema, strict=False)
-            arrays = [pa.array(values, each.type) for values, each in columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _messages(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
-    some: list[InputRow] = []
-    size = 0
-    for row in rows:
-        some.append(row)
-        size += len(row.line)
-        if len(some) == _ROWS_MAX or size >= _MESSAGE_CHARS_MAX:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
-
-
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[InputRow]:
-    """The rows of all lines. A block is read by one task, in order."""
-    groups: dict[str, list[TimedLine]] = {}
-    numbers: dict[SequenceKey, list[Number]] = {}
-    at: tuple[str, int] | None = None
-    count = waiting_chars = 0
-    for file, place, block, text in _lines(batches):
-        count = count + 1 if at == (file, block) else 1
-        at = file, block
-        line, problem = parse(text)
-        if problem is not None:
-            yield _rejection(file, place or _place(count, block), text, line, problem)
-        if line is None:
-            continue
-        if line.group_id is not None:
-            lines = groups.setdefault(line.group_id, [])
-            lines.append((line.at_ms, text))
-            waiting_chars += len(text)
-            if len(lines) == _LINES_MAX:
-                yield packed_lines(line.group_id, groups.pop(line.group_id))
-        if line.process_id is not None:
-            key = key_of(line)
-            some = numbers.setdefault(key, [])
-            some.append(number_of(line))
-            if len(some) == _LINES_MAX:
-                yield packed_numbers(key, numbers.pop(key))
-        if isinstance(line.fields, GatewayStarted):
-            for bucket in range(BUCKETS):
-                yield InputRow(bucket, GATEWAY, line=text)
-        if waiting_chars >= _WAITING_CHARS_MAX:
-            yield from starmap(packed_lines, groups.items())
-            groups.clear()
-            waiting_chars = 0
-    yield from starmap(packed_lines, groups.items())
-    yield from starmap(packed_numbers, numbers.items())
-
-
-def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str | None, int, str]]:
-    for batch in batches:
-        columns = (column.to_pylist() for column in batch.columns)
-        yield from zip(*columns, strict=True)
-
-
-def _place(number: int, block: int) -> str:
-    return f"line {number}" + (f" after byte {block}" if block else "")
-
-
-def _rejection(file: str, place: str, text: str, line: Line | None, problem: str) -> InputRow:
-    row = rejected(file, place, text, line, problem)
-    return InputRow(
-        bucket_of(file),
-        REJECTED,
-        group_id=row.group_id,
-        line=row.line,
-        file=file,
-        place=place,
-        problem=problem,
-    )
-
-
-TimedLine: TypeAlias = tuple[int, str]
-"""A line, after its time."""
-
-
-def packed_lines(group_id: str, lines: list[TimedLine]) -> InputRow:
-    """Lines of a group in one row."""
-    lines.sort(key=itemgetter(0))
-    times, texts = zip(*lines, strict=True)
-    return InputRow(
-        bucket_of(group_id),
-        OF_GROUP,
-        group_id=group_id,
-        line=SEPARATOR.join(texts),
-        times_ms=to_json(times).decode(),
-        first=times[0],
-        at_ms=times[-1],
-    )
-
-
-def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:
-    """The numbers of a process in one row: its columns as JSON."""
-    numbers.sort()
-    assert key.process_id is not None
-    return InputRow(
-        bucket_of(key.process_id),
-        OF_PROCESS,
-        gateway_id=key.gateway_id,
-        process_id=key.process_id,
-        line=to_json(list(zip(*numbers, strict=True))).decode(),
-        first=numbers[0].sequence,
-        at_ms=max(each.at_ms for each in numbers),
-    )
-
-
-def unpacked_lines(rows: Iterable[InputRow]) -> Iterator[TimedLine]:
-    """The lines of a group in their order, from rows that are sorted by their first times."""
-    return _merged(
-        (row.first, list(zip(from_json(row.times_ms), row.line.split(SEPARATOR), strict=True)))
-        for row in rows
-    )
-
-
-def unpacked_numbers(rows: Iterable[InputRow]) -> Iterator[Number]:
-    """The numbers of a process in their order, from rows that are sorted by their first numbers."""
-    return _merged(
-        (row.first, list(map(Number._make, zip(*from_json(row.line), strict=True)))) for row in rows
-    )
-
-
-Item = TypeVar("Item", bound=tuple[Any, ...])
-
-
-def _merged(packed: Iterable[tuple[int, list[Item]]]) -> Iterator[Item]:
-    """The items of all lists by their first fields, as the lists are sorted too."""
-    waiting: list[Item] = []
-    for first, items in packed:
-        ready = bisect_left(waiting, first, key=itemgetter(0))
-        yield from waiting[:ready]
-        waiting = sorted((*waiting[ready:], *items)) if ready < len(waiting) else items
-    yield from waiting
-
-
-# -- folding ---------------------------------------------------------------------------------------
 
 
 def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from gateway.pipeline import PipelineError
 from gateway.pipeline.spark.files import files_of
-from gateway.pipeline.spark.folding import BUCKET
+from gateway.pipeline.spark.packing import BUCKET
 
 _WRITING = {
     # Each task keeps one row group in memory. Parquet's default of 128 MiB suits larger heaps.

@@ -216,7 +216,7 @@ def test_a_batch_folds_the_groups_that_it_is_about(spark: SparkSession, tmp_path
 
 def same_bucket(count: int) -> list[str]:
     """The names of groups."""
-    from gateway.pipeline.spark.folding import bucket_of
+    from gateway.pipeline.spark.packing import bucket_of
 
     names = (f"group-{number}" for number in range(1_000))
     return list(islice((name for name in names if bucket_of(name) == 3), count))
@@ -277,8 +277,8 @@ def test_states_of_another_version_are_folded_anew(
 def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Path) -> None:
     """The owners of a group that has only committed since are still known."""
     from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
-    from gateway.pipeline.spark.folding import SEPARATOR
     from gateway.pipeline.spark.output import Folder
+    from gateway.pipeline.spark.packing import SEPARATOR
 
     it = OffsetHistory("g")
     it.gets(0, "a")

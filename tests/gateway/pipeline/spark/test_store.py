@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def lines(spark: SparkSession, batch: int) -> DataFrame:
     """One event of the batch's number plus one."""
-    from gateway.pipeline.spark.folding import parsed  # needs PySpark
+    from gateway.pipeline.spark.packing import parsed  # needs PySpark
 
     row = ("f", "byte 0", None, event_line(batch + 1))
     schema = "file string, place string, block long, line string"
@@ -26,11 +26,11 @@ def lines(spark: SparkSession, batch: int) -> DataFrame:
 
 
 def new_store(spark: SparkSession, folder: Path) -> Store:
-    from gateway.pipeline.spark.folding import BUCKET, PARSED
     from gateway.pipeline.spark.output import (
         Folder,  # needs PySpark
         Store,
     )
+    from gateway.pipeline.spark.packing import BUCKET, PARSED
 
     return Store(Folder(spark, str(folder)), PARSED, BUCKET)
 
@@ -93,11 +93,11 @@ def test_the_latest_states_of_each_bucket_count(spark: SparkSession, tmp_path: P
     """Those that they replace are deleted, and a batch that was put is known."""
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-    from gateway.pipeline.spark.folding import BUCKET
     from gateway.pipeline.spark.output import (
         Folder,  # needs PySpark
         States,
     )
+    from gateway.pipeline.spark.packing import BUCKET
 
     fields = StructField("state", StringType()), StructField(BUCKET, IntegerType())
     schema = StructType([*fields])
@@ -112,3 +112,18 @@ def test_the_latest_states_of_each_bucket_count(spark: SparkSession, tmp_path: P
     assert [row.state for row in states.rows([3]).collect()] == ["3 at 1"]
     names = sorted(each.name for each in tmp_path.glob("shape=a/batch=*"))
     assert names == ["batch=1", "batch=2"]
+
+
+def test_long_rows_after_short_ones_do_not_fill_the_memory(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A writer keeps a row group in memory, and would expect further short rows."""
+    from gateway.pipeline.spark.output import Folder  # needs PySpark
+
+    lengths = [1] * 200 + [256 << 10] * 200
+    rows = spark.createDataFrame([(each,) for each in lengths], "length int").coalesce(1)
+    Folder(spark, str(tmp_path)).write(rows.selectExpr("randstr(length, 0) AS packed"))
+    (file,) = tmp_path.glob("*.parquet")
+    told = pq.read_metadata(file)
+    groups = [told.row_group(number).total_byte_size for number in range(told.num_row_groups)]
+    assert max(groups) < 24 << 20
