@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 from zlib import crc32
 
 from msgspec import Meta, MsgspecError, Raw, Struct, ValidationError
@@ -56,18 +56,21 @@ class Line(Struct):
         return self.event in EVENTS
 
 
+_Number: TypeAlias = Annotated[int, Meta(ge=-NUMBER_MAX - 1, le=NUMBER_MAX)]
+
+
 class _Envelope(Struct):
     """An envelope with the text of its fields."""
 
     event: str
-    schema_version: int
+    schema_version: _Number
     gateway_id: str
     sequence: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
     at_ms: Moment
     group_id: str | None = None
     process_id: str | None = None
     began_ms: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | None = None
-    after: Annotated[int, Meta(ge=-NUMBER_MAX - 1, le=NUMBER_MAX)] | None = None
+    after: _Number | None = None
     fields: Raw = Raw(b"null")
 
 
@@ -94,7 +97,7 @@ def parse(text: str) -> tuple[Line | None, str | None]:
     if len(data) > STRING_BYTES_MAX or _MAY_BE_HUGE in data.translate(_ZEROS):
         if not _fits([its.event, its.gateway_id, its.group_id, its.process_id]):
             return None, INCOMPLETE
-        if fields is not None and not _fit(its.fields):
+        if fields is not None and not _fields_fit(its.fields):
             fields, problem = None, f"{its.event} has an invalid value"
     line = Line(
         its.event,
@@ -141,7 +144,7 @@ def _fields_of(its: _Envelope) -> tuple[GatewayEvent | None, str | None]:
     return None, f"{its.event} of schema version {its.schema_version} is not known"
 
 
-def _fit(fields: Raw) -> bool:
+def _fields_fit(fields: Raw) -> bool:
     """Whether all numbers and strings fit into a table, also those that are ignored."""
     try:
         return _fits(decode(fields))

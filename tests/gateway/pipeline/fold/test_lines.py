@@ -98,6 +98,7 @@ BAD: Mapping[str, str] = {
         fields={"member_id": "m", "member_epoch": 1 << 63, "partitions": {}}
     ): "partitions_assigned has an invalid value",
     told(sequence=1 << 70): "its envelope is incomplete",
+    told(schema_version=1 << 70): "its envelope is incomplete",
     told(gateway_id="x" * 40_000): "its envelope is incomplete",
     told(sequence=0): "its envelope is incomplete",
     without(told(), "gateway_id"): "its envelope is incomplete",
