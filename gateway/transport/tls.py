@@ -24,6 +24,11 @@ UNSENT_BYTES_MAX = 2 * PIECE_BYTES_MAX
 """The most ciphertext that waits for a slow peer: an encrypted piece, and what TLS itself has to
 answer to the peer."""
 
+SPARSE_BYTES_MAX = PIECE_BYTES_MAX
+SPARSE_RATIO_MAX = 8
+"""The most ciphertext that a single receive takes: some without a condition, and the rest for each
+byte of plain text in it. Records without data, such as key updates, have no end otherwise."""
+
 _SHORT_NAMES = {
     "commonName": "CN",
     "organizationalUnitName": "OU",
@@ -111,10 +116,12 @@ class TlsSocket:
     def recv_into(self, view: memoryview) -> int:
         """Receive records until `view` is full or nothing more has arrived; 0 at the end."""
         wanted = len(view)
-        count = 0
+        count = taken = 0
         if self._undecrypted or self._tls.pending():
             count = self._call(self._decrypt, view)
         while count < wanted and not self._has_ended:
+            if taken > SPARSE_BYTES_MAX + SPARSE_RATIO_MAX * count:
+                raise ConnectionAbortedError("the peer sends records with hardly any data")
             room = _WIRE.buffer[: max(wanted - count, RECORD_BYTES_MAX)]
             try:
                 arrived = self._sock.recv_into(room)
@@ -125,6 +132,7 @@ class TlsSocket:
                     raise
                 break  # what arrived before comes first
             if arrived:
+                taken += arrived
                 self._undecrypted = room[:arrived]
                 count += self._call(self._decrypt, view[count:])
             else:
@@ -133,11 +141,10 @@ class TlsSocket:
                 break
         if self._unsent:
             self._answer()
-        if self._has_ended:
-            if count:  # the caller waits before it asks again, and no byte may follow
-                self._end_receiving()
-        elif not count:
+        if not count and not self._has_ended:
             raise BlockingIOError
+        if count and self._has_ended:  # the caller waits before it asks again: no byte may follow
+            self._end_receiving()
         return count
 
     def shutdown(self, how: int) -> None:

@@ -6,6 +6,7 @@ import ssl
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -171,6 +172,23 @@ async def test_a_peer_cannot_make_tls_answer_without_end(authority: CertificateA
             server.recv_into(memoryview(bytearray(100)))
 
 
+@pytest.mark.parametrize("payload", [1, 16_384])
+async def test_a_peer_cannot_hold_the_thread_with_records_that_carry_hardly_any_data(
+    authority: CertificateAuthority, payload: int
+) -> None:
+    """A single receive would take them as long as they come. Full records may come for ever."""
+    async with tls_pair(authority, authority.trusting()) as (client, server):
+        endless = _Endless(client, b"!" * payload, like=server._sock)
+        server._sock = endless  # type: ignore[assignment]
+        view = memoryview(bytearray(300_000))
+        if payload > 1:
+            assert server.recv_into(view) == len(view)
+        else:
+            with pytest.raises(ConnectionAbortedError):
+                server.recv_into(view)
+        assert endless.taken < 2 * len(view)
+
+
 async def test_the_end_after_the_last_bytes_is_seen_without_a_wait(
     authority: CertificateAuthority,
 ) -> None:
@@ -260,6 +278,28 @@ async def test_a_certificate_for_another_host_is_refused(
 
     assert not await shakes_hands(check_host=True)
     assert await shakes_hands(check_host=False)
+
+
+class _Endless:
+    """A socket to which the peer sends one record after another as fast as they are received."""
+
+    def __init__(self, peer: TlsSocket, data: bytes, *, like: socket.socket) -> None:
+        self._peer, self._data, self._sock = peer, data, like
+        self._arrived = bytearray()
+        self.taken = 0
+
+    def recv_into(self, room: memoryview) -> int:
+        while len(self._arrived) < len(room):
+            self._peer._call(self._peer._encrypt, memoryview(self._data))
+            self._arrived += self._peer._unsent
+            self._peer._unsent = b""
+        room[:] = self._arrived[: len(room)]
+        del self._arrived[: len(room)]
+        self.taken += len(room)
+        return len(room)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
 
 
 async def _keep(made: list[TlsSocket], begin: object, *args: object, **more: object) -> None:
