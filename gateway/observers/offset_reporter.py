@@ -230,13 +230,12 @@ class OffsetReporter:
 
     def _pass_on(self, group_id: str, partitions: Iterable[_Partition], member_id: str) -> None:
         """Report the commits of members that committed for these partitions before."""
-        holders = self._holders.setdefault(group_id, {})
-        for partition in partitions:
-            holder_id = holders.get(partition, member_id)
-            holders[partition] = member_id
-            if holder_id != member_id:
-                for event in list(self._end(group_id, holder_id)):
-                    self._tell(event, group_id)
+        holders = self._holders.get(group_id, {})
+        former = {holders.get(partition, member_id) for partition in partitions} - {member_id}
+        for holder_id in sorted(former):
+            for event in list(self._end(group_id, holder_id)):
+                self._tell(event, group_id)
+        self._holders.setdefault(group_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _add(self, interval: _Interval, topic: str, partition: int, offset: int) -> None:
         partitions = interval.topics.setdefault(topic, {})

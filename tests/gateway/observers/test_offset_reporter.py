@@ -187,6 +187,14 @@ def test_a_commit_for_a_partition_ends_the_commits_of_its_former_owner() -> None
     assert [fields["member_id"] for _group_id, fields in reporter.told] == ["m", "n", "m"]
 
 
+def test_a_partition_may_come_back_at_once() -> None:
+    """The commits of both owners end, each time."""
+    reporter = Tally()
+    for member_id in ("m", "n", "m", "n"):
+        reporter.commit({0: 1}, member_id=member_id)
+    assert [fields["member_id"] for _group_id, fields in reporter.told] == ["m", "n", "m"]
+
+
 def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
     """Each partition has its own answer."""
     reporter = Tally()
