@@ -275,6 +275,7 @@ class Order:
         known.sort()
         forced_before, self.forced = self.forced, set()
         for rank, (low, high, later) in enumerate(known):
+            behind_ms = None
             for _low, high_before, earlier in known[:rank]:
                 if not (high_before <= low and high_before < high):
                     continue
@@ -283,13 +284,13 @@ class Order:
                 if ended_ms - begun_ms > CLOCKS_DIFFER_MS_MAX:
                     continue
                 self.forced.add(frozenset((earlier, later)))
-                if begun_ms < ended_ms and not is_new:
-                    raise LateLineError
+                if begun_ms <= ended_ms:
+                    if not is_new:
+                        raise LateLineError
+                    behind_ms = ended_ms if behind_ms is None else max(behind_ms, ended_ms)
+            if behind_ms is not None:
                 for each in new.get(later, ()):
-                    if each.told_ms >= ended_ms:
-                        break
-                    each.told_ms = each.behind_ms = ended_ms
-                    each.rank = rank
+                    each.move_behind(behind_ms, rank)
         if forced_before - self.forced:  # one log had perhaps been moved behind the other
             raise LateLineError
 
@@ -310,6 +311,12 @@ class _Placed:
     in_sequence: _InSequence
     rank: int = 0
     """The order of logs that epochs have moved to the same time."""
+
+    def move_behind(self, ended_ms: int, rank: int) -> None:
+        """Move it behind the end of another log; nothing that it tells was earlier."""
+        if self.told_ms <= ended_ms:
+            self.told_ms, self.rank = ended_ms, rank
+        self.behind_ms = ended_ms if self.behind_ms is None else max(self.behind_ms, ended_ms)
 
     def order(self) -> tuple[int, int, str, int, bool, int, str, int, int]:
         """The order of the events of all gateways."""

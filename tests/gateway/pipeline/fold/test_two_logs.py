@@ -62,18 +62,22 @@ def test_clocks_differ_by_a_minute_at_most() -> None:
     assert handover(behind_s=0, epoch=6, apart_s=-61)[0][0] != "unsure"
 
 
-def commits(writer: EventWriter, at_s: float, member_id: str, offset: int) -> None:
-    """Tell of one commit."""
+def committed(at_s: float, member_id: str, offset: int) -> OffsetsCommitted:
+    """One commit."""
     at_ms = START_MS + round(at_s * 1000)
     told = CommittedOffsets(partition=0, commits=1, first=offset, lowest=offset, last=offset)
-    event = OffsetsCommitted(
+    return OffsetsCommitted(
         member_id=member_id,
         is_transactional=False,
         from_ms=at_ms,
         to_ms=at_ms,
         offsets={"t": (told,)},
     )
-    writer.beside(at_s, event)
+
+
+def commits(writer: EventWriter, at_s: float, member_id: str, offset: int) -> None:
+    """Tell of one commit."""
+    writer.beside(at_s, committed(at_s, member_id, offset))
 
 
 def fetches(writer: EventWriter, at_s: float, member_id: str, offset: int) -> None:
@@ -136,6 +140,36 @@ def goes_back(*, epoch: int) -> list[str | None]:
 def test_a_commit_that_went_back_is_unsure_unless_the_order_is_known() -> None:
     assert goes_back(epoch=1) == ["unsure"]
     assert goes_back(epoch=6) == []
+
+
+@pytest.mark.parametrize("told_s", [10, 10.5, 13, 16])
+def test_a_log_that_epochs_move_stays_in_its_own_order(told_s: float) -> None:
+    """The clock of b's gateway is 5 s behind. Some of its events are moved behind the first log,
+    which ends at second 10. Its commits, stored at 7 and told at 10 or later, still follow them."""
+    first, second = EventWriter("g0", "p0"), EventWriter("g1", "p1")
+    first.tell(1, gets("a", 4))
+    commits(first, 9, "a", 100)
+    first.tell(10, gives("a", 5))
+    second.tell(6, gets("b", 6))
+    fetches(second, 6.5, "b", 100)
+    second.beside(told_s, committed(7, "b", 110))
+    rows = folded(*first.lines, *second.lines)
+    assert findings(first, second) == []
+    assert rows.differences == []
+    assert [row.kind for row in rows.ownership if row.kind != "owner"] == []
+
+
+@pytest.mark.parametrize(("name", "other"), [("g0", "g1"), ("g1", "g0")])
+def test_what_happens_at_once_in_two_logs_has_the_order_of_the_epochs(
+    name: str, other: str
+) -> None:
+    """The names of the gateways do not matter."""
+    first, second = EventWriter(name, "p0"), EventWriter(other, "p1")
+    first.tell(1, gets("a", 4))
+    first.tell(10, gives("a", 5))
+    second.tell(10, gets("b", 6))
+    rows = folded(*first.lines, *second.lines).ownership
+    assert [row.kind for row in rows if row.kind != "owner"] == []
 
 
 def test_beyond_a_limit_faults_of_two_logs_are_unsure_at_once(
