@@ -1,5 +1,6 @@
-"""Finds the files that inputs on this machine name."""
+"""Finds the files that inputs on this machine name, and reads their lines as Spark does."""
 
+import codecs
 import glob
 import os
 from collections.abc import Sequence
@@ -26,3 +27,10 @@ def _is_shown(name: str) -> bool:
 def uri_of(path: str) -> str:
     """The file's name as Spark writes it."""
     return Path(path).as_uri().replace("file://", "file:", 1)
+
+
+def text_of(data: bytes, *, is_first: bool) -> str:
+    """A line without its line break. Invalid bytes are replaced, and the first line of a file loses
+    a byte order mark."""
+    data = data.removeprefix(codecs.BOM_UTF8) if is_first else data
+    return data.removesuffix(b"\n").decode("utf-8", "replace")

@@ -9,7 +9,7 @@ from pathlib import Path
 from gateway.loading import without_garbage_collection
 from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.tables import SourceLine, fold_lines
-from gateway.pipeline.local_files import files, uri_of
+from gateway.pipeline.local_files import files, text_of, uri_of
 from gateway.pipeline.report.digest import Digest
 from gateway.pipeline.report.verdict import Verdict, judge
 
@@ -50,7 +50,7 @@ def _lines(paths: Sequence[str]) -> Iterator[SourceLine]:
         try:
             with Path(path).open("rb") as file:
                 for number, data in enumerate(file, 1):
-                    text = data.removesuffix(b"\n").decode("utf-8", "replace")
+                    text = text_of(data, is_first=number == 1)
                     yield SourceLine(name, f"line {number}", text)
         except OSError as error:
             raise PipelineError(f"cannot read {path}: {error.strerror}") from None

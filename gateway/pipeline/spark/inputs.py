@@ -29,7 +29,7 @@ from pyspark.sql.utils import is_remote
 
 from gateway.pipeline import PipelineError
 from gateway.pipeline.fold.lines import TEXT_MAX
-from gateway.pipeline.local_files import files, uri_of
+from gateway.pipeline.local_files import files, text_of, uri_of
 from gateway.pipeline.spark.topic import (
     EventsTopic,
     growing_topic_lines,
@@ -194,7 +194,7 @@ def _rows(path: str, begin: int, end: int) -> Iterator[pa.RecordBatch]:
         file.seek(begin)
         at = sent = begin
         while at < end and (data := file.readline(end - at)):
-            line = data.removesuffix(b"\n").decode("utf-8", "replace")
+            line = text_of(data, is_first=at == 0)
             rows.append({"file": uri, "place": f"byte {at}", "line": line})
             at += len(data)
             if len(rows) == _ROWS_MAX or at - sent >= _ROWS_BYTES_MAX:

@@ -1,5 +1,6 @@
 """`groupferry verdict`: its output, its exit status, and its limit."""
 
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_sound_events_are_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str
     plant(tmp_path / "events")
     (tmp_path / "events" / "planted").unlink()
     assert dispatch.run(["verdict", f"{tmp_path / 'events'}"]) == 0, capsys.readouterr().out
+
+
+def test_a_byte_order_mark_belongs_to_no_line(tmp_path: Path) -> None:
+    """Spark drops it too. Otherwise the first event would be missing."""
+    plant(tmp_path / "events")
+    sound = tmp_path / "events" / "sound"
+    verdict = quick_verdict.quick_verdict([str(sound)])
+    sound.write_bytes(BOM_UTF8 + sound.read_bytes())
+    assert quick_verdict.quick_verdict([str(sound)]) == verdict
 
 
 @pytest.mark.parametrize(
