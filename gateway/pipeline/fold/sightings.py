@@ -294,7 +294,10 @@ def _restarts(told: Sequence[Told], are_kept: Sequence[bool]) -> Iterator[Sighti
 def _displaced(told: Sequence[Told], are_kept: Sequence[bool]) -> Iterator[Sighting]:
     """A row for each member without a record whose instance another member has, without having
     replaced it: a restart has forgotten the first one. The next record of all members does not have
-    it either; the join of the other one may be told together with that record, or after it."""
+    it either; the join of the other one may be told together with that record, or after it.
+
+    A classic member may have no record even if no rebalance was told: if the place of a member that
+    had left was kept, the next process begins a rebalance when it starts (DEV D61)."""
     forgotten, _ = _between_processes(told, are_kept)
     holders: dict[str, str] = {}
     written: Mapping[str, str] = {}
@@ -304,14 +307,14 @@ def _displaced(told: Sequence[Told], are_kept: Sequence[bool]) -> Iterator[Sight
             holders = {k: holder for k, holder in holders.items() if written.get(k) != holder}
             written_ms = None
         match each.event:
-            case MemberJoined(member_id=member_id, instance_id=str(instance_id)):
+            case MemberJoined(member_id=member_id, instance_id=str(instance_id), protocol=protocol):
                 holder = holders.pop(instance_id, member_id)
                 if holder != member_id:
                     last = forgotten.get(holder)
                     place = each.position * PLACES if last is None else last.position * PLACES + 1
                     at_ms = (last or each).at_ms
                     yield Sighting(place, at_ms, RESTARTED, holder, arrives=False)
-                if not is_kept:
+                if not is_kept or protocol == CLASSIC:
                     holders[instance_id] = member_id
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 gone = each.event.member_id

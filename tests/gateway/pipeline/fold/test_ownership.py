@@ -247,6 +247,17 @@ def a_forgotten_instance_that_joins_after_a_generation(writer: EventWriter) -> N
     writer.beside(7, joins("b", "i"), goes(STABLE, PREPARING))
 
 
+def an_instance_in_a_rebalance_that_began_with_the_process(writer: EventWriter) -> None:
+    """The place of `c` was kept when the old process ended, so the new one began a rebalance, and
+    its end forgot `a` (DEV D61). No event tells when it began."""
+    writer.tell(0, goes(COMPLETING, STABLE), gets("c", 1))
+    writer.tell(1, gives("c", 1), leaves("c"))
+    writer.tell(2, MemberReplaced(member_id="x", replaced_by="a"), joins("a", "i"), gets("a", 0))
+    writer.process_id = "third"
+    writer.beside(4, joins("b", "i"), goes(PREPARING, COMPLETING))
+    writer.tell(5, goes(COMPLETING, STABLE), gets("b", 0))
+
+
 def an_emptied_group(writer: EventWriter) -> None:
     """Its members own nothing, even if no event tells how they went."""
     writer.tell(1, gets("a", 0))
@@ -541,6 +552,13 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 1, 2),
         (0, "granted", "gap", None, None, 2, 5),
         (0, "granted", "owner", "c", None, 5, None),
+    ],
+    an_instance_in_a_rebalance_that_began_with_the_process: [
+        (0, "granted", "owner", "a", None, 2, 4),
+        (0, "granted", "gap", None, None, 4, 5),
+        (0, "granted", "owner", "b", None, 5, None),
+        (1, "granted", "owner", "c", None, 0, 1),
+        (1, "granted", "gap", None, None, 1, None),
     ],
     an_emptied_group: [
         (0, "granted", "owner", "a", None, 1, 2),
