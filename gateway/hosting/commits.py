@@ -39,7 +39,7 @@ class CommitsInFlight:
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
         self._newest: dict[object, int] = {}
-        """The newest connection on which each member has committed."""
+        """The newest connection on which each member has committed, or a former one has tried."""
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 
@@ -64,8 +64,9 @@ class CommitsInFlight:
         return not self._queues.keys().isdisjoint(call.order_keys)
 
     def is_abandoned(self, call: Commits) -> bool:
-        """Whether a member of the call has committed on a newer connection since (DEV D73). Its
-        older one may have held an older commit back, behind a parked JoinGroup."""
+        """Whether a member of the call has committed on a newer connection since, or has tried while
+        it was not in the group (DEV D73). Its older one may have held an older commit back, behind
+        a parked JoinGroup."""
         number = call.connection
         if number is not None:
             for key in call.order_keys:  # every commit comes here
@@ -105,12 +106,14 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.outcome = Outcome(verdict=outcome)
+        # A member that was removed may return with the same id and epoch.
+        tells_connection = not outcome.error or outcome.error is ErrorCode.UNKNOWN_MEMBER_ID
+        if tells_connection and commit.has_member and call.connection is not None:
+            self._note_connection(commit, call.connection)
         if outcome.error:
             commit.move(CommitPhase.ENDED)
             return
         commit.move(_ACCEPTED)
-        if commit.has_member and call.connection is not None:
-            self._note_connection(commit, call.connection)
         if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
             self._end(commit)
 

@@ -112,7 +112,18 @@ def test_a_commit_that_waits_its_turn_may_be_on_an_abandoned_connection(on: Host
     assert [token for token, _ in on.sent] == tokens(newer)
 
 
-def test_only_an_accepted_commit_closes_the_older_connection(on: HostedScene) -> None:
+def test_a_former_members_commit_closes_the_older_connection_once_it_returns(
+    on: HostedScene,
+) -> None:
+    """It may return with the same id and epoch, and so it would still store its older commit."""
+    epoch = on.native_member("m").member_epoch
+    on.native("m", -1)
+    on.commits(("m", epoch, {"foo": [1]}), connection=2)
+    epoch = on.native_member("m").member_epoch
+    assert isinstance(on.commits(("m", epoch, {"foo": [1]}), connection=1).answer, Abandoned)
+
+
+def test_a_refused_commit_closes_no_connection_of_a_member(on: HostedScene) -> None:
     """A client may ask under any member id."""
     on.commits(("n", 99, None), connection=2)
     on.commits(("stranger", 2, None), connection=2)
