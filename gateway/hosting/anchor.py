@@ -37,6 +37,7 @@ FIRST_BACKOFF_MS, LAST_BACKOFF_MS = 100, 2_000
 _STABLE = AnchorPhase.STABLE  # every commit asks, and Python 3.11 takes long to find it
 JOIN_REPEATS_MAX = 10
 """How often a JoinGroup that was answered with REBALANCE_IN_PROGRESS is repeated at once."""
+NOT_JOINED = "the anchor has not joined yet"
 RENEWAL_INTERVAL_MS = 10_000
 """The least time between two generations that only renew the anchor's assignment."""
 GENERATIONS_OF_A_CONSUMER = 4
@@ -104,7 +105,7 @@ class Anchor:
         self.phase = AnchorPhase.ABSENT
         self.is_here = False
         """Whether this gateway wants the anchor, or must still see it leave."""
-        self.why = "the anchor has not joined yet"
+        self.why = NOT_JOINED
         """While the group is not held, the reason. Clients see it too."""
         self.has_given_way = False
         """Whether the anchor ended because another member holds the group."""
@@ -171,6 +172,7 @@ class Anchor:
             self._room.take(self._group_id, owner)
             self.is_here = True
             self.has_given_way = False
+            self.why = NOT_JOINED
             self._must_look = is_live
             self._lost_ms = self._retry_at_ms = now_ms
             self._backoff_ms = 0

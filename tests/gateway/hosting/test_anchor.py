@@ -12,6 +12,7 @@ from gateway.hosting.anchor import (
     HEARTBEAT_INTERVAL_MS,
     JOIN_REPEATS_MAX,
     LAST_BACKOFF_MS,
+    NOT_JOINED,
     RENEWAL_INTERVAL_MS,
     SESSION_TIMEOUTS_MS,
     SOMEBODY_ELSE,
@@ -139,6 +140,17 @@ def test_an_unavailable_coordinator_is_no_sign_of_other_members(on: AnchorStage,
     assert on.is_here
     assert "no usable answer" in on.anchor.why
     assert all(ask.looks_up for _, ask in on.asked)
+
+
+def test_an_anchor_that_joins_again_has_not_been_lost(on: AnchorStage) -> None:
+    """Clients and operators see why the group is not held, and not what once happened to it."""
+    on.doubt(on.hold())
+    on.until_held()
+    on.anchor.drop()
+    on.run()
+    assert not on.is_here
+    on.anchor.need(on.now_ms)
+    assert on.anchor.why == NOT_JOINED
 
 
 @pytest.mark.parametrize("protocol", [("consumer", "range"), ("consumer", "groupferry-log-2")])
