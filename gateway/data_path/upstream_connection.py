@@ -423,9 +423,10 @@ class UpstreamConnection:
         if upstream_id < 0:
             await self._source.drop(size)
             return
-        expected = self._expected.pop(0) if self._expected else None
+        expected = self._expected[0] if self._expected else None
         if isinstance(expected, int | None) or expected.upstream_correlation_id != upstream_id:
             raise BadFrame(f"the broker sent answer {upstream_id} out of turn")
+        del self._expected[0]
         if isinstance(expected, Asked):
             self._asked -= 1
             frame = None

@@ -1,6 +1,7 @@
 """Requests of the gateway on the client's own upstream connection."""
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import trio.testing
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import UpstreamAway, UpstreamLost
+from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
 from gateway.data_path.stream import Facilities
 from gateway.data_path.upstream_connection import UpstreamConnection
 from kafka_codecs import WireError, decode, encode
@@ -52,8 +53,10 @@ class Asking:
         self.broker = FakeBroker(handlers={ApiKey.HEARTBEAT: handler})
         self._limits = limits or Limits()
 
-    async def start(self, nursery: trio.Nursery) -> UpstreamConnection:
-        """Open the upstream. Answers for the client are dropped."""
+    async def start(
+        self, nursery: trio.Nursery, end: type[Exception] = UpstreamLost
+    ) -> UpstreamConnection:
+        """Open the upstream. Answers for the client are dropped, until the `end`."""
         facilities = Facilities()
         opened = await BrokerConnection.open(*self.broker.address)
         upstream = UpstreamConnection(
@@ -64,7 +67,7 @@ class Asking:
         )
 
         async def pump() -> None:
-            with pytest.raises(UpstreamLost):
+            with pytest.raises(end):
                 await upstream.pump(upstream.sock)
 
         nursery.start_soon(facilities.poller.run)
@@ -145,6 +148,23 @@ async def test_waiting_callers_learn_that_the_broker_has_gone(nursery: trio.Nurs
         assert await ask(upstream, _asking(1), 4, "test") is None
         with pytest.raises(UpstreamAway):
             await ask(upstream, _asking(1), 4, "test")
+    upstream.close()
+
+
+async def test_a_broker_that_answers_out_of_turn_has_answered_nobody(
+    nursery: trio.Nursery,
+) -> None:
+    """Whoever waits learns it: a commit would otherwise count as under way for ever."""
+
+    async def out_of_turn(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await _echo(wire, replace(header, correlation_id=header.correlation_id + 1), body)
+
+    asking = Asking(out_of_turn)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery, BadFrame)
+        with trio.fail_after(5):
+            assert await ask(upstream, _asking(1), 4, "test") is None
+        nursery.cancel_scope.cancel()
     upstream.close()
 
 
