@@ -64,9 +64,9 @@ class CommitsInFlight:
         return not self._queues.keys().isdisjoint(call.order_keys)
 
     def is_abandoned(self, call: Commits) -> bool:
-        """Whether a member of the call has committed on a newer connection since, or has tried while
-        it was not in the group (DEV D73). Its older one may have held an older commit back, behind
-        a parked JoinGroup."""
+        """Whether a member of the call has committed on a newer connection since, or has tried
+        while it was not in the group (DEV D73). Its older one may have held an older commit back,
+        behind a parked JoinGroup."""
         number = call.connection
         if number is not None:
             for key in call.order_keys:  # every commit comes here
