@@ -9,8 +9,9 @@
   have the current epoch all the same, and then its commits are accepted (rule 3.15).
 
 The offset checks ignore a partition for the rest of the run once a claim to it was void, or once
-its client came back into the classic generations with a stale claim: from then on its commits have
-the current generation, and no classic coordinator asks whose partition they are for (rule 2.9).
+its client came back with a stale claim, into the classic generations or by a late request to join:
+from then on its commits have the current generation or epoch, and no coordinator asks whose
+partition they are for (rules 2.9, 3.15).
 """
 
 from collections import defaultdict
@@ -69,6 +70,8 @@ class ExemptClaims:
         self._removed_ms: dict[str, int] = {}
         self._doubted_ms: defaultdict[str, dict[Partition, int]] = defaultdict(dict)
         self._distrusted_ms: dict[str, int] = {}
+        self._returned: set[str] = set()
+        """Members that joined after they had been removed, perhaps by a late request."""
         self._members: Set[str] = frozenset()
         self._liars: set[str] = set()
         """The member ids of dishonest clients. Such a member may outlive its client."""
@@ -98,8 +101,10 @@ class ExemptClaims:
         """Record removed members, absent static members, and lies, after a step that changed the
         group."""
         group = self._state().group
+        members = frozenset(group.members) if group is not None else frozenset[str]()
         joined = {each.member_id for each in step.records if isinstance(each, JoinReleased)}
         gone = removed_members(step).keys() | self._left_behind(step, joined)
+        self._returned |= (members - self._members) & self._removed_ms.keys()
         for member_id in gone:
             self._removed_ms[member_id] = self._world.now_ms
         for client in self._clients:
@@ -107,12 +112,12 @@ class ExemptClaims:
                 self._world.counts["removed owners"] += 1
             if not client.is_honest:
                 self._liars.update(client.member_ids)
-            elif client.member_id in joined:
+            elif client.member_id in joined or client.member_id in self._returned:
                 stale = (p for p, claim in client.claims.items() if self.is_stale(claim))
                 self.partitions.update(stale)
         self._note_lies(step)
         self._note_liars(step)
-        self._members = group.members.keys() if group is not None else frozenset()
+        self._members = members
 
     def after_load(self) -> None:
         """Record the members that a restart forgot or restored."""
