@@ -113,11 +113,13 @@ async def open_events_topic(
     config = client_config(upstream, CLIENT_ID, access)
     await trio.to_thread.run_sync(_make_or_check, config, topic, abandon_on_cancel=True)
     events = EventsTopic(config, topic)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(events.run)
-        yield events
-        nursery.cancel_scope.cancel()
-    await events.close()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(events.run)
+            yield events
+            nursery.cancel_scope.cancel()
+    finally:  # as if another gateway has taken the state log
+        await events.close()
 
 
 def _make_or_check(config: Mapping[str, Any], topic: str) -> None:

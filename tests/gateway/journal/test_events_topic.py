@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 
 from gateway.cluster.librdkafka import client_config
 from gateway.journal import events_topic
-from gateway.journal.events_topic import CLIENT_ID, EventsTopic
+from gateway.journal.events_topic import CLIENT_ID, EventsTopic, open_events_topic
+from gateway.state_log.log import StateLogTaken
 from tests.support.ports import HOST, free_port
 from tests.support.until import until
 
@@ -92,3 +93,26 @@ async def test_the_end_of_the_gateway_waits_only_briefly(
     with trio.fail_after(5), capture_logs() as lines:
         await topic.close()
     assert [(line["event"], line["lost"]) for line in lines] == [("events_topic_left", 2)]
+
+
+async def test_the_last_lines_of_a_gateway_whose_log_is_taken_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends by an error, with lines that have just been written."""
+    monkeypatch.setattr(events_topic, "CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(events_topic, "_make_or_check", lambda _config, _topic: None)
+    kept: list[EventsTopic] = []
+
+    async def end_by_an_error() -> None:
+        async with open_events_topic([(HOST, free_port())], "events") as topic:
+            kept.append(topic)
+            topic.write(["last"], "orders")
+            raise StateLogTaken
+
+    with trio.fail_after(5), capture_logs() as lines, pytest.raises(ExceptionGroup) as caught:
+        await end_by_an_error()
+    assert caught.group_contains(StateLogTaken)
+    assert [(line["event"], line["lost"]) for line in lines] == [("events_topic_left", 1)]
+    kept[0]._producer.purge()
+    with capture_logs():
+        kept[0]._producer.flush(FLUSH_LIMIT_S)
