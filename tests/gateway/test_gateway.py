@@ -2,17 +2,21 @@
 
 import gc
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from coordinator.interface.config import GroupConfig
+from gateway.cluster.errors import UpstreamError
 from gateway.events.event import GatewayEvent
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from tests.support.fake_broker import running_fake_broker
-from tests.support.gateway import whole_gateway
+from tests.support.gateway import Gateway, whole_gateway
 from tests.support.group_client import group_client, parked_join
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
@@ -97,6 +101,42 @@ async def test_a_cancelled_gateway_leaves_no_file_open() -> None:
         ):
             await client.enter()
         await until(lambda: _open_files() <= before)
+
+
+async def test_a_gateway_is_cancelled_while_clients_without_tasks_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their connections close, which ends the commit that one of them has under way."""
+    monkeypatch.setattr("gateway.data_path.connection_tasks.KEPT_MAX", 0)
+    broker, leaves = OffsetBroker(), trio.Event()
+
+    async def run(task_status: trio.TaskStatus[Gateway]) -> None:
+        async with whole_gateway([broker.address]) as gateway:
+            task_status.started(gateway)
+            await leaves.wait()
+
+    with trio.fail_after(30):
+        async with running_fake_broker(broker), trio.open_nursery() as nursery:
+            gateway = await nursery.start(run)
+            async with (
+                group_client(gateway.address, "g") as client,
+                group_client(gateway.address, "g") as other,
+            ):
+                joined = await client.native("n")
+                commit = partial(client.commit, {0: 7}, member_id="n", epoch=joined.member_epoch)
+                for _ in range(2):
+                    await commit()
+                    await other.committed()  # the client's connection sleeps
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+                broker.gate, broker.asked = trio.Event(), trio.Event()
+
+                async def leave() -> None:
+                    await broker.asked.wait()
+                    leaves.set()
+
+                nursery.start_soon(leave)
+                with pytest.raises(UpstreamError):
+                    await commit()
 
 
 def _open_files() -> set[str]:
