@@ -74,7 +74,15 @@ class Address(NamedTuple):
             raise ValueError(f"{text}: write an IPv6 address as [ADDRESS]:PORT")
         if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
             raise ValueError(f"{text} is not HOST:PORT, with a port from 1 to 65535")
-        return cls(host, int(port))
+        return cls(_possible_host(host), int(port))
+
+
+def _possible_host(host: str) -> str:
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError(f"{host}: no host can have this name") from None
+    return host
 
 
 def addresses(text: str) -> tuple[Address, ...]:
@@ -90,9 +98,11 @@ def _split(value: object) -> object:
 
 
 def _host_only(value: object) -> object:
-    if isinstance(value, str) and (":" in value.rpartition("]")[2] and value.count(":") == 1):
+    if not isinstance(value, str):
+        return value
+    if ":" in value.rpartition("]")[2] and value.count(":") == 1:
         raise ValueError(f"{value}: give a host without a port; the ports follow `listen`")
-    return value
+    return _possible_host(value)
 
 
 def state_folder(value: object) -> Path:

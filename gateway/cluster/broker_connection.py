@@ -315,7 +315,10 @@ class BrokerConnection:
 
 async def _connected(host: str, port: int, access: Access) -> Transport:
     """Raises OSError, with TLS also as ssl.SSLError."""
-    stream = await trio.open_tcp_stream(host, port)
+    try:
+        stream = await trio.open_tcp_stream(host, port)
+    except UnicodeError:  # a broker may tell of any name
+        raise OSError("no host can have this name") from None
     sock = socket.socket(fileno=stream.socket.detach())
     if access.tls is None:
         return sock

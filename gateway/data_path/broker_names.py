@@ -7,7 +7,8 @@ from dataclasses import dataclass
 NODE_ID = "$(id)"
 """Stands for the broker's node id in a pattern."""
 
-_HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _NODE_ID = "0|[1-9][0-9]{0,9}"
 HOST_LENGTH_MAX = 253
 

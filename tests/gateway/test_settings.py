@@ -55,6 +55,8 @@ def test_an_invalid_address_is_refused(text: str) -> None:
         ({"upstream": "SASL_SSL://k:1"}, "give HOST:PORT, and set upstream_security_protocol"),
         ({"listen": "19092"}, "--listen: 19092 is not HOST:PORT"),
         ({"listen": "0.0.0.0:1"}, "advertise: clients cannot connect to 0.0.0.0"),
+        ({"listen": "a..b:1"}, "--listen: a..b: no host can have this name"),
+        ({"advertise": "a..b"}, "--advertise: a..b: no host can have this name"),
         ({"advertise": "h:1"}, "--advertise: h:1: give a host without a port"),
         ({"log_format": "xml"}, "--log-format: 'xml' should be 'console' or 'json'"),
         ({"max_groups": "0"}, "--max-groups: '0' should be greater than or equal to 1"),

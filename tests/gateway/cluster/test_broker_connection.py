@@ -139,6 +139,12 @@ async def test_an_unknown_host_is_reported_in_one_line() -> None:
         await BrokerConnection.open("nobody.invalid", 9092)
 
 
+async def test_a_name_that_no_host_can_have_is_reported_in_one_line() -> None:
+    """The cluster may have named it."""
+    with pytest.raises(UpstreamError, match=r"cannot connect to a\.\.b:9092: no host"):
+        await BrokerConnection.open("a..b", 9092)
+
+
 @pytest.mark.parametrize(
     ("sent", "error", "words"),
     [

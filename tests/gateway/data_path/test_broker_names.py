@@ -46,6 +46,7 @@ def test_other_hosts_belong_to_no_broker(host: str | None) -> None:
         "broker $(id).gateway.example",
         "*.gateway.example",
         "broker-$(id)..example",
+        "x" * 60 + "$(id).example",
     ],
 )
 def test_a_pattern_must_make_one_host_name_per_broker(pattern: str) -> None:
