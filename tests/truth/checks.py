@@ -2,7 +2,7 @@
 offsets of a seed at every step."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -56,9 +56,31 @@ def owners(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
         for row in tables(first).ownership
         if row.basis == "granted" and row.kind == "owner" and row.to_ms is None
     }
-    true = first[-1].holdings if first else {}
-    if still != true:
+    untold = untold_holdings(first)[-1] if first else frozenset()
+    true = {p: owner for p, owner in first[-1].holdings.items() if p not in untold} if first else {}
+    if {p: owner for p, owner in still.items() if p not in untold} != true:
         yield f"last owners: {still} are {true}"
+
+
+def untold_holdings(steps: Sequence[SimulatedStep]) -> Sequence[Set[tuple[str, int]]]:
+    """After each step, the partitions of recreated topics whose holders no event has named since.
+    The assignment of a classic member names topics, so it gets the partitions of another topic of
+    that name without an event."""
+    found: list[Set[tuple[str, int]]] = []
+    ended: set[str] = set()
+    named: set[tuple[str, int]] = set()
+    for step in steps:
+        for event in step.events:
+            match event:
+                case TopicsGone(topics=topics):
+                    ended.update(topics)
+                    named = {each for each in named if each[0] not in topics}
+                case PartitionsAssigned(partitions=partitions):
+                    named.update((name, n) for name, numbers in partitions.items() for n in numbers)
+                case _:
+                    pass
+        found.append({each for each in step.holdings if each[0] in ended} - named)
+    return found
 
 
 def members(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
@@ -115,8 +137,9 @@ class Round:
     least: int
     members: int
     is_known: bool
-    """Whether no process ended during it, because its unfinished work is not reported, and no topic
-    was recreated, because the state does not tell the partitions of one from those of the other."""
+    """Whether no process ended during it, because its unfinished work is not reported, no topic was
+    recreated, because the state does not tell the partitions of one from those of the other, and
+    the events name every holder."""
 
 
 def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
@@ -140,6 +163,7 @@ def rebalances(told: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
 def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
     """The steps between the beginnings of two rebalances."""
     movers = _members_of_several_instances(steps)
+    untold = untold_holdings(steps)
     begins = [n for n, step in enumerate(steps) for event in step.events if begins_one(event)]
     for first, after in zip(begins, [*begins[1:], len(steps)], strict=True):
         last = max(first, after - 1) if after > first else first - 1
@@ -152,6 +176,7 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
         owners = {name for step in spell for name in step.holdings.values()}
         ended = {name for step in steps[first : last + 1] for name in _topics_gone(step)}
         is_same = ended.isdisjoint(topic for topic, _number in has)
+        is_told = not any(untold[max(0, first - 1) : last + 1])
         is_clear = owners.isdisjoint(movers) and not any(
             _shares_its_ms(steps, n) or _grants_and_begins(steps[n]) for n in bounds
         )
@@ -160,7 +185,7 @@ def simulated_rounds(steps: Sequence[SimulatedStep]) -> Iterator[Round]:
             moved=sum(had.get(p) != owner for p, owner in has.items()),
             least=len(has) - sum((sizes & kept).values()),
             members=len(steps[last].members),
-            is_known=not any(loads) and after > first and is_clear and is_same,
+            is_known=not any(loads) and after > first and is_clear and is_same and is_told,
         )
 
 
@@ -218,7 +243,7 @@ def offsets(steps: Sequence[SimulatedStep], excused: Iterable[tuple[str, int]]) 
         write_reports(step, writer)
         (writer.tell if step.is_durable else writer.beside)(at_s, *step.events)
     last, committed = steps[-1], _committed(steps)
-    taken_back = committed.keys() & last.holdings.keys()
+    taken_back = committed.keys() & last.holdings.keys() - untold_holdings(steps)[-1]
     for topic, number in sorted(taken_back):
         writer.beside((last.at_ms - START_MS) / 1000, _back(topic, number, committed, last.at_ms))
     told = folded(*writer.lines)
