@@ -40,17 +40,11 @@ class ConnectionTasks(Generic[_C]):
         self._on_end = on_end
         self._resting: dict[_C, None] = {}
         """The connections that keep their tasks, those that have worked last at the end."""
-        self._has_ended = False
-
-    def end(self) -> None:
-        """The nursery is closed. What wakes a connection that sleeps comes too late: the end of one
-        may be the answer that another waits for."""
-        self._has_ended = True
 
     def start(self, connection: _C) -> None:
         """There is something to do."""
-        if self._has_ended:
-            return
+        if self._nursery.cancel_scope.cancel_called:
+            return  # whatever sleeps is about to be closed, and may wake another by that
         context = connection.log_context.copy()  # the task that calls may be in the original
         context.run(self._nursery.start_soon, self._serve, connection)
 

@@ -184,7 +184,6 @@ class _Clients:
                 self._tasks = ConnectionTasks(self._nursery, self._forget)
                 yield self._nursery
         finally:
-            self._tasks.end()
             for connection in tuple(self._connections):  # asleep: no task can be cancelled
                 connection.close()
                 self._forget(connection)
