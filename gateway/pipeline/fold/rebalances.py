@@ -183,13 +183,19 @@ def _next_begins(found: Sequence[_Step]) -> list[int | None]:
 
 
 def _releases(changes: Sequence[ChangeRow]) -> list[_Release | None]:
-    """Whether the member goes, or continues under another id: its next event tells."""
+    """Whether the member goes, or continues under another id: its next event tells. Unless its
+    successor gets partitions at once, it goes."""
     following: dict[str, ChangeRow] = {}
+    granted_ms: dict[str, int] = {}
+    """When each member and each instance got partitions next."""
     found: list[_Release | None] = []
     for change in reversed(changes):
         found.append(None)
         if change.member_id is None:
             continue
+        names = (change.member_id, change.instance_id or change.member_id)
+        if change.event == PartitionsAssigned.name:
+            granted_ms |= dict.fromkeys(names, change.at_ms)
         after = following.get(change.member_id)
         following[change.member_id] = change
         if change.event != PartitionsReleased.name or after is None or after.at_ms != change.at_ms:
@@ -197,7 +203,8 @@ def _releases(changes: Sequence[ChangeRow]) -> list[_Release | None]:
         if after.event in (MemberLeft.name, MemberFenced.name):
             found[-1] = "went"
         elif after.event == MemberReplaced.name:
-            found[-1] = "replaced"
+            goes_on = change.at_ms in map(granted_ms.get, names)
+            found[-1] = "replaced" if goes_on else "went"
     found.reverse()
     return found
 

@@ -144,6 +144,14 @@ def a_member_that_takes_another_instance(writer: EventWriter) -> None:
     writer.tell(5, bump(4), target(4))
 
 
+def a_successor_without_the_partitions(writer: EventWriter) -> None:
+    """The next rebalance assigns them. The one before has moved them to the predecessor."""
+    writer.tell(0, joins("a", "consumer", "i"), bump(2), target(2), gets("a", 0))
+    replaced = MemberReplaced(member_id="a", replaced_by="b")
+    writer.tell(5, gives("a", 0), replaced, joins("b", "consumer", "i"), bump(3))
+    writer.tell(6, target(3), gets("b", 0))
+
+
 CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
     a_classic_group: [
         (("classic", 1, "member_joined", 0, 1, False), (1, 1, 0, 0, 4, 4)),
@@ -166,6 +174,10 @@ CASES: Mapping[WriteHistory, Sequence[tuple[Course, Cost]]] = {
         (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 1, 1)),
         (("consumer", 3, "member_joined", 3, 5, False), (1, 0, 1, 0, 2, 2)),
         (("consumer", 4, "member_joined", 5, 5, False), (1, 0, 0, 0, 0, 0)),
+    ],
+    a_successor_without_the_partitions: [
+        (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 1, 1)),
+        (("consumer", 3, "member_joined", 5, 6, False), (1, 0, 1, 0, 0, 0)),
     ],
     one_upon_the_other: [
         (("consumer", 2, "member_joined", 0, 0, False), (1, 0, 0, 0, 3, 3)),
