@@ -364,6 +364,8 @@ def _between_processes(
             if before is not None and process_id not in (None, each.process_id):
                 found.update(dict.fromkeys(unsure, before))
                 joined.clear()
+            else:
+                joined += unsure
             process_id = each.process_id
             unsure.clear()
         if isinstance(each.event, MemberJoined) and not is_kept:

@@ -227,6 +227,16 @@ def perhaps_forgotten_before_a_conversion(writer: EventWriter) -> None:
     writer.beside(2, joins("b"))
 
 
+def perhaps_forgotten_although_its_process_went_on(writer: EventWriter) -> None:
+    """The old process told another line after the join, and wrote no record of it either."""
+    writer.beside(0, joins("c"), goes(EMPTY, PREPARING))
+    writer.tell(1, joins("a"), gets("a", 0))
+    writer.beside(1, joins("d"))
+    writer.tell(2, upgrades(), gets("b", 0))
+    writer.process_id = "another"
+    writer.beside(2, joins("b"))
+
+
 def perhaps_forgotten_after_it_joined_the_old_process(writer: EventWriter) -> None:
     writer.beside(0, joins("c"), goes(EMPTY, PREPARING))
     writer.beside(1, joins("a"), gets("a", 0))
@@ -539,6 +549,11 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "b", None, 2, None),
     ],
     perhaps_forgotten_before_a_conversion: [
+        (0, "granted", "owner", "a", None, 1, None),
+        (0, "granted", "unsure", "b", "a", 2, 2),
+        (0, "granted", "owner", "b", None, 2, None),
+    ],
+    perhaps_forgotten_although_its_process_went_on: [
         (0, "granted", "owner", "a", None, 1, None),
         (0, "granted", "unsure", "b", "a", 2, 2),
         (0, "granted", "owner", "b", None, 2, None),
