@@ -54,6 +54,7 @@ from gateway.pipeline.spark.packing import (
     OF_PROCESS,
     PARSED,
     bucket_of,
+    divided,
     map_in_arrow,
     parsed,
 )
@@ -136,6 +137,7 @@ class Analysis:
         self._tables = output / "tables"
         self._lines = Store(output / "lines", PARSED, BUCKET)
         self._states = States(output / "states", _STATE, _shape())
+        self._ended = self._states.folder / "ended"
 
     def make(self, lines: DataFrame) -> Digest:
         """Make all tables from these lines alone, in an empty folder."""
@@ -153,7 +155,8 @@ class Analysis:
             is_anew = self.is_outdated()
             new = self._lines.rows(None if is_anew else range(batch, batch + 1))
             touched = sorted(row.bucket for row in new.select(BUCKET).distinct().collect())
-            rows, late = self._continued(new, touched)
+            states = self._states.rows(touched).where(F.col("kind") != DIGEST)
+            rows, late = self._continued(new, states, *self._again())
             counts = self._sum(_digests(rows)).rows
             if is_anew:
                 self._begin(rows, batch)
@@ -184,24 +187,36 @@ class Analysis:
         return {name: self._read(self._tables / name, row) for name, row in ALL_ROWS.items()}
 
     def _continued(
-        self, new: DataFrame, touched: Sequence[int]
+        self, new: DataFrame, states: DataFrame, *again: tuple[DataFrame, DataFrame]
     ) -> tuple[DataFrame, DataFrame | None]:
-        """What the folds make of new lines, and the groups and processes with late ones, if any."""
-        states = self._states.rows(touched).where(F.col("kind") != DIGEST)
-        rows = self._written(
-            continued(new.unionByName(states, allowMissingColumns=True), self._top), "folded"
-        )
+        """What the folds make of new lines, and the groups and processes with late ones, if any.
+        `again` are the lines and states from which those are folded instead; if that is still too
+        late, from the next ones."""
+        rows = new.unionByName(states, allowMissingColumns=True)
+        rows = self._written(continued(rows, self._top), f"folded-{len(again)}")
+        if not again:
+            return rows, None
         kept = _kept(rows)
         is_late = F.col("kind").isin(OF_GROUP, OF_PROCESS) & F.col("state").isNull()
         late = kept.where(is_late).select(BUCKET, *KEY)
         if late.isEmpty():
             return rows, None
+        (lines, states), *others = again
         starts = kept.where(F.col("kind") == GATEWAY)
-        again = _join(self._lines.rows(), late, "left_semi")
-        again = again.unionByName(starts, allowMissingColumns=True)
-        more = self._written(continued(again, self._top), "folded again")
+        new = _join(lines, late, "left_semi").unionByName(starts, allowMissingColumns=True)
+        more, _late = self._continued(new, _join(states, late, "left_semi"), *others)
         is_start = F.coalesce(F.col(f"{KEPT}.kind") == GATEWAY, F.lit(False))
         return rows.unionByName(more.where(~is_start)), late
+
+    def _again(self) -> Iterator[tuple[DataFrame, DataFrame]]:
+        """The lines and states from which groups with late lines are folded."""
+        nothing = self._states.rows(())
+        if (from_ms := self._kept_from_ms()) is None:
+            yield self._lines.rows(), nothing
+        else:
+            lines = self._lines_from(from_ms)
+            yield lines, self._ended.read(_STATE, [_since(from_ms)])
+            yield lines, nothing
 
     def _begin(self, rows: DataFrame, batch: int) -> None:
         """Replace the closed rows, and delete all others: every group has been folded."""
@@ -219,7 +234,8 @@ class Analysis:
             return
         groups = late.where(F.col("kind") == OF_GROUP).select("group_id")
         before = store.rows(range(batch)).join(groups, "group_id", "left_anti")
-        store.rewrite(before.unionByName(new, allowMissingColumns=True), batch)
+        both = before.unionByName(new, allowMissingColumns=True)
+        store.rewrite(_rows_from(both, name, self._kept_from_ms()), batch)
 
     def _closed(self, name: str) -> Store:
         return Store(self._tables / name, _columns(ALL_ROWS[name]), *_parts(ALL_ROWS[name]))
@@ -245,23 +261,47 @@ class Analysis:
                 (folder / part).become(new / part)
 
     def _trim(self, batch: int) -> None:
-        """Delete what is older than `keep_days`, once for each day."""
-        if self._keep_days is None or (to_ms := self.digest().figures.to_ms) is None:
+        """Delete what is older than `keep_days`, once for each day. The states that the deleted
+        lines lead to are kept, because a late line folds its group again."""
+        if self._keep_days is None or batch == 0:  # a store does not replace its only part
+            return
+        if (to_ms := self.digest().figures.to_ms) is None:
             return
         from_ms = (to_ms // DAY_MS - self._keep_days) * DAY_MS
-        if (self._states.folder / f"from_ms={from_ms}").exists():
+        before_ms = self._kept_from_ms()
+        if before_ms is not None and before_ms >= from_ms:
             return
-        lines = self._lines.rows()
-        self._lines.rewrite(lines.where(F.coalesce("at_ms", F.lit(from_ms)) >= from_ms), batch)
+        nothing = self._states.rows(())
+        ended = nothing if before_ms is None else self._ended.read(_STATE, [_since(before_ms)])
+        lines = divided(self._lines_from(before_ms), from_ms)
+        old = lines.where(F.col("at_ms") < from_ms)
+        starts = self._states.rows().where(F.col("kind") == GATEWAY)
+        new = old.unionByName(starts, allowMissingColumns=True)
+        rows, _late = self._continued(new, ended, (old, nothing))
+        is_state = F.col("kind").isin(OF_GROUP, OF_PROCESS) & F.col("state").isNotNull()
+        (self._new / "ended").write(_kept(rows).where(is_state))
+        (self._ended / _since(from_ms)).replace(self._new / "ended")
+        for name in self._ended.names():
+            if name != _since(from_ms):
+                (self._ended / name).delete()
+        self._lines.rewrite(self._lines_from(from_ms), batch)
         for name in CLOSED:
-            times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
-            if times:
-                rows = self._closed(name).rows()
-                self._closed(name).rewrite(rows.where(F.coalesce(*times) >= from_ms), batch)
-        for name in self._states.folder.names():
-            if name.startswith("from_ms="):
-                (self._states.folder / name).delete()
-        (self._states.folder / f"from_ms={from_ms}").make()
+            store = self._closed(name)
+            store.rewrite(_rows_from(store.rows(), name, from_ms), batch)
+
+    def _kept_from_ms(self) -> int | None:
+        """Where the lines begin that are kept; null if none has been deleted."""
+        found = (name.partition("=")[2] for name in self._ended.names())
+        return max(map(int, found), default=None)
+
+    def _lines_from(self, from_ms: int | None) -> DataFrame:
+        """The lines from this time on. Earlier ones may have come late, or may not be deleted
+        yet."""
+        lines = self._lines.rows()
+        if from_ms is not None:
+            lines = divided(lines, from_ms)
+            lines = lines.where(F.coalesce("at_ms", F.lit(from_ms)) >= from_ms)
+        return lines
 
     def _written(self, rows: DataFrame, name: str) -> DataFrame:
         """Fold once, and read the rows from Parquet for each table: only its own column. Spark's
@@ -320,6 +360,16 @@ def _of_table(rows: DataFrame, name: str) -> DataFrame:
         times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
         rows = rows.withColumn(DAY, F.to_date(F.timestamp_millis(F.coalesce(*times))))
     return rows
+
+
+def _rows_from(rows: DataFrame, name: str, from_ms: int | None) -> DataFrame:
+    """The rows of a table from this time on."""
+    times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
+    return rows if from_ms is None or not times else rows.where(F.coalesce(*times) >= from_ms)
+
+
+def _since(from_ms: int) -> str:
+    return f"from_ms={from_ms}"
 
 
 def _columns(row: type[BaseRow]) -> StructType:

@@ -7,6 +7,7 @@ are packed as well.
 import types
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import starmap
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -15,6 +16,7 @@ from zlib import crc32
 import pyarrow as pa
 from pydantic_core import from_json, to_json
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
@@ -111,9 +113,13 @@ def _parse(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
     with without_garbage_collection():
         for rows in _messages(_packed(batches)):
-            columns = zip(zip(*rows, strict=True), schema, strict=False)
-            arrays = [pa.array(values, each.type) for values, each in columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield _message(rows, schema)
+
+
+def _message(rows: Iterable[InputRow], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(zip(*rows, strict=True), schema, strict=False)
+    arrays = [pa.array(values, each.type) for values, each in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _messages(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
@@ -206,6 +212,24 @@ def packed_lines(group_id: str, lines: list[TimedLine]) -> InputRow:
         first=times[0],
         at_ms=times[-1],
     )
+
+
+def divided(rows: DataFrame, at_ms: int) -> DataFrame:
+    """The same parsed rows, but those of a group end before this time or begin at it or later."""
+    is_both = (F.col("kind") == OF_GROUP) & (F.col("first") < at_ms) & (F.col("at_ms") >= at_ms)
+    both = map_in_arrow(rows.where(is_both), partial(_divide, at_ms=at_ms), PARSED)
+    return rows.where(~F.coalesce(is_both, F.lit(False))).unionByName(both)
+
+
+def _divide(batches: Iterable[pa.RecordBatch], at_ms: int) -> Iterator[pa.RecordBatch]:
+    schema = to_arrow_schema(PARSED)
+    for batch in batches:
+        for values in zip(*(each.to_pylist() for each in batch.columns), strict=True):
+            row = InputRow(*values)
+            lines = list(unpacked_lines([row]))
+            place = bisect_left(lines, at_ms, key=itemgetter(0))
+            parts = lines[:place], lines[place:]
+            yield _message((packed_lines(row.group_id, part) for part in parts), schema)
 
 
 def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:

@@ -20,7 +20,7 @@ import pytest
 
 from gateway.events.gateway_events import GatewayStarted
 from tests.support.event_writer import EventWriter
-from tests.support.followed_tables import differences, rows
+from tests.support.followed_tables import differences, figures, rows
 from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated
 from tests.support.spark import SETTINGS
@@ -297,6 +297,46 @@ def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Pa
     assert sum(len(row.line.split(SEPARATOR)) for row in stored) == 30
     assert stream.tables()["ownership"].where("kind = 'owner'").count() == 2
     assert not stream.tables()["ownership"].where("kind != 'owner'").count()
+
+
+def test_late_lines_do_not_make_deleted_ones_forgotten(spark: SparkSession, tmp_path: Path) -> None:
+    """What the deleted lines tell of a group still counts after a line comes twice, fills a hole,
+    or comes later than any line is kept. Closed rows are deleted, too, if each day begins with a
+    late line."""
+    from gateway.pipeline.report.verdict import judge
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder
+
+    it = OffsetHistory("g")
+    it.gets(0, "a")
+    it.gets(5, "b")  # an overlap
+    it.gives(9, "a")
+    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1, keep_days=2)
+    days: list[list[str]] = []
+    for day in range(8):
+        taken = len(it.writer.lines)
+        for minute in range(10):
+            it.commits(day * DAY_S + 60 * minute + 20, "b", 100 * day + minute + 1)
+        days.append(it.writer.lines[taken if day else 0 :])
+    oldest, hole = days[0][3], days[5].pop(4)
+    batches: list[list[str]] = [*days[:5], [*days[5], days[5][1]], [hole, *days[6]]]
+    batches += [[days[6][2], *days[7]], [days[7][0]], [oldest], [days[7][-2]]]
+    schema = "file string, place string, block long, line string"
+    for batch, lines in enumerate(batches):
+        new = [("f", "", None, line) for line in lines]
+        stream.take_in(spark.createDataFrame(new, schema), batch)
+        found = judge(stream.digest()).faults
+        counts = {fault.name: fault.count for fault in found if fault.count}
+        gaps = {"gaps in sequences": 1} if batch == 5 else {}
+        assert counts == {"partitions owned twice": 1, **gaps}, batch
+        assert stream.tables()["offsets"].count() <= 40, batch
+    assert stream.tables()["offsets"].count() == 30
+    text = "".join(f"{line}\n" for lines in batches for line in lines)
+    (tmp_path / "events").write_text(text)
+    at_once = Analysis(spark, Folder(spark, f"{tmp_path}/at-once"), top=1)
+    expected = at_once.make(read_lines(spark, [f"{tmp_path}/events"]))
+    assert figures(stream.digest()) == figures(expected)
 
 
 def test_a_signal_within_a_batch_ends_the_stream_silently(
