@@ -3,7 +3,8 @@ result with that of one batch.
 
     python -m tests.e2e.follow_loop --minutes 5
 
-The files have the lines of many groups: most of them in order, some late, twice or damaged.
+The files have the lines of many groups: most of them in order, some late, twice or damaged. With
+`--keep-days` they tell of a week, and old ones are deleted meanwhile. What is kept must be equal.
 """
 
 import argparse
@@ -15,13 +16,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
+from gateway.events.offset_events import OffsetsCommitted
+from gateway.pipeline.report.wording import DAY_MS
 from gateway.pipeline.spark.analysis import Analysis
 from gateway.pipeline.spark.output import CHECKPOINT, Folder
 from gateway.pipeline.spark.session import open_session
-from tests.support.event_writer import EventWriter
+from tests.support.event_writer import START_MS, EventWriter
 from tests.support.followed_tables import differences
 from tests.support.simulated_events import simulated
 from tests.support.spark import SETTINGS
@@ -37,7 +42,11 @@ LIVES_S = 4.0, 45.0
 CAUGHT_UP_S_MAX = 300.0
 
 
-def history(dice: random.Random) -> list[str]:
+STEPS_A_DAY = 20
+"""With `--keep-days`."""
+
+
+def history(dice: random.Random, *, is_week: bool) -> list[str]:
     """All lines, most of them in the order of their times."""
     lines: list[tuple[float, str]] = []
     for number in range(GROUPS):
@@ -46,20 +55,31 @@ def history(dice: random.Random) -> list[str]:
             0, GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
         )
         begins_s = dice.uniform(0, 600)
-        for step in simulated(number)[:STEPS]:
+        for place, step in enumerate(simulated(number)[:STEPS]):
+            later_s = begins_s + (place // STEPS_A_DAY * DAY_MS / 1000 if is_week else 0)
+            for at_ms, event in step.offsets:
+                writer.beside(later_s + at_ms / 1000, later(event, later_s))
             tell = writer.tell if step.is_durable else writer.beside
-            tell(begins_s + step.at_ms / 1000, *step.events)
+            tell(later_s + step.at_ms / 1000, *step.events)
         lines += [(json.loads(line)["at_ms"], line) for line in writer.lines]
-    for at_ms, line in dice.sample(lines, len(lines) // 50):
-        lines.append((at_ms + dice.uniform(0, 300_000), line))
-    for at_ms, line in dice.sample(lines, len(lines) // 100):
-        lines.append((at_ms, line[: dice.randrange(len(line))]))
+    for told_ms, line in dice.sample(lines, len(lines) // 50):
+        lines.append((told_ms + dice.uniform(0, 300_000), line))
+    for told_ms, line in dice.sample(lines, len(lines) // 100):
+        lines.append((told_ms, line[: dice.randrange(len(line))]))
     late = set(dice.sample(range(len(lines)), len(lines) // 100))
     placed = [
-        (at_ms + (dice.uniform(0, 600_000) if number in late else 0), line)
-        for number, (at_ms, line) in enumerate(lines)
+        (told_ms + (dice.uniform(0, 600_000) if number in late else 0), line)
+        for number, (told_ms, line) in enumerate(lines)
     ]
-    return [line for _at_ms, line in sorted(placed)]
+    return [line for _told_ms, line in sorted(placed)]
+
+
+def later(event: GatewayEvent, by_s: float) -> GatewayEvent:
+    """The same event, as so long after the first second of all."""
+    if not isinstance(event, OffsetsCommitted):
+        return event
+    by_ms = START_MS + round(by_s * 1000)
+    return replace(event, from_ms=event.from_ms + by_ms, to_ms=event.to_ms + by_ms)
 
 
 def grow(folder: Path, lines: list[str], dice: random.Random) -> None:
@@ -76,7 +96,7 @@ def followed(folder: Path, output: Path, lines: list[str], options: argparse.Nam
     until_s, kills = time.monotonic() + 60 * options.minutes, 0
     grow(folder, lines, dice)
     while time.monotonic() < until_s:
-        process = start(folder, output)
+        process = start(folder, output, options)
         dies_s = time.monotonic() + dice.uniform(*LIVES_S)
         while time.monotonic() < dies_s:
             time.sleep(dice.uniform(0, BETWEEN_S_MAX))
@@ -86,7 +106,7 @@ def followed(folder: Path, output: Path, lines: list[str], options: argparse.Nam
         kills += 1
     while lines:
         grow(folder, lines, dice)
-    process = start(folder, output)
+    process = start(folder, output, options)
     try:
         until_s = time.monotonic() + CAUGHT_UP_S_MAX
         while not has_caught_up(folder, output):
@@ -99,8 +119,10 @@ def followed(folder: Path, output: Path, lines: list[str], options: argparse.Nam
     return kills
 
 
-def start(folder: Path, output: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, output: Path, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "gateway", "report", str(folder), "--output", str(output)]
+    if options.keep_days is not None:
+        command += ["--keep-days", str(options.keep_days)]
     conf = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
     return subprocess.Popen(
         [*command, "--follow", "--interval", "1", "--master", "local[2]", *conf],
@@ -127,18 +149,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep-days", type=int)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, output = Path(name, "events"), Path(name, "followed")
         folder.mkdir()
-        lines = history(random.Random(options.seed))
+        lines = history(random.Random(options.seed), is_week=options.keep_days is not None)
         total = len(lines)
         kills = followed(folder, output, lines, options)
         batches = len(numbers(output / CHECKPOINT / "commits"))
         print(f"{total} lines, {kills} kills, at least {batches} batches", flush=True)
         with open_session("compare", master="local[2]", settings=SETTINGS) as spark:
             stream = Analysis(spark, Folder(spark, str(output)), top=1)
-            differ = differences(spark, stream, folder, Path(name, "at-once"))
+            from_ms = 0
+            if options.keep_days is not None:
+                days = (stream.digest().figures.to_ms or 0) // DAY_MS
+                from_ms = (days - options.keep_days) * DAY_MS
+            differ = differences(spark, stream, folder, Path(name, "at-once"), from_ms)
     if differ:
         sys.exit(f"differs from one batch: {', '.join(differ)}")
     print("equal to one batch")

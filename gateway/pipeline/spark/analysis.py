@@ -156,7 +156,7 @@ class Analysis:
             new = self._lines.rows(None if is_anew else range(batch, batch + 1))
             touched = sorted(row.bucket for row in new.select(BUCKET).distinct().collect())
             states = self._states.rows(touched).where(F.col("kind") != DIGEST)
-            rows, late = self._continued(new, states, *self._again())
+            rows, late = self._continued(new, states, self._again())
             counts = self._sum(_digests(rows)).rows
             if is_anew:
                 self._begin(rows, batch)
@@ -187,36 +187,36 @@ class Analysis:
         return {name: self._read(self._tables / name, row) for name, row in ALL_ROWS.items()}
 
     def _continued(
-        self, new: DataFrame, states: DataFrame, *again: tuple[DataFrame, DataFrame]
+        self,
+        new: DataFrame,
+        states: DataFrame,
+        again: Iterator[tuple[DataFrame, DataFrame, int]],
+        name: str = "folded",
     ) -> tuple[DataFrame, DataFrame | None]:
         """What the folds make of new lines, and the groups and processes with late ones, if any.
-        `again` are the lines and states from which those are folded instead; if that is still too
-        late, from the next ones."""
+        `again` are the lines and states from which those are folded instead, with the time at which
+        the lines begin; if that is still too late, from the next ones."""
         rows = new.unionByName(states, allowMissingColumns=True)
-        rows = self._written(continued(rows, self._top), f"folded-{len(again)}")
-        if not again:
-            return rows, None
+        rows = self._written(continued(rows, self._top), name)
         kept = _kept(rows)
         is_late = F.col("kind").isin(OF_GROUP, OF_PROCESS) & F.col("state").isNull()
         late = kept.where(is_late).select(BUCKET, *KEY)
         if late.isEmpty():
             return rows, None
-        (lines, states), *others = again
+        lines, states, from_ms = next(again)
+        new = _lines_from(_join(lines, late, "left_semi"), from_ms)
         starts = kept.where(F.col("kind") == GATEWAY)
-        new = _join(lines, late, "left_semi").unionByName(starts, allowMissingColumns=True)
-        more, _late = self._continued(new, _join(states, late, "left_semi"), *others)
+        new = new.unionByName(starts, allowMissingColumns=True)
+        more, _late = self._continued(new, _join(states, late, "left_semi"), again, f"{name} again")
         is_start = F.coalesce(F.col(f"{KEPT}.kind") == GATEWAY, F.lit(False))
         return rows.unionByName(more.where(~is_start)), late
 
-    def _again(self) -> Iterator[tuple[DataFrame, DataFrame]]:
-        """The lines and states from which groups with late lines are folded."""
-        nothing = self._states.rows(())
-        if (from_ms := self._kept_from_ms()) is None:
-            yield self._lines.rows(), nothing
-        else:
-            lines = self._lines_from(from_ms)
-            yield lines, self._ended.read(_STATE, [_since(from_ms)])
-            yield lines, nothing
+    def _again(self) -> Iterator[tuple[DataFrame, DataFrame, int]]:
+        """From what groups with late lines are folded."""
+        from_ms = self._kept_from_ms()
+        if from_ms:
+            yield self._lines.rows(), self._ended.read(_STATE, [_since(from_ms)]), from_ms
+        yield self._lines.rows(), self._states.rows(()), from_ms
 
     def _begin(self, rows: DataFrame, batch: int) -> None:
         """Replace the closed rows, and delete all others: every group has been folded."""
@@ -269,39 +269,30 @@ class Analysis:
             return
         from_ms = (to_ms // DAY_MS - self._keep_days) * DAY_MS
         before_ms = self._kept_from_ms()
-        if before_ms is not None and before_ms >= from_ms:
+        if before_ms >= from_ms:
             return
         nothing = self._states.rows(())
-        ended = nothing if before_ms is None else self._ended.read(_STATE, [_since(before_ms)])
-        lines = divided(self._lines_from(before_ms), from_ms)
+        ended = self._ended.read(_STATE, [_since(before_ms)]) if before_ms else nothing
+        lines = divided(_lines_from(self._lines.rows(), before_ms), from_ms)
         old = lines.where(F.col("at_ms") < from_ms)
         starts = self._states.rows().where(F.col("kind") == GATEWAY)
         new = old.unionByName(starts, allowMissingColumns=True)
-        rows, _late = self._continued(new, ended, (old, nothing))
+        rows, _late = self._continued(new, ended, iter([(old, nothing, 0)]))
         is_state = F.col("kind").isin(OF_GROUP, OF_PROCESS) & F.col("state").isNotNull()
         (self._new / "ended").write(_kept(rows).where(is_state))
         (self._ended / _since(from_ms)).replace(self._new / "ended")
         for name in self._ended.names():
             if name != _since(from_ms):
                 (self._ended / name).delete()
-        self._lines.rewrite(self._lines_from(from_ms), batch)
+        self._lines.rewrite(_lines_from(self._lines.rows(), from_ms), batch)
         for name in CLOSED:
             store = self._closed(name)
             store.rewrite(_rows_from(store.rows(), name, from_ms), batch)
 
-    def _kept_from_ms(self) -> int | None:
-        """Where the lines begin that are kept; null if none has been deleted."""
+    def _kept_from_ms(self) -> int:
+        """Where the lines begin that are kept; 0 if none has been deleted."""
         found = (name.partition("=")[2] for name in self._ended.names())
-        return max(map(int, found), default=None)
-
-    def _lines_from(self, from_ms: int | None) -> DataFrame:
-        """The lines from this time on. Earlier ones may have come late, or may not be deleted
-        yet."""
-        lines = self._lines.rows()
-        if from_ms is not None:
-            lines = divided(lines, from_ms)
-            lines = lines.where(F.coalesce("at_ms", F.lit(from_ms)) >= from_ms)
-        return lines
+        return max(map(int, found), default=0)
 
     def _written(self, rows: DataFrame, name: str) -> DataFrame:
         """Fold once, and read the rows from Parquet for each table: only its own column. Spark's
@@ -362,10 +353,17 @@ def _of_table(rows: DataFrame, name: str) -> DataFrame:
     return rows
 
 
-def _rows_from(rows: DataFrame, name: str, from_ms: int | None) -> DataFrame:
+def _lines_from(lines: DataFrame, from_ms: int) -> DataFrame:
+    """The lines from this time on. Earlier ones may have come late, or may not be deleted yet."""
+    if not from_ms:
+        return lines
+    return divided(lines, from_ms).where(F.coalesce("at_ms", F.lit(from_ms)) >= from_ms)
+
+
+def _rows_from(rows: DataFrame, name: str, from_ms: int) -> DataFrame:
     """The rows of a table from this time on."""
     times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
-    return rows if from_ms is None or not times else rows.where(F.coalesce(*times) >= from_ms)
+    return rows.where(F.coalesce(*times) >= from_ms) if from_ms and times else rows
 
 
 def _since(from_ms: int) -> str:

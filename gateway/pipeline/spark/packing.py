@@ -215,21 +215,32 @@ def packed_lines(group_id: str, lines: list[TimedLine]) -> InputRow:
 
 
 def divided(rows: DataFrame, at_ms: int) -> DataFrame:
-    """The same parsed rows, but those of a group end before this time or begin at it or later."""
-    is_both = (F.col("kind") == OF_GROUP) & (F.col("first") < at_ms) & (F.col("at_ms") >= at_ms)
+    """The same parsed rows, but none has lines or numbers both from before this time and others."""
+    is_later = F.coalesce(F.col("at_ms") >= at_ms, F.lit(False))
+    of_group = (F.col("kind") == OF_GROUP) & (F.col("first") < at_ms)
+    is_both = is_later & (of_group | (F.col("kind") == OF_PROCESS))
     both = map_in_arrow(rows.where(is_both), partial(_divide, at_ms=at_ms), PARSED)
-    return rows.where(~F.coalesce(is_both, F.lit(False))).unionByName(both)
+    return rows.where(~is_both).unionByName(both)
 
 
 def _divide(batches: Iterable[pa.RecordBatch], at_ms: int) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(PARSED)
     for batch in batches:
         for values in zip(*(each.to_pylist() for each in batch.columns), strict=True):
-            row = InputRow(*values)
-            lines = list(unpacked_lines([row]))
-            place = bisect_left(lines, at_ms, key=itemgetter(0))
-            parts = lines[:place], lines[place:]
-            yield _message((packed_lines(row.group_id, part) for part in parts), schema)
+            yield _message(_parts(InputRow(*values), at_ms), schema)
+
+
+def _parts(row: InputRow, at_ms: int) -> Iterator[InputRow]:
+    if row.kind == OF_GROUP:
+        lines = list(unpacked_lines([row]))
+        place = bisect_left(lines, at_ms, key=itemgetter(0))
+        yield from (packed_lines(row.group_id, part) for part in (lines[:place], lines[place:]))
+        return
+    key = SequenceKey(row.gateway_id, None, row.process_id, None)
+    numbers = list(unpacked_numbers([row]))
+    for is_later in (False, True):
+        if part := [each for each in numbers if (each.at_ms >= at_ms) is is_later]:
+            yield packed_numbers(key, part)
 
 
 def packed_numbers(key: SequenceKey, numbers: list[Number]) -> InputRow:

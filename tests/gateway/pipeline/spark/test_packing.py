@@ -83,3 +83,20 @@ def test_packed_numbers_come_back_in_their_order() -> None:
         rows.sort(key=lambda row: row.first)
         assert list(unpacked_numbers(rows)) == sorted(numbers)
         dice.shuffle(numbers)
+
+
+def test_rows_are_divided_at_a_time() -> None:
+    """A number and its repetition have the same time, so that they are in the same part."""
+    lines = packed_lines("g", [(1, "a"), (2, "b"), (3, "c")])
+    assert [list(unpacked_lines([row])) for row in packing._parts(lines, 2)] == [
+        [(1, "a")],
+        [(2, "b"), (3, "c")],
+    ]
+    numbers = [Number(1, 1, "e", 0, True), Number(2, 3, "e", 0, True), Number(3, 1, "e", 0, True)]
+    key = SequenceKey("g", None, "p", None)
+    parts = [
+        list(unpacked_numbers([row])) for row in packing._parts(packed_numbers(key, numbers), 2)
+    ]
+    assert parts == [[numbers[0], numbers[2]], [numbers[1]]]
+    (later,) = packing._parts(packed_numbers(key, numbers), 1)
+    assert list(unpacked_numbers([later])) == numbers
