@@ -369,7 +369,8 @@ class HostedGroup:
     def _resume(self) -> None:
         """Load the group though no client has asked for it."""
         if self.engine.phase is LogPhase.UNLOADED:
-            self.rules.hosted.take(self.group_id, None)
+            if not self.rules.hosted.has(self.group_id):  # a call may wait for topics
+                self.rules.hosted.take(self.group_id, None)
             self.engine.load()
 
     def _end(self) -> None:

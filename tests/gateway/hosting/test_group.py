@@ -7,7 +7,7 @@ from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.replies import JoinGroupReply
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Failed, Forwarded, Refused, Released
+from gateway.hosting.calls import Failed, Forwarded, Learn, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import Damage, Ending, Leave, Relayed, Resumed, SeenForeign
@@ -297,6 +297,17 @@ def test_the_number_of_groups_is_limited() -> None:
     assert situation_of(second.beat("n", 1)) is Situation.TOO_MANY_GROUPS
     assert second.count(Load) == 0
     first.native("n", -1)
+    second.native_member()
+
+
+def test_a_group_that_is_resumed_while_a_call_waits_counts_once() -> None:
+    """Otherwise its second place would never be given back."""
+    rules = hosting_rules(groups_max=1, can_anchor=False)
+    first, second = (HostedScene(rules, group_id=group_id) for group_id in "ab")
+    first.hold(Learn)
+    first.native("n", 1, owned={}, knows_topics=False)
+    first.feed(Resumed())
+    first.release(Learn)
     second.native_member()
 
 
