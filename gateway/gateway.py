@@ -1,7 +1,7 @@
 """A running gateway: connects cluster, groups and data path, and shuts them down in order."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -172,86 +172,87 @@ async def run_gateway(
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port is not available, NoControlSocket.
     """
-    async with backstage(config, state_log, sinks) as behind:
-        cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
-        nursery, tell = services.nursery, services.journal.tell
-        closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
-        places = Places(config.data_path.limits, Presence() if closes_count else None)
-        removal = Removal()
-        operators = Operators(
-            config.operators,
-            hosted_groups,
-            behind.rules,
-            cluster=cluster,
-            clock=services.clock,
-            journal=services.journal,
-            counts=services.counts,
-            complaints=behind.complaints,
-            limits=config.data_path.limits,
-            places=places,
-            removal=removal,
-            stop=stop,
-        )
-        service = GroupService(
-            hosted_groups,
-            behind.coordinators,
-            topic_names=cluster.names_now,
-            regexes=behind.regexes,
-            aside=services.aside,
-            offsets=services.offsets,
-            shows_members=config.shows_members,
-            refuses_defective=config.refuses_defective,
-            tell=tell,
-            names=config.data_path.names,
-            complaints=behind.complaints,
-            presence=places.presence,
-        )
-        await operators.serve_admin(service.answers, nursery)
-        await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
-        cluster.needed_topics = lambda: {*config.private_topics, *hosted_groups.topic_names()}
-        private_names = PrivateNames(
-            config.private_topics,
-            config.private_transactional_ids,
-            topic_ids=lambda: cluster.known_ids(config.private_topics),
-        )
-        nursery.start_soon(hosted_groups.watch_pauses)
-        await nursery.start(hosted_groups.resume)
-        nursery.start_soon(services.offsets.run)
-        nursery.start_soon(operators.watch_lag)
-        nursery.start_soon(Forgetting(hosted_groups, services.look).run)
-        async with trio.open_nursery() as serving:
-            address: Address = await serving.start(
-                partial(
-                    serve,
-                    config.data_path,
-                    service,
-                    cluster,
-                    stop=stop,
-                    places=places,
-                    removal=removal,
-                    private_names=private_names,
-                    tell=tell,
-                    complaints=behind.complaints,
-                )
+    with ExitStack() as at_end:
+        async with backstage(config, state_log, sinks) as behind:
+            cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
+            nursery, tell = services.nursery, services.journal.tell
+            closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
+            places = Places(config.data_path.limits, Presence() if closes_count else None)
+            removal = Removal()
+            operators = Operators(
+                config.operators,
+                hosted_groups,
+                behind.rules,
+                cluster=cluster,
+                clock=services.clock,
+                journal=services.journal,
+                counts=services.counts,
+                complaints=behind.complaints,
+                limits=config.data_path.limits,
+                places=places,
+                removal=removal,
+                stop=stop,
             )
-            await operators.serve_commands(address, serving)
-            tell(
-                GatewayStarted(
-                    version=version("groupferry"),
-                    bootstrap=f"{address[0]}:{address[1]}",
-                    cluster_id=cluster.cluster_id,
-                    brokers=tuple(sorted(cluster.brokers)),
-                )
+            service = GroupService(
+                hosted_groups,
+                behind.coordinators,
+                topic_names=cluster.names_now,
+                regexes=behind.regexes,
+                aside=services.aside,
+                offsets=services.offsets,
+                shows_members=config.shows_members,
+                refuses_defective=config.refuses_defective,
+                tell=tell,
+                names=config.data_path.names,
+                complaints=behind.complaints,
+                presence=places.presence,
             )
-            if not behind.rules.can_anchor:
-                log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
-            task_status.started(address)
-            await stop.wait()
-            hosted_groups.release_waiting()
-        await hosted_groups.end_adoptions()
-        if not state_log.outlives_process:
-            await hosted_groups.leave_all()
-    tell(GatewayEnded())
+            await operators.serve_admin(service.answers, nursery)
+            await cluster.topics_for(config.private_topics)  # keeps their ids known from now on
+            cluster.needed_topics = lambda: {*config.private_topics, *hosted_groups.topic_names()}
+            private_names = PrivateNames(
+                config.private_topics,
+                config.private_transactional_ids,
+                topic_ids=lambda: cluster.known_ids(config.private_topics),
+            )
+            nursery.start_soon(hosted_groups.watch_pauses)
+            await nursery.start(hosted_groups.resume)
+            nursery.start_soon(services.offsets.run)
+            nursery.start_soon(operators.watch_lag)
+            nursery.start_soon(Forgetting(hosted_groups, services.look).run)
+            async with trio.open_nursery() as serving:
+                address: Address = await serving.start(
+                    partial(
+                        serve,
+                        config.data_path,
+                        service,
+                        cluster,
+                        stop=stop,
+                        places=places,
+                        removal=removal,
+                        private_names=private_names,
+                        tell=tell,
+                        complaints=behind.complaints,
+                    )
+                )
+                await operators.serve_commands(address, serving)
+                tell(
+                    GatewayStarted(
+                        version=version("groupferry"),
+                        bootstrap=f"{address[0]}:{address[1]}",
+                        cluster_id=cluster.cluster_id,
+                        brokers=tuple(sorted(cluster.brokers)),
+                    )
+                )
+                at_end.callback(tell, GatewayEnded())
+                if not behind.rules.can_anchor:
+                    log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
+                task_status.started(address)
+                await stop.wait()
+                hosted_groups.release_waiting()
+            await hosted_groups.end_adoptions()
+            if not state_log.outlives_process:
+                await hosted_groups.leave_all()
 
 
 def _hosting_rules(

@@ -58,17 +58,6 @@ async def test_stopping_answers_parked_requests_and_ends() -> None:
     assert [line["in_time"] for line in lines if line["event"] == "drain_finished"] == [True]
 
 
-async def test_a_cancelled_gateway_has_not_ended_normally() -> None:
-    """Its clients' requests were cut, as after another gateway has taken the state log."""
-    broker = OffsetBroker()
-    with capture_logs() as lines:
-        async with running_fake_broker(broker), whole_gateway([broker.address]):
-            pass
-    told = [line["event"] for line in lines]
-    assert "gateway_started" in told
-    assert "gateway_ended" not in told
-
-
 async def test_a_started_gateway_logs_its_address() -> None:
     """It also logs the brokers."""
     with capture_logs() as lines:
