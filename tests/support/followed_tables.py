@@ -43,7 +43,7 @@ def _rows_from(table: DataFrame, from_ms: int) -> Counter[Any]:
 
 def rows(table: DataFrame) -> Counter[Any]:
     """The number of equal rows. A batch names the places of lines differently."""
-    names = sorted(set(table.columns) - {"file", "place", "day", "bucket"})
+    names = sorted(set(table.columns) - {"file", "place", "bucket"})
     return Counter(map(repr, table.select(*names).collect()))
 
 

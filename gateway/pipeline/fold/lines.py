@@ -13,6 +13,8 @@ from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent, Moment
 from gateway.pipeline.fold.row import BaseRow
 
+LINE_BYTES_MAX = 16 << 20
+"""A longer line is no event: Spark gets only its beginning, or pieces."""
 TEXT_MAX = 1_000
 """Characters kept of a bad line."""
 STRING_BYTES_MAX = 32_767
@@ -87,6 +89,8 @@ _UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
 def parse(text: str) -> tuple[Line | None, str | None]:
     """The line if it has a place in a sequence, and its problem if it has any."""
     data = text.encode("utf-8", "surrogatepass")
+    if len(data) > LINE_BYTES_MAX:
+        return None, NOT_AN_EVENT
     try:
         its = _ENVELOPES.decode(data)
     except _UNREADABLE:

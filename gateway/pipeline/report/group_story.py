@@ -245,6 +245,7 @@ def story(
         steps_left_out=contents.steps_count - len(steps),
         commits=commits,
         commits_left_out=contents.commits_count - len(commits),
+        commits_compared_max=COMMITTED_MAX if contents.commits_count >= COMMITTED_MAX else None,
         ownership=drawn,
         members=members,
     )

@@ -209,6 +209,9 @@ class GroupStory(_Part):
     """Of the partitions whose latest commit is oldest, in this order."""
     commits_left_out: int = 0
     """Other partitions with commits."""
+    commits_compared_max: int | None = None
+    """The number of partitions among which these are the oldest, the first ones by name; null if
+    all were compared."""
     ownership: OwnershipMap | None = None
     """Null if no member ever owned a partition."""
     members: tuple[MemberName, ...] = ()

@@ -186,7 +186,15 @@ def _inside(group: GroupStory, rebalances: RebalanceRows) -> Iterator[Markup]:
     yield left_out(group.protocol_mixes_left_out, "change of members", "timeline")
     if group.commits:
         yield _commits(group)
-    yield left_out(group.commits_left_out, "partition", "offsets")
+    if group.commits_compared_max is None:
+        yield left_out(group.commits_left_out, "partition", "offsets")
+    else:
+        first = counted(group.commits_compared_max, "partition")
+        yield note(
+            f"Only the first {first} by name are compared. All commits: as Parquet in the folder ",
+            tag("code", "offsets"),
+            ".",
+        )
 
 
 def _sentence(group: GroupStory) -> str:

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from gateway.events.catalog import EVENTS
 from gateway.pipeline.fold.lines import content_of
@@ -114,12 +114,11 @@ def _draw(
             yield pa.RecordBatch.from_pylist([row], to_arrow_schema(_DRAWN))
 
 
-DAY = "day"
 CLOSED = ("offsets", "wrong_starts", "rejected")
 """The tables with rows that no later line changes."""
 _OPEN = f"{BATCHES}=open"
 _TIMES = ("from_ms", "at_ms", "to_ms")
-"""The first of these columns that is not null gives the day of a row."""
+"""The first of these columns that is not null gives the time of a row."""
 
 
 class Analysis:
@@ -223,12 +222,12 @@ class Analysis:
         for name in ALL_ROWS:
             (self._tables / name / _OPEN).delete()
         for name in CLOSED:
-            self._closed(name).begin(_of_table(rows.where(IS_CLOSED), name), batch)
+            self._closed(name).begin(unpacked(rows.where(IS_CLOSED), name), batch)
 
     def _store_closed(self, rows: DataFrame, late: DataFrame | None, name: str, batch: int) -> None:
         """Store the rows that no later line changes. Those of late groups replace earlier ones."""
         store = self._closed(name)
-        new = _of_table(rows.where(IS_CLOSED), name)
+        new = unpacked(rows.where(IS_CLOSED), name)
         if late is None or name in CLOSED_AT_ONCE:
             store.append(new, batch)
             return
@@ -238,7 +237,7 @@ class Analysis:
         store.rewrite(_rows_from(both, name, self._kept_from_ms()), batch)
 
     def _closed(self, name: str) -> Store:
-        return Store(self._tables / name, _columns(ALL_ROWS[name]), *_parts(ALL_ROWS[name]))
+        return Store(self._tables / name, _columns(ALL_ROWS[name]), BUCKET)
 
     def _replace_open(
         self, rows: DataFrame, touched: Sequence[int], counts: Mapping[str, int]
@@ -250,13 +249,13 @@ class Analysis:
         anew = kept.where(F.col(IS_NEW) & F.col("kind").isin(OF_GROUP, OF_PROCESS)).select(*KEY)
         for name in ALL_ROWS:
             folder, new = self._tables / name / _OPEN, self._new / name
-            made = _of_table(rows.where(~F.col(IS_CLOSED)), name)
+            made = unpacked(rows.where(~F.col(IS_CLOSED)), name)
             before = [part for part in folder.names() if part in parts]
             if before:
                 old = self._parts_of(folder, before, _columns(ALL_ROWS[name]))
                 made = _without(old, anew).unionByName(made)
             if before or counts.get(name):
-                new.write(made, *_parts(ALL_ROWS[name]))
+                new.write(made, BUCKET)
             for part in sorted({*before, *new.names()}.intersection(parts)):
                 (folder / part).become(new / part)
 
@@ -303,9 +302,9 @@ class Analysis:
 
     def _write(self, rows: DataFrame, folder: Folder, counts: Mapping[str, int]) -> None:
         """Write each table that has rows."""
-        for name, row in ALL_ROWS.items():
+        for name in ALL_ROWS:
             if counts.get(name):
-                (folder / name).write(_of_table(rows, name), *_parts(row))
+                (folder / name).write(unpacked(rows, name), BUCKET)
 
     def _parts_of(self, folder: Folder, parts: Sequence[str], schema: StructType) -> DataFrame:
         read = self._spark.read.schema(schema).option("basePath", folder.path)
@@ -333,7 +332,7 @@ def _shape() -> str:
     shapes = (
         [each.json_schema() for each in (STATES, PROCESS_STATES, TypeAdapter(Digest))],
         {name: event.schema_version for name, event in EVENTS.items()},
-        [each.jsonValue() for each in (KEPT_ROW, *map(struct_of, ALL_ROWS.values()))],
+        [each.jsonValue() for each in (KEPT_ROW, *map(_columns, ALL_ROWS.values()))],
         content_of(b""),  # states keep these
     )
     told = json.loads(json.dumps(shapes), object_hook=_without_description)
@@ -342,15 +341,6 @@ def _shape() -> str:
 
 def _without_description(schema: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in schema.items() if name != "description"}
-
-
-def _of_table(rows: DataFrame, name: str) -> DataFrame:
-    """The rows of one table, with the columns of their folders."""
-    rows = unpacked(rows, name)
-    if DAY in _parts(ALL_ROWS[name]):
-        times = [F.col(time) for time in _TIMES if time in columns(ALL_ROWS[name])]
-        rows = rows.withColumn(DAY, F.to_date(F.timestamp_millis(F.coalesce(*times))))
-    return rows
 
 
 def _lines_from(lines: DataFrame, from_ms: int) -> DataFrame:
@@ -371,13 +361,7 @@ def _since(from_ms: int) -> str:
 
 
 def _columns(row: type[BaseRow]) -> StructType:
-    schema = struct_of(row).add(BUCKET, IntegerType())
-    return schema.add(DAY, DateType()) if DAY in _parts(row) else schema
-
-
-def _parts(row: type[BaseRow]) -> Sequence[str]:
-    """The columns that name the folders of a table."""
-    return (BUCKET, DAY) if any(time in columns(row) for time in _TIMES) else (BUCKET,)
+    return struct_of(row).add(BUCKET, IntegerType())
 
 
 def _join(rows: DataFrame, keys: DataFrame, how: str) -> DataFrame:

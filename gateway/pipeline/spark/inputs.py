@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from gateway.pipeline import PipelineError
-from gateway.pipeline.fold.lines import TEXT_MAX
+from gateway.pipeline.fold.lines import LINE_BYTES_MAX, TEXT_MAX
 from gateway.pipeline.local_files import files, text_of, uri_of
 from gateway.pipeline.spark.topic import (
     EventsTopic,
@@ -84,8 +84,6 @@ def _shared(path: str) -> str:
 
 
 BATCH_BYTES_MAX = 64 << 20
-LINE_BYTES_MAX = 16 << 20
-"""A longer line is no event, and is read in pieces."""
 PARTITIONS_MAX = 16
 """The most partitions of a batch, however many files it has."""
 

@@ -19,6 +19,7 @@ from gateway.events.group_events import (
 )
 from gateway.events.member_events import ClientSeen, MemberLeft, PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
+from gateway.pipeline.fold import lines
 from gateway.pipeline.fold.lines import parse
 from tests.support.event_writer import GROUP, START_MS, EventWriter, without
 
@@ -181,6 +182,17 @@ def test_a_line_with_several_events_is_invalid() -> None:
     good, problem = parse(f" {event}\t\r")
     assert good is not None
     assert (problem, good.sequence) == (None, 1)
+
+
+def test_a_line_that_spark_would_cut_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quick verdict therefore agrees with a report about it."""
+    writer = EventWriter()
+    writer.tell(1, GroupCreated(kind="classic"))
+    (text,) = writer.lines
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", len(text))
+    assert parse(text)[1] is None
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", len(text) - 1)
+    assert parse(text) == (None, lines.NOT_AN_EVENT)
 
 
 def test_a_repeated_key_is_accepted() -> None:

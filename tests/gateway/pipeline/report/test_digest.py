@@ -278,6 +278,17 @@ def test_a_section_has_the_commits_of_the_partitions_that_stand_still(
     ]
     assert found == [(1, 1 * S, 3 * S, 5, 6), (0, 1 * S, 8 * S, 10, 40)]
     assert group.commits_left_out == 1
+    assert group.commits_compared_max is None
+
+
+def test_a_section_tells_that_not_all_commits_were_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_story, "COMMITTED_MAX", 2)
+    digest = Digest(top=1)
+    digest.add(("", "g"), tables(offsets=of("g", *(committed(n, 1, 2, 0, n) for n in range(3)))))
+    (group,) = report(digest, {}).groups
+    assert group.commits_compared_max == 2
 
 
 def test_the_commits_of_a_large_group_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,3 +162,10 @@ def test_a_section_tells_the_commits_of_each_partition() -> None:
     first = cells.index("18,011")
     assert cells[first + 1 : first + 3] == ["100", "2027-01-15 08:02:59.989Z"]
     assert "numbers-11" in found.text
+
+
+def test_a_section_tells_if_only_some_partitions_were_compared() -> None:
+    report = calm_report()
+    group = report.groups[0].model_copy(update={"commits_compared_max": 1_000})
+    text = Page(page(report.model_copy(update={"groups": (group,)}))).text
+    assert "Only the first 1,000 partitions by name are compared." in " ".join(text.split())

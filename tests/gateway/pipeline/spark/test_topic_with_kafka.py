@@ -107,7 +107,7 @@ def tables(spark: SparkSession, lines: DataFrame, output: Path) -> dict[str, Cou
 
 
 def rows(table: DataFrame) -> Counter[Any]:
-    return Counter(map(repr, table.drop("bucket", "day").collect()))
+    return Counter(map(repr, table.drop("bucket").collect()))
 
 
 def test_a_batch_of_a_topic_equals_one_of_its_files(
