@@ -253,7 +253,7 @@ class Analysis:
             before = [part for part in folder.names() if part in parts]
             if before:
                 old = self._parts_of(folder, before, _columns(ALL_ROWS[name]))
-                made = _without(old, anew).unionByName(made)
+                made = _without(old, anew).unionByName(made).repartition(BUCKET)
             if before or counts.get(name):
                 new.write(made, BUCKET)
             for part in sorted({*before, *new.names()}.intersection(parts)):
