@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 from gateway.events.event import Envelope, GatewayEvent
 
-START_MS = 1_800_000_000_000
+START_MS = 1_700_035_200_000
+"""2023-11-15 08:00 UTC."""
 GROUP = "orders"
 
 

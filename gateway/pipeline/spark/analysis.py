@@ -7,6 +7,7 @@ that comes too late for its group's fold makes the batch fold all lines of that 
 """
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from hashlib import blake2b
@@ -266,6 +267,7 @@ class Analysis:
             return
         if (to_ms := self.digest().figures.to_ms) is None:
             return
+        to_ms = min(to_ms, int(time.time() * 1000))  # a gateway's clock may be far ahead
         from_ms = (to_ms // DAY_MS - self._keep_days) * DAY_MS
         before_ms = self._kept_from_ms()
         if before_ms >= from_ms:

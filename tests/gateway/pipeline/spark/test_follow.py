@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.events.gateway_events import GatewayStarted
-from tests.support.event_writer import EventWriter
+from tests.support.event_writer import START_MS, EventWriter
 from tests.support.followed_tables import differences, figures, rows
 from tests.support.offset_history import OffsetHistory
 from tests.support.simulated_events import simulated
@@ -297,6 +297,26 @@ def test_old_lines_and_closed_rows_are_deleted(spark: SparkSession, tmp_path: Pa
     assert sum(len(row.line.split(SEPARATOR)) for row in stored) == 30
     assert stream.tables()["ownership"].where("kind = 'owner'").count() == 2
     assert not stream.tables()["ownership"].where("kind != 'owner'").count()
+
+
+def test_an_event_from_the_future_deletes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """The clock of one gateway may be wrong by years."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.output import Folder
+
+    now_s = time.time() - START_MS / 1000
+    histories = [OffsetHistory("g"), OffsetHistory("h")]
+    for it in histories:
+        it.gets(now_s - 10, "a")
+    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1, keep_days=2)
+    schema = "file string, place string, block long, line string"
+    for batch, at_s in enumerate((now_s, now_s + 1_000 * DAY_S)):
+        it = histories[batch]
+        it.commits(at_s, "a", 1)
+        new = [("f", "", None, line) for line in it.writer.lines]
+        stream.take_in(spark.createDataFrame(new, schema), batch)
+    assert not spark.read.parquet(f"{tmp_path}/out/lines").where("group_id = 'g'").isEmpty()
+    assert stream.tables()["offsets"].count() == 2
 
 
 def test_late_lines_do_not_make_deleted_ones_forgotten(spark: SparkSession, tmp_path: Path) -> None:
