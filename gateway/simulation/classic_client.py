@@ -284,7 +284,8 @@ class ClassicClient(Client):
         if led is not None and led != self._partition_counts(led):
             self.rejoin()
         self._awaits_beat = True
-        sent_as = (self.member_id, self.generation)
+        stated = self.stated_epoch()
+        sent_as = (self.member_id, stated)
 
         def heard(answer: Answer) -> None:
             self._awaits_beat = False
@@ -299,7 +300,7 @@ class ClassicClient(Client):
                 token=self.token(),
                 member_id=self.member_id,
                 instance_id=self.spec.instance_id,
-                generation=self.stated_epoch(),
+                generation=stated,
             ),
             heard,
             lost,

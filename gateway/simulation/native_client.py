@@ -105,13 +105,13 @@ class NativeClient(Client):
 
         def come_back(_answer: Answer | None = None) -> None:
             self.spec = replace(self.spec, instance_id=instance_id)
-            self._target, self.member_epoch = None, JOIN_EPOCH
+            self.member_epoch = JOIN_EPOCH
             self._rejoin()
 
         def leave() -> None:
             if self.is_closing:
                 return
-            self.member_epoch = STATIC_LEAVE_EPOCH
+            self._target, self.member_epoch = None, STATIC_LEAVE_EPOCH
             self.ask(self._heartbeat(STATIC_LEAVE_EPOCH), come_back, come_back)
 
         self.revoke(self.claims, leave)

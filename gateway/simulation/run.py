@@ -5,14 +5,14 @@ roll without faults.
 """
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from coordinator.interface.events import Request
 from coordinator.interface.topics import Partition
 from gateway.simulation import transcript
 from gateway.simulation.client import Client, ClientContext
-from gateway.simulation.cluster import Cluster
+from gateway.simulation.cluster import Cluster, Commit
 from gateway.simulation.driver import Driver
 from gateway.simulation.exempt_claims import ExemptClaims
 from gateway.simulation.final_roll import roll_to_classic
@@ -79,6 +79,7 @@ class Run:
             self.clients,
             lambda: self.driver.engine.state,
             lambda: self.exempt_claims.partitions,
+            self._heirs,
         )
         self.network = Network(
             world,
@@ -130,6 +131,9 @@ class Run:
 
     def _stored(self, name: str, partition: Partition, before: int, now: int) -> None:
         self.owners.stored(name, partition, before, now)
+
+    def _heirs(self, commit: Commit) -> Set[str]:
+        return self.owners.heirs(commit)
 
     def _overtaken(self, name: str, request: Request) -> None:
         self.owners.overtaken(name, request)

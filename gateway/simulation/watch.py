@@ -349,7 +349,7 @@ class Watch:
                     if reply.assignment is None and current is not None and (told or 0) > 0:
                         assert isinstance(event, ConsumerHeartbeatReceived)
                         assigned = current.assigned.keys()
-                        self.owners.told_nothing_new(event.client_id, member_id, assigned)
+                        self.owners.told_nothing_new(event, member_id, assigned)
                 case SyncGroupReply(assignment=assignment) if (
                     isinstance(event, SyncGroupReceived) and event.token == token
                 ):

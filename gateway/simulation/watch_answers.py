@@ -22,7 +22,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.topics import Partition, Topics
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.simulation.client import RETRIABLE, Client
-from gateway.simulation.cluster import Cluster
+from gateway.simulation.cluster import Cluster, Commit
 from gateway.simulation.invariants import Invariant, require
 from gateway.simulation.network import FORWARDED, REFUSED
 from gateway.simulation.process import Applied, Process
@@ -41,10 +41,12 @@ class AnswerWatch:
         clients: Sequence[Client],
         state: Callable[[], GroupState],
         exempt: Callable[[], Set[Partition]],
+        heirs: Callable[[Commit], Set[str]],
     ) -> None:
-        """`exempt`: the partitions that no rule could reserve for one client."""
+        """`exempt`: the partitions that no rule could reserve for one client. `heirs`: the members
+        that have had the place of a commit's sender since."""
         self._cluster, self._clients = cluster, clients
-        self._state, self._exempt = state, exempt
+        self._state, self._exempt, self._heirs = state, exempt, heirs
 
     def leaves(
         self, who: str, request: Request, reply: Reply, applied: Applied | None, process: Process
@@ -86,7 +88,7 @@ class AnswerWatch:
         begun = granted - self._exempt()
         for commit in self._cluster.may_store(lambda commit: commit.positions.keys() & begun):
             require(
-                _is_of_same_member(request, commit.request),
+                self._may_have_sent(request, commit),
                 Invariant.IN_FLIGHT,
                 who,
                 "gets",
@@ -117,6 +119,16 @@ class AnswerWatch:
                 commit.who,
             )
 
+    def _may_have_sent(self, request: Request, commit: Commit) -> bool:
+        """Whether the member, or one whose place it has taken, sent the commit, or an admin before
+        the member joined. Its fetch then waits for the commit."""
+        if not commit.request.member_id:
+            return True
+        instance_id = getattr(request, "instance_id", None)
+        if instance_id is not None and instance_id == commit.request.instance_id:
+            return True
+        return getattr(request, "member_id", "") in self._heirs(commit)
+
     def _is_honest(self, who: str) -> bool:
         return any(client.name == who and client.is_honest for client in self._clients)
 
@@ -131,17 +143,6 @@ def _check_lease(who: str, request: Request, reply: Reply) -> None:
     ):
         return
     require(reply.error in RETRIABLE, Invariant.LEASE, who, "gets", reply, "for", request)
-
-
-def _is_of_same_member(request: Request, commit: OffsetCommitReceived) -> bool:
-    """Whether the member, or one whose place it has taken, sent the commit, or an admin before the
-    member joined. Its fetch then waits for the commit."""
-    if not commit.member_id:
-        return True
-    instance_id = getattr(request, "instance_id", None)
-    if instance_id is not None and instance_id == commit.instance_id:
-        return True
-    return getattr(request, "member_id", "") == commit.member_id
 
 
 def _granted(reply: Reply, topics: Topics | None) -> Set[Partition] | None:

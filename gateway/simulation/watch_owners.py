@@ -4,16 +4,23 @@ It compares the engine's grants with the claims of honest clients, except those 
 `exempt_claims.py` exempts. It counts the time in which removed clients still claim partitions.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from itertools import pairwise
 
 from coordinator.engine import Step
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
-from coordinator.interface.events import OffsetCommitReceived, Request
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ConsumerHeartbeatReceived,
+    OffsetCommitReceived,
+    Request,
+)
+from coordinator.interface.records import MemberMetadata, RemovalCause
 from coordinator.interface.topics import Partition
 from gateway.simulation.client import Client
-from gateway.simulation.cluster import INTRUDER, Cluster
+from gateway.simulation.cluster import INTRUDER, Cluster, Commit
 from gateway.simulation.exempt_claims import ExemptClaims
 from gateway.simulation.invariants import BrokenInvariantError, Invariant, require
 from gateway.simulation.native_client import NativeClient
@@ -37,6 +44,7 @@ class OwnerWatch:
         self._clients, self._state = clients, state
         self._exempt_claims = exempt_claims
         self._costs = RunCosts(world)
+        self._heirs: Mapping[Commit, Set[str]] = {}
         self._shared = 0
         self._looked_at_ms = world.now_ms
 
@@ -44,6 +52,7 @@ class OwnerWatch:
         """After a step that changed the group. Between such steps, clients call `check`."""
         self._exempt_claims.after_step(step)
         self._costs.after_step(step)
+        self._note_heirs(step)
         self.check()
 
     def after_load(self) -> None:
@@ -124,17 +133,20 @@ class OwnerWatch:
         self._world.counts["stale ms"] += self._shared * (now_ms - self._looked_at_ms)
         self._looked_at_ms = now_ms
 
-    def told_nothing_new(self, client_id: str, member_id: str, assigned: Set[Partition]) -> None:
+    def told_nothing_new(
+        self, heartbeat: ConsumerHeartbeatReceived, member_id: str, assigned: Set[Partition]
+    ) -> None:
         """Check a heartbeat's answer that omits the assignment. The client may be dead, and another
-        one have its member id."""
+        one have its member id. It may also have left since, and then ignores the answer."""
         for client in self._clients:
-            is_asker = client.client_id == client_id and client.member_id == member_id
+            is_asker = client.client_id == heartbeat.client_id and client.member_id == member_id
             if isinstance(client, NativeClient) and is_asker:
                 is_excused = (
                     not client.is_honest or client.name in self._exempt_claims.overtaken_owners
                 )
+                has_left = client.is_leaving or client.epoch == JOIN_EPOCH < heartbeat.member_epoch
                 require(
-                    is_excused or client.is_leaving or client.heard == assigned,
+                    is_excused or has_left or client.heard == assigned,
                     Invariant.HEARD,
                     client.name,
                     "knows",
@@ -156,6 +168,25 @@ class OwnerWatch:
         require(not alive, Invariant.INSTANCES, *alive, "was replaced as", member_id)
 
     # -- commits ---------------------------------------------------------------------------------
+
+    def heirs(self, commit: Commit) -> Set[str]:
+        """The members that had their committer's place while the commit was on its way, itself
+        included. They may have its partitions: their fetch waits for the commit."""
+        return self._heirs.get(commit, {commit.request.member_id})
+
+    def _note_heirs(self, step: Step) -> None:
+        heir_of = {
+            before.member_id: heir.member_id
+            for before, heir in pairwise(step.records)
+            if isinstance(before, MemberMetadata) and before.cause is RemovalCause.REPLACED
+            if isinstance(heir, MemberMetadata) and heir.value is not None
+        }
+        if heir_of:
+            self._heirs = {
+                commit: heirs | {heir_of[each] for each in heirs & heir_of.keys()}
+                for commit in self._cluster.may_store(bool)
+                for heirs in [self.heirs(commit)]
+            }
 
     def vetted(self, name: str, commit: OffsetCommitReceived) -> None:
         """Check an accepted commit: no other client owns or holds its partitions."""

@@ -9,9 +9,11 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     OffsetCommitReceived,
 )
+from coordinator.interface.replies import HeartbeatReply
 from gateway.simulation import careless
 from gateway.simulation.careless import CarelessClassic, CarelessNative
 from gateway.simulation.native_client import NativeClient
+from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import Stage
 
 
@@ -38,6 +40,44 @@ def test_the_first_request_in_a_new_epoch_may_state_the_old_one(
         client.member_epoch = epoch
         stated.append(client.stated_epoch())
     assert stated == [3, 3, 4, 4]
+
+
+def test_a_refused_heartbeat_of_the_generation_before_resets_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Java ignores it, too. Otherwise each generation may begin the next one (seed 1550261)."""
+    monkeypatch.setattr(careless, "STALE_RATE", 1.0)
+    stage = Stage()
+    client = stage.misbehaving(CarelessClassic, "c1")
+    stage.classic("c2")
+    stage.wait(20_000)
+    while client._awaits_beat:
+        stage.wait(10)
+    generation = client.generation
+    client._last_stated = generation - 1
+    client._beat()
+    stage.wait(100)
+    refused = HeartbeatReply(
+        error=ErrorCode.ILLEGAL_GENERATION,
+        why=f"generation {generation - 1} is not the current one, {generation}",
+    )
+    assert refused in [what for _, who, what in stage.world.transcript if who == "c1 hears"]
+    assert client.is_settled
+    assert client.generation == generation
+
+
+def test_a_client_that_leaves_takes_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has heard of an assignment, and takes its time to reconcile (seed 1560100)."""
+    stage = Stage()
+    monkeypatch.setattr(CarelessNative, "_late_ms", lambda _self: 1_000)
+    client = stage.misbehaving(CarelessNative, "n1", instance_id="i1")
+    while not client.heard:
+        stage.wait(10)
+    stage.wait(990)
+    client.take_place("i2")
+    stage.network.loss_rate = 1.0
+    stage.wait(100)
+    assert not client.claims
 
 
 def test_a_client_may_disown_what_it_then_takes(monkeypatch: pytest.MonkeyPatch) -> None:

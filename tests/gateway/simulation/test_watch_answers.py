@@ -1,5 +1,6 @@
 """The checks of answers as they leave the gateway."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from gateway.hosting import answers
 from gateway.hosting.call_stages import CallStages
 from gateway.simulation.cluster import Commit
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
-from tests.support.simulation import Stage
+from tests.support.simulation import PEACEFUL, Stage
 
 
 def test_an_unconfirmed_grant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,24 @@ def test_a_grant_during_a_commit_of_another_is_found() -> None:
     with pytest.raises(BrokenInvariantError) as broken:
         stage.wait()
     assert broken.value.invariant is Invariant.IN_FLIGHT
+
+
+def test_heirs_may_have_partitions_whose_commit_has_no_answer_yet() -> None:
+    """A static member's successor, and again its successor, by whatever instance id (seed 1550944).
+    Their fetches wait for the commit."""
+    config = replace(PEACEFUL.config, lost_commit_hold_ms=30_000)
+    stage = Stage(plan=replace(PEACEFUL, config=config))
+    first = stage.native("n1", instance_id="i1")
+    stage.wait(1_000)
+    stage.cluster.lost_answer_rate = 1.0
+    first.close()
+    stage.wait(2_000)
+    second = stage.native("n2", instance_id="i1")
+    stage.wait(1_000)
+    assert stage.cluster.may_store(lambda commit: commit.who == "n1")
+    second.take_place("i2")
+    stage.wait(1_000)
+    assert second.heard == stage.foo(0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("is_former", [False, True])

@@ -1,12 +1,13 @@
 """The claims of clients, and their commits."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from coordinator.engine import Step
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.interface.events import OffsetCommitReceived
+from coordinator.interface.events import JOIN_EPOCH, OffsetCommitReceived
 from coordinator.interface.records import CurrentAssignment, MemberMetadata, RemovalCause
 from gateway.simulation.invariants import BrokenInvariantError, Invariant
 from gateway.simulation.native_client import NativeClient
@@ -75,6 +76,20 @@ def test_a_removed_member_may_claim_partitions_for_a_while() -> None:
     stage.world.now_ms += 100
     stage.owners.check()
     assert stage.world.counts["stale ms"] == 200
+
+
+@pytest.mark.parametrize("has_left", [False, True])
+def test_an_answer_without_an_assignment_that_nobody_heard_is_found(*, has_left: bool) -> None:
+    """Unless its client has left since, and will hear all when it joins again (seed 1550938)."""
+    stage, first, _second = two_owners()
+    epoch = first.epoch
+    first._target = None
+    if has_left:
+        first.member_epoch = JOIN_EPOCH
+    for stated, is_excused in ((epoch, has_left), (JOIN_EPOCH, False)):
+        heartbeat = replace(first._heartbeat(stated), member_epoch=stated)
+        with nullcontext() if is_excused else pytest.raises(BrokenInvariantError, match="n1 knows"):
+            stage.owners.told_nothing_new(heartbeat, "n1", stage.foo(0))
 
 
 def test_commits_of_foreign_partitions_are_found() -> None:
