@@ -3,8 +3,10 @@ result with that of one batch.
 
     python -m tests.e2e.follow_loop --minutes 5
 
-The files have the lines of many groups: most of them in order, some late, twice or damaged. With
-`--keep-days` they tell of a week, and old ones are deleted meanwhile. What is kept must be equal.
+The files have the lines of many groups, from two gateways with logs of their own and clocks that
+differ: most of them in order, some late, twice or damaged. Some groups move between the gateways.
+With `--keep-days` the lines tell of a week, and old ones are deleted meanwhile. What is kept must
+be equal.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
+from gateway.events.group_events import GroupForwarded, GroupHosted, GroupStateMoved
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.report.wording import DAY_MS
 from gateway.pipeline.spark.analysis import Analysis
@@ -28,9 +31,15 @@ from gateway.pipeline.spark.output import CHECKPOINT, Folder
 from gateway.pipeline.spark.session import open_session
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.followed_tables import differences
-from tests.support.simulated_events import simulated
+from tests.support.group_events import EMPTY, STABLE
+from tests.support.simulated_events import SimulatedStep, simulated
 from tests.support.spark import SETTINGS
 
+LEFT = GroupStateMoved(from_state=STABLE, to_state=EMPTY, generation=0)
+STARTED = GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
+GATEWAYS = 0, 1
+AHEAD_S_MAX = 20.0
+"""How far the clock of the second gateway may be ahead or behind."""
 GROUPS = 40
 STEPS = 120
 FILES = 3
@@ -49,19 +58,33 @@ STEPS_A_DAY = 20
 def history(dice: random.Random, *, is_week: bool) -> list[str]:
     """All lines, most of them in the order of their times."""
     lines: list[tuple[float, str]] = []
+    ahead_s = 0.0, dice.uniform(-AHEAD_S_MAX, AHEAD_S_MAX)
     for number in range(GROUPS):
-        writer = EventWriter(f"gateway-{number % 2}", f"process-{number}", f"group-{number}")
-        writer.gateway(
-            0, GatewayStarted(version="1", bootstrap="h:1", cluster_id="c", brokers=(1,))
-        )
-        begins_s = dice.uniform(0, 600)
-        for place, step in enumerate(simulated(number)[:STEPS]):
-            later_s = begins_s + (place // STEPS_A_DAY * DAY_MS / 1000 if is_week else 0)
-            for at_ms, event in step.offsets:
-                writer.beside(later_s + at_ms / 1000, later(event, later_s))
-            tell = writer.tell if step.is_durable else writer.beside
-            tell(later_s + step.at_ms / 1000, *step.events)
-        lines += [(json.loads(line)["at_ms"], line) for line in writer.lines]
+        writers = [
+            EventWriter(f"gateway-{n}", f"process-{number}", f"group-{number}") for n in GATEWAYS
+        ]
+        begins_s, ended_s, place = dice.uniform(0, 600), 0.0, 0
+        for gateway, steps in hosts(number):
+            writer = writers[gateway]
+            if not writer.lines:
+                writer.gateway(0, STARTED)
+            # Another run begins when the one before it has ended.
+            after_s = begins_s + max(0.0, ended_s - steps[0].at_ms / 1000) + ahead_s[gateway]
+            writer.beside(after_s + steps[0].at_ms / 1000, GroupHosted(reason="moves"))
+            for step in steps:
+                later_s = after_s + (place // STEPS_A_DAY * DAY_MS / 1000 if is_week else 0)
+                for at_ms, event in step.offsets:
+                    writer.beside(later_s + at_ms / 1000, later(event, later_s))
+                tell = writer.tell if step.is_durable else writer.beside
+                tell(later_s + step.at_ms / 1000, *step.events)
+                place += 1
+            ended_s = steps[-1].at_ms / 1000
+            writer.beside(later_s + ended_s, LEFT, GroupForwarded(reason="moves"))
+        lines += [
+            (json.loads(line)["at_ms"] - ahead_s[gateway] * 1000, line)
+            for gateway in GATEWAYS
+            for line in writers[gateway].lines
+        ]
     for told_ms, line in dice.sample(lines, len(lines) // 50):
         lines.append((told_ms + dice.uniform(0, 300_000), line))
     for told_ms, line in dice.sample(lines, len(lines) // 100):
@@ -72,6 +95,20 @@ def history(dice: random.Random, *, is_week: bool) -> list[str]:
         for number, (told_ms, line) in enumerate(lines)
     ]
     return [line for _told_ms, line in sorted(placed)]
+
+
+def hosts(number: int) -> Sequence[tuple[int, Sequence[SimulatedStep]]]:
+    """The gateways that serve a group one after another, with what happens at each."""
+    steps, half = simulated(number)[:STEPS], STEPS // 2
+    match number % 4:
+        case 0:  # epochs tell the order
+            return (0, steps[:half]), (1, steps[half:])
+        case 1:  # they do not, because the group returns
+            return (0, steps[: half // 2]), (1, steps[half // 2 : half]), (0, steps[half:])
+        case 2:  # they begin again
+            return (0, steps[:half]), (1, simulated(number + GROUPS)[:half])
+        case _:
+            return [(number // 4 % 2, steps)]
 
 
 def later(event: GatewayEvent, by_s: float) -> GatewayEvent:
