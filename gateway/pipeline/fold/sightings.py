@@ -343,21 +343,31 @@ def _between_processes(
     line is among the records, and other members rejoin without one.
 
     The second result has members that may also be forgotten: after the lines of one process, the
-    last records may come from another that has told no line yet."""
+    last records may come from another that has told no line yet. And a rebalance that nobody has
+    begun may have begun with its process (DEV D61), before members joined that seem to have
+    records."""
     found: dict[str, Told] = {}
     joined: list[str] = []
     """Without a record."""
     unsure: list[str] = []
+    recorded: list[str] = []
+    """With a record, unless a rebalance had begun."""
+    doubtful: list[str] = []
+    is_stable = False
     process_id: str | None = None
     before: Told | None = None
     is_known = True
     """Whether the process that began the generation is."""
     for each, is_kept in zip(told, are_kept, strict=True):
         match each.event:
-            case GroupStateMoved(to_state=ClassicPhase.COMPLETING_REBALANCE):
-                is_known = each.process_id is not None
+            case GroupStateMoved(from_state=begun, to_state=state):
+                if is_stable and begun is ClassicPhase.PREPARING_REBALANCE:
+                    doubtful += recorded
+                is_stable = state is ClassicPhase.STABLE
+                if state is ClassicPhase.COMPLETING_REBALANCE:
+                    is_known = each.process_id is not None
             case GroupConverted():
-                is_known = False
+                is_stable = is_known = False
             case _:
                 pass
         if each.process_id is not None:
@@ -368,13 +378,16 @@ def _between_processes(
                 joined += unsure
             process_id = each.process_id
             unsure.clear()
-        if isinstance(each.event, MemberJoined) and not is_kept:
+        if isinstance(each.event, MemberJoined) and is_kept:
+            recorded.append(each.event.member_id)
+        elif isinstance(each.event, MemberJoined):
             (unsure if each.process_id is None else joined).append(each.event.member_id)
         elif is_kept and _has_all_members(each.event):
             unsure += [] if is_known else joined
             joined.clear()
+            recorded.clear()
         before = each
-    return found, [] if process_id is None else unsure
+    return found, doubtful if process_id is None else [*doubtful, *unsure]
 
 
 def _are_kept(told: Sequence[Told]) -> Iterator[bool]:

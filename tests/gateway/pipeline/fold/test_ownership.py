@@ -268,6 +268,26 @@ def an_instance_in_a_rebalance_that_began_with_the_process(writer: EventWriter) 
     writer.tell(5, goes(COMPLETING, STABLE), gets("b", 0))
 
 
+def perhaps_forgotten_in_a_rebalance_that_began_with_the_process(writer: EventWriter) -> None:
+    """The same, but nobody comes back as the instance. A process that was stable would have written
+    a record of `a`."""
+    writer.tell(0, goes(COMPLETING, STABLE), gets("c", 1), gets("x", 0))
+    writer.tell(1, gives("c", 1), leaves("c"))
+    replaced = MemberReplaced(member_id="x", replaced_by="a")
+    writer.tell(2, gives("x", 0), replaced, joins("a", "i"), gets("a", 0))
+    writer.process_id = "third"
+    writer.beside(4, joins("b"), goes(PREPARING, COMPLETING))
+    writer.tell(5, goes(COMPLETING, STABLE), gets("b", 0))
+
+
+def an_overlap_in_a_rebalance_of_the_same_process(writer: EventWriter) -> None:
+    """Its beginning is told, so the group was stable when `a` joined, and has a record of it."""
+    replaced = MemberReplaced(member_id="x", replaced_by="a")
+    writer.tell(2, goes(COMPLETING, STABLE), replaced, joins("a", "i"), gets("a", 0))
+    writer.beside(4, joins("b"), goes(STABLE, PREPARING), goes(PREPARING, COMPLETING))
+    writer.tell(5, goes(COMPLETING, STABLE), gets("b", 0))
+
+
 def an_emptied_group(writer: EventWriter) -> None:
     """Its members own nothing, even if no event tells how they went."""
     writer.tell(1, gets("a", 0))
@@ -574,6 +594,19 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "b", None, 5, None),
         (1, "granted", "owner", "c", None, 0, 1),
         (1, "granted", "gap", None, None, 1, None),
+    ],
+    perhaps_forgotten_in_a_rebalance_that_began_with_the_process: [
+        (0, "granted", "owner", "x", None, 0, 2),
+        (0, "granted", "owner", "a", None, 2, None),
+        (0, "granted", "unsure", "b", "a", 5, 5),
+        (0, "granted", "owner", "b", None, 5, None),
+        (1, "granted", "owner", "c", None, 0, 1),
+        (1, "granted", "gap", None, None, 1, None),
+    ],
+    an_overlap_in_a_rebalance_of_the_same_process: [
+        (0, "granted", "owner", "a", None, 2, None),
+        (0, "granted", "overlap", "b", "a", 5, None),
+        (0, "granted", "owner", "b", None, 5, None),
     ],
     an_emptied_group: [
         (0, "granted", "owner", "a", None, 1, 2),
