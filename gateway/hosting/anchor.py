@@ -536,6 +536,7 @@ class Anchor:
 
     def _leave(self, now_ms: int) -> None:
         assert self._ids is not None
+        self.why = NOT_JOINED  # should it join once more
         self._move(AnchorPhase.LEAVING, now_ms)
         self._ask_to_leave(self._ids.member_id, self._guise, now_ms)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gateway.hosting.anchor import FIRST_BACKOFF_MS
+from gateway.hosting.anchor import FIRST_BACKOFF_MS, NOT_JOINED
 from gateway.hosting.calls import Released
 from gateway.hosting.identity import INSTANCE_ID
 from gateway.hosting.standing import Verdict
@@ -70,6 +70,21 @@ def test_a_lost_older_anchor_returns_as_what_the_group_allows(on: AnchorStage) -
     on.doubt(ids)
     assert on.until_held() != ids
     assert not on.anchor.was_taken
+
+
+def test_what_an_older_anchor_was_lost_for_is_no_reason_after_it_has_left(on: AnchorStage) -> None:
+    """Clients and operators see why the group is not held now."""
+    hold_by_older(on)
+    on.is_live = True
+    ids = on.hold()
+    on.group.remove_member()
+    on.doubt(ids)
+    on.until_held()
+    on.is_live, on.is_holding = False, True
+    on.run()
+    assert (on.anchor.phase, on.anchor.why) == (AnchorPhase.LEAVING, NOT_JOINED)
+    on.anchor.answered(on.coordinator.answer(on.take_ask().message), on.now_ms)
+    assert (on.anchor.phase, on.anchor.why) == (AnchorPhase.LOST, NOT_JOINED)
 
 
 def test_an_older_anchor_that_cannot_be_removed_is_no_reason_to_give_up(on: AnchorStage) -> None:
