@@ -168,8 +168,7 @@ async def _check_cluster(
     own = None if access.credentials is None else f"User:{access.credentials.username}"
     with suppress(UpstreamError):
         config = client_config(settings.upstream, "groupferry-start", access)
-        for topic in own_topics:
-            writers = await trio.to_thread.run_sync(other_writers, config, topic, own)
+        for topic, writers in (await other_writers(config, own_topics, own)).items():
             if writers:
                 log.warning("own_topic_open", topic=topic, principals=sorted(writers))
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import trio
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBindingFilter, AclOperation, AclPermissionType
@@ -75,7 +76,8 @@ async def missing_permissions(
     described = await connection.ask(DescribeGroupsRequest(groups=(ANY_NAME,)), 0)
     if described.groups[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         missing.append(Missing("DESCRIBE", "all groups", effect))
-    for transactional_id in transactional_ids:
+    can_ask = ApiKey.TXN_OFFSET_COMMIT in connection.versions  # not if it has no transactions
+    for transactional_id in transactional_ids if can_ask else ():
         version, _high = connection.versions[ApiKey.TXN_OFFSET_COMMIT]
         answer = await connection.ask(commit_of_nothing(transactional_id), version)
         code = answer.topics[0].partitions[0].error_code
@@ -111,11 +113,24 @@ def _lacking(topic: MetadataResponseTopic) -> Iterator[str]:
             yield "CREATE"
 
 
-def other_writers(
-    config: Mapping[str, Any], topic: str, own_principal: str | None
-) -> frozenset[str]:
-    """The principals besides our own that ACLs allow to write to the topic, as far as the cluster
-    tells: only those with DESCRIBE on the cluster may see ACLs. Blocks."""
+async def other_writers(
+    config: Mapping[str, Any], topics: Collection[str], own_principal: str | None
+) -> Mapping[str, frozenset[str]]:
+    """The principals besides our own that ACLs allow to write to each topic, as far as the cluster
+    tells within TIMEOUT_S: only those with DESCRIBE on the cluster may see ACLs."""
+    writers: dict[str, frozenset[str]] = {}
+
+    async def look(topic: str) -> None:
+        found = await trio.to_thread.run_sync(_writers, config, topic, abandon_on_cancel=True)
+        writers[topic] = found - {own_principal}
+
+    async with trio.open_nursery() as nursery:
+        for topic in topics:
+            nursery.start_soon(look, topic)
+    return writers
+
+
+def _writers(config: Mapping[str, Any], topic: str) -> frozenset[str]:
     anybody: Any = None
     wanted = AclBindingFilter(
         ResourceType.TOPIC,
@@ -128,8 +143,7 @@ def other_writers(
     )
     admin = AdminClient(dict(config))  # kept until it has answered
     try:
-        found = admin.describe_acls(wanted).result(TIMEOUT_S)
+        found = admin.describe_acls(wanted, request_timeout=TIMEOUT_S).result()
     except KafkaException:
         return frozenset()
-    writers = {each.principal for each in found if each.operation in _MAY_WRITE}
-    return frozenset(writers - {own_principal})
+    return frozenset(each.principal for each in found if each.operation in _MAY_WRITE)

@@ -123,8 +123,8 @@ async def test_each_documented_permission_is_checked(secure_kafka: SecureKafka) 
         assert await missing_to(secure_kafka, user, STATE) == expected.get(left_out, set())
 
 
-def test_other_writers_of_a_topic_are_named(secure_kafka: SecureKafka) -> None:
+async def test_other_writers_of_a_topic_are_named(secure_kafka: SecureKafka) -> None:
     """ACLs with a prefix count as well."""
     config = client_config([secure_kafka.plain], "groupferry-test")
-    assert other_writers(config, TOPIC, "User:gateway") == {"User:alice"}
-    assert other_writers(config, TOPIC, "User:alice") == frozenset()
+    assert await other_writers(config, [TOPIC], "User:gateway") == {TOPIC: {"User:alice"}}
+    assert await other_writers(config, [TOPIC], "User:alice") == {TOPIC: frozenset()}
