@@ -78,7 +78,9 @@ class Poller:
         while handled <= EVENTS_AT_ONCE:
             events = self._epoll.poll(0, EVENTS_AT_ONCE)
             if self._again:
-                events += [(fd, 0) for fd in self._again]
+                # Once each, though more may have arrived since.
+                arrived = dict(events)
+                events += [(fd, 0) for fd in self._again if fd not in arrived]
                 self._again.clear()
             if not events:
                 return False

@@ -23,6 +23,7 @@ from gateway.data_path.poller import HANG_UP, Poller
 from gateway.data_path.pressure import Pressure, Receiver
 from gateway.data_path.splice import PipePool, StreamEnded, splice_exactly
 from gateway.transport.sockets import Sink, Transport, send_all
+from gateway.transport.tls import TlsSocket
 
 BUFFER_BYTES = 128 * 1024
 """The size of a pooled buffer, and so the longest head that a caller can look at."""
@@ -429,6 +430,9 @@ class FrameSource:
             self._start += joining
             self.rest -= joining
         self._drained = end < BUFFER_BYTES and not self._hung_up
+        if self._drained and isinstance(self._sock, TlsSocket) and self._sock.has_more:
+            self._drained = False
+            self._poller.end_turn()  # many short records are much work
         return count
 
     async def _take(

@@ -29,6 +29,10 @@ SPARSE_RATIO_MAX = 8
 """The most ciphertext that a single receive takes: some without a condition, and the rest for each
 byte of plain text in it. Records without data, such as key updates, have no end otherwise."""
 
+RECORDS_PER_RECEIVE = 256
+"""The most records that a single receive takes from one piece of ciphertext. Each costs as much as
+hundreds of bytes, and may have only one."""
+
 _SHORT_NAMES = {
     "commonName": "CN",
     "organizationalUnitName": "OU",
@@ -70,10 +74,10 @@ class TlsSocket:
     gateway uses.
 
     As with a socket, `send` and `recv_into` raise BlockingIOError if the caller has to wait, and a
-    short receive means that nothing more is here. They also raise ssl.SSLError.
+    short receive means that nothing more is here, unless `has_more`. They also raise ssl.SSLError.
     """
 
-    __slots__ = ("_has_ended", "_sock", "_taken", "_tls", "_undecrypted", "_unsent")
+    __slots__ = ("_has_ended", "_sock", "_taken", "_tls", "_undecrypted", "_unsent", "has_more")
 
     def __init__(self, sock: socket.socket, tls: ssl.SSLObject) -> None:
         self._sock = sock
@@ -82,6 +86,8 @@ class TlsSocket:
         self._unsent: bytes = b""  # ciphertext that the socket has not taken
         self._taken = 0  # bytes of plain text in it, which count as sent once it is
         self._has_ended = False  # nothing follows from the peer
+        self.has_more = False
+        """Whether the latest receive ended at RECORDS_PER_RECEIVE. No event tells of the others."""
 
     @property
     def subject(self) -> str | None:
@@ -114,12 +120,14 @@ class TlsSocket:
         return taken
 
     def recv_into(self, view: memoryview) -> int:
-        """Receive records until `view` is full or nothing more has arrived; 0 at the end."""
+        """Receive records until `view` is full, nothing more has arrived, or `has_more`; 0 at the
+        end."""
         wanted = len(view)
         count = taken = 0
+        self.has_more = False
         if self._undecrypted or self._tls.pending():
             count = self._call(self._decrypt, view)
-        while count < wanted and not self._has_ended:
+        while count < wanted and not (self.has_more or self._has_ended):
             if taken > SPARSE_BYTES_MAX + SPARSE_RATIO_MAX * count:
                 raise ConnectionAbortedError("the peer sends records with hardly any data")
             room = _WIRE.buffer[: max(wanted - count, RECORD_BYTES_MAX)]
@@ -196,14 +204,16 @@ class TlsSocket:
     def _decrypt(self, view: memoryview) -> int:
         count, wanted = 0, len(view)
         with contextlib.suppress(ssl.SSLWantReadError):
-            while count < wanted:
+            for _ in range(RECORDS_PER_RECEIVE):
                 received: Any = self._tls.read(wanted - count, view[count:])
                 if not received:
                     self._has_ended = True
                     break
                 count += received
-                if not _WIRE.arrived.pending and not self._tls.pending():
+                if count == wanted or not (_WIRE.arrived.pending or self._tls.pending()):
                     break
+            else:
+                self.has_more = True
         return count
 
     def _shake(self) -> bool:

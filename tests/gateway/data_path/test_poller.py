@@ -120,6 +120,27 @@ async def test_a_handler_with_more_to_do_comes_after_the_others(poller: Poller) 
         each.close()
 
 
+async def test_a_handler_is_called_once_in_a_turn_although_more_arrives(poller: Poller) -> None:
+    """What it has left to do and the new event are one call. Its calls would grow by one in each
+    turn otherwise."""
+    ours, theirs = pair()
+    calls = 0
+
+    def on_ready(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        theirs.send(b"x")
+        poller.again(ours)
+
+    with ours, theirs:
+        poller.watch(ours, on_ready)
+        theirs.send(b"x")
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+        poller.forget(ours)
+    assert 0 < calls <= 20 + 1
+
+
 @pytest.mark.parametrize(("wakes", "before"), [(True, 2), (False, 40)])
 async def test_a_woken_task_does_not_wait_for_what_arrives_meanwhile(
     poller: Poller, wakes: bool, before: int

@@ -25,6 +25,7 @@ from gateway.data_path.stream import (
     FrameSource,
 )
 from gateway.transport.sockets import send_all
+from gateway.transport.tls import RECORDS_PER_RECEIVE
 from tests.support.certificate_authority import CertificateAuthority
 from tests.support.tls_pair import say_goodbye, tls_pair
 from tests.support.wire import framed
@@ -446,6 +447,31 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
                 client.close()
             if ending != "silence":
                 await ended.wait()
+        nursery.cancel_scope.cancel()
+        source.close()
+    sink.close()
+
+
+async def test_short_tls_records_that_a_receive_leaves_are_relayed(tmp_path: Path) -> None:
+    """A receive takes a limited number of them, and no event tells of the others."""
+    authority = CertificateAuthority.in_folder(tmp_path)
+    facilities = Facilities()
+    receiver, sink = await _pair()
+    sent = framed(b"!" * 5 * RECORDS_PER_RECEIVE)
+    async with (
+        receiver,
+        looking_after(facilities),
+        tls_pair(authority, authority.trusting()) as (client, server),
+        trio.open_nursery() as nursery,
+    ):
+        source = FrameSource(server, facilities, "client")
+        ends = Ends(receiver, source, sink, receiver, facilities.spare_buffers, facilities.pressure)
+        nursery.start_soon(ends.relay)
+        for at in range(len(sent)):
+            client._call(client._encrypt, memoryview(sent)[at : at + 1])
+        client._flush()
+        with trio.fail_after(10):
+            assert await _exactly(receiver, len(sent)) == sent
         nursery.cancel_scope.cancel()
         source.close()
     sink.close()

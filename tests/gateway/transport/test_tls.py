@@ -14,7 +14,13 @@ import trio.testing
 
 from gateway.transport import certificates
 from gateway.transport.sockets import Transport, close, receive_some, send_all
-from gateway.transport.tls import PIECE_BYTES_MAX, UNSENT_BYTES_MAX, TlsSocket, begin_tls
+from gateway.transport.tls import (
+    PIECE_BYTES_MAX,
+    RECORDS_PER_RECEIVE,
+    UNSENT_BYTES_MAX,
+    TlsSocket,
+    begin_tls,
+)
 from tests.support.certificate_authority import CertificateAuthority
 from tests.support.tls_pair import HOST, say_goodbye, tls_pair
 
@@ -172,11 +178,33 @@ async def test_a_peer_cannot_make_tls_answer_without_end(authority: CertificateA
             server.recv_into(memoryview(bytearray(100)))
 
 
+async def test_a_receive_takes_a_limited_number_of_records(authority: CertificateAuthority) -> None:
+    """And says that there are more, though no byte of them is left in the socket."""
+    async with tls_pair(authority, authority.trusting()) as (client, server):
+        sent = bytes(index % 256 for index in range(3 * RECORDS_PER_RECEIVE + 5))
+        for index in range(len(sent)):
+            client._call(client._encrypt, memoryview(sent)[index : index + 1])
+        client._flush()
+        view, data, has_more = memoryview(bytearray(1_000)), b"", []
+        while len(data) < len(sent):
+            count = server.recv_into(view)
+            assert count <= 2 * RECORDS_PER_RECEIVE  # of two pieces of ciphertext
+            data += view[:count]
+            has_more.append(server.has_more)
+        assert data == sent
+        assert has_more == [*[True] * (len(has_more) - 1), False]
+        with pytest.raises(BlockingIOError):
+            server.recv_into(view)
+        assert not server.has_more
+
+
 @pytest.mark.parametrize("payload", [1, 16_384])
 async def test_a_peer_cannot_hold_the_thread_with_records_that_carry_hardly_any_data(
-    authority: CertificateAuthority, payload: int
+    authority: CertificateAuthority, payload: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A single receive would take them as long as they come. Full records may come for ever."""
+    """A single receive would take them as long as they come, if they had none and did not count.
+    Full records may come for ever."""
+    monkeypatch.setattr("gateway.transport.tls.RECORDS_PER_RECEIVE", 1_000_000)
     async with tls_pair(authority, authority.trusting()) as (client, server):
         endless = _Endless(client, b"!" * payload, like=server._sock)
         server._sock = endless  # type: ignore[assignment]
