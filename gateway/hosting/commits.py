@@ -23,6 +23,14 @@ from kafka_codecs.error_codes import ErrorCode
 _RECEIVED, _ACCEPTED, _SENT = CommitPhase.RECEIVED, CommitPhase.ACCEPTED, CommitPhase.SENT
 _DECIDING = Stage.DECIDING
 
+# A member that was removed, or that left while an earlier commit had no answer, may return with the
+# same id and epoch.
+_TELLS_CONNECTION = (
+    ErrorCode.NONE,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
 STORED = frozenset({int(ErrorCode.NONE)})
 """The cluster's codes for a commit of which it has stored every partition."""
 
@@ -39,7 +47,8 @@ class CommitsInFlight:
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
         self._newest: dict[object, int] = {}
-        """The newest connection on which each member has committed, or a former one has tried."""
+        """The newest connection on which each member has committed, or has tried in vain behind a
+        stray, or a former member has tried."""
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 
@@ -65,8 +74,8 @@ class CommitsInFlight:
 
     def is_abandoned(self, call: Commits) -> bool:
         """Whether a member of the call has committed on a newer connection since, or has tried
-        while it was not in the group (DEV D73). Its older one may have held an older commit back,
-        behind a parked JoinGroup."""
+        behind a stray, or while it was not in the group (DEV D73). Its older one may have held an
+        older commit back, behind a parked JoinGroup."""
         number = call.connection
         if number is not None:
             for key in call.order_keys:  # every commit comes here
@@ -106,8 +115,7 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.outcome = Outcome(verdict=outcome)
-        # A member that was removed may return with the same id and epoch.
-        tells_connection = not outcome.error or outcome.error is ErrorCode.UNKNOWN_MEMBER_ID
+        tells_connection = outcome.error in _TELLS_CONNECTION
         if tells_connection and commit.has_member and call.connection is not None:
             self._note_connection(commit, call.connection)
         if outcome.error:

@@ -123,6 +123,19 @@ def test_a_former_members_commit_closes_the_older_connection_once_it_returns(
     assert isinstance(on.commits(("m", epoch, {"foo": [1]}), connection=1).answer, Abandoned)
 
 
+def test_a_commit_that_a_stray_refuses_closes_the_older_connection(on: HostedScene) -> None:
+    """The member may give it up, leave and return with the same id and epoch, before an older
+    commit arrives (truth seed 1561922)."""
+    on.hold(Store, AskCoordinator)
+    on.gone(member_commit(on, connection=1))
+    refused = outcomes(member_commit(on, connection=3))[0].verdict
+    assert getattr(refused, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    on.take(Store)
+    on.release(AskCoordinator, Store)
+    assert isinstance(member_commit(on, connection=2).answer, Abandoned)
+    assert on.sent == []
+
+
 def test_a_refused_commit_closes_no_connection_of_a_member(on: HostedScene) -> None:
     """A client may ask under any member id."""
     on.commits(("n", 99, None), connection=2)
