@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from operator import attrgetter
 
 from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +37,9 @@ class Folder:
         self._files, self.path = files_of(spark, path.rstrip("/"))
 
     def __truediv__(self, name: str) -> "Folder":
-        return Folder(self._spark, f"{self.path}/{name}")
+        below = copy(self)  # finding the file system takes as long as reading a file
+        below.path = f"{self.path}/{name}"
+        return below
 
     def make(self) -> None:
         """Create the folder and its parents unless it exists."""
