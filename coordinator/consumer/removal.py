@@ -57,7 +57,8 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
 
     DEV D68: the inherited partitions count as assigned at the old member's epoch. The instance may
     have had the new id before. Without this rule a process of that time could commit with its older
-    epoch.
+    epoch. If the id is the same, its own late commits may have that last epoch, and the partitions
+    count as assigned in the next one.
     """
     group = step.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
@@ -69,13 +70,15 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     if target is not None:
         step.emit(TargetAssignmentMember(member_id=new_id, partitions=target, metadata=said))
     # A member that left with -2 has its last epoch there (rule 3.10).
-    last_epoch = max(current.member_epoch, current.previous_epoch)
+    since_epoch = max(current.member_epoch, current.previous_epoch)
+    if new_id == old_id:
+        since_epoch = min(since_epoch + 1, group.assignment_epoch)
     inherited = Assignment(
         member_epoch=0,
         previous_epoch=0,
         state=current.state,
-        assigned=_assigned_since(current.assigned, last_epoch),
-        pending_revocation=_assigned_since(current.pending_revocation, last_epoch),
+        assigned=_assigned_since(current.assigned, since_epoch),
+        pending_revocation=_assigned_since(current.pending_revocation, since_epoch),
     )
     step.emit(CurrentAssignment(member_id=new_id, value=inherited))
     if new_id != old_id and len(step.state.departed) < DEPARTED_MAX:

@@ -1,5 +1,7 @@
 """Deleting and replacing members of a consumer group (rules 3.3, 3.11, 8.3)."""
 
+import pytest
+
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import (
     CurrentAssignment,
@@ -45,6 +47,27 @@ def test_inherited_partitions_cannot_be_committed_with_an_epoch_before_the_repla
     group.native("n1", instance_id="i1")
     assert classic not in group.consumer.members
     _, verdict = group.commit("n1", stale_epoch, held)
+    assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize("instance_id", ["i1", "i2"])
+def test_a_member_that_returns_cannot_commit_with_its_last_epoch_before(
+    group: GroupScript, instance_id: str
+) -> None:
+    """DEV D68: it has fetched again since, and a late commit would set the offset first ahead and
+    then back (truth seed 1563539)."""
+    held = {"foo": (0,)}
+    group.given_consumer_group(
+        given_native("n1", instance_id="i1", assigned=held),
+        given_native("n2", assigned={"foo": (1, 2)}),
+    )
+    epoch = group.current("n1").member_epoch
+    group.native("n1", -2, instance_id="i1")
+    group.native("n3")
+    group.wait(GroupConfig().consumer_assignment_interval_ms)
+    group.native("n2", epoch)
+    assert group.native("n1", instance_id=instance_id).member_epoch > epoch
+    _, verdict = group.commit("n1", epoch, held)
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
