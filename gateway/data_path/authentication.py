@@ -93,7 +93,7 @@ class Authentication:
         return self._upstream.is_open and now_s - self._broker_heard_s < KEEP_ALIVE_S
 
     async def advance(self, request: Struct, version: int) -> Step:
-        """Relay one step of the exchange, and follow it. Raises UpstreamLost, WireError, and
+        """Relay one step of the exchange, and follow it. Raises UpstreamLost, BadAnswer, and
         TooManyConnections if the principal has too many."""
         if isinstance(request, SaslHandshakeRequest):
             return await self._shake_hands(request, version)

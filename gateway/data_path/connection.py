@@ -17,6 +17,7 @@ from gateway.data_path.client_frames import REQUEST_START, SHORTEST_REQUEST, Cli
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.errors import (
+    BadAnswer,
     BadFrame,
     ConnectionAbandoned,
     ListenError,
@@ -222,6 +223,8 @@ class ClientConnection:
                 complaints.tell("connection_refused", host, reason=str(error))
             case BadFrame() | WireError():
                 complaints.tell("bad_frame_received", host, reason=str(error))
+            case BadAnswer():
+                complaints.tell("bad_answer_received", host, reason=str(error))
             case ListenError():
                 log.error("broker_listener_failed", reason=str(error))
             case (

@@ -2,7 +2,12 @@
 
 
 class BadFrame(Exception):
-    """A peer sent bytes that violate Kafka's protocol. Its connection is closed."""
+    """A client sent bytes that violate Kafka's protocol. Its connection is closed."""
+
+
+class BadAnswer(Exception):
+    """A broker sent what violates Kafka's protocol, or more brokers than there may be listeners.
+    The connection of the client that needs the answer is closed."""
 
 
 class RequestRefused(Exception):

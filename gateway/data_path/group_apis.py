@@ -71,7 +71,7 @@ class CommitUnderWay(Protocol):
 
     def stored(self, answer: bytes | None) -> bool:
         """Take the broker's answer, with its header; None if it was lost. Whether the client gets
-        the answer as it is. Raises WireError."""
+        the answer as it is. Raises WireError if it is malformed."""
         ...
 
 
@@ -86,7 +86,7 @@ class GroupApis(Protocol):
         request's version.
 
         The connection's next request waits for it. Cancelled when the client's connection ends. May
-        raise UpstreamLost or WireError, which close the connection.
+        raise UpstreamLost or BadAnswer, which close the connection.
         """
         ...
 

@@ -17,7 +17,7 @@ from gateway.cluster.broker_connection import SOFTWARE_NAME, Versions
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import UpstreamAway, UpstreamChanged, UpstreamLost
+from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamChanged, UpstreamLost
 from gateway.data_path.offer import FIRST_WITH_SOFTWARE, NO_VERSIONS, NOTHING_OFFERED, offer_of
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
@@ -174,7 +174,7 @@ class Upstream:
             request = ApiVersionsRequest(
                 client_software_name=software.name, client_software_version=software.version
             )
-            with suppress(UpstreamLost):
+            with suppress(UpstreamLost, BadAnswer):
                 await self.ask(request, FIRST_WITH_SOFTWARE)
 
     async def is_there(self) -> bool:
@@ -202,7 +202,7 @@ class Upstream:
         response.
 
         Raises UpstreamLost if no answer came, so that it is unknown whether the broker acted;
-        UpstreamAway if the request was not sent. Raises WireError if the answer is malformed,
+        UpstreamAway if the request was not sent. Raises BadAnswer if the answer is malformed,
         ValueError for a version that the broker does not support. The connection stays usable if
         the caller is cancelled.
         """
@@ -216,7 +216,7 @@ class Upstream:
         that did not come.
 
         All requests use one connection, so the broker handles them in this order or not at all.
-        Raises UpstreamAway, WireError, ValueError as `ask` does.
+        Raises UpstreamAway, BadAnswer, ValueError as `ask` does.
         """
         try:
             connection = await self._opened()

@@ -7,7 +7,7 @@ is.
 import contextlib
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,12 +18,12 @@ from gateway.cluster.broker_connection import (
     Versions,
 )
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
+from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Facilities, Found, FrameSource, OnWork
 from gateway.moves import moved
 from gateway.transport.sockets import Nowhere, Sink, Transport, close, send_all
-from kafka_codecs import decode, encode
+from kafka_codecs import WireError, decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader, decode_response_header, encode_request_header
@@ -97,14 +97,18 @@ class Asked:
             await self._arrived.wait()
 
     async def answer(self) -> Any | None:
-        """The decoded response, after `arrived`; None if the connection was lost. Raises WireError
+        """The decoded response, after `arrived`; None if the connection was lost. Raises BadAnswer
         if the answer is malformed."""
         if self._frame is None:
             return None
-        _, offset = decode_response_header(self._key, self._api_version, self._frame)
+        with _blaming_broker():
+            return await self._decoded(self._frame)
+
+    async def _decoded(self, frame: bytes) -> Any:
+        _, offset = decode_response_header(self._key, self._api_version, frame)
         # librdkafka's mock cluster ends its Metadata answers with one byte too many.
         trailing_ok = self._key is ApiKey.METADATA
-        response, body = APIS[self._key].response, self._frame[offset:]
+        response, body = APIS[self._key].response, frame[offset:]
         read = partial(decode, response, body, self._api_version, trailing_ok=trailing_ok)
         if len(body) > DECODED_AT_ONCE_BYTES_MAX:
             return await trio.to_thread.run_sync(read)
@@ -301,14 +305,15 @@ class UpstreamConnection:
         """Send answers to `client`, in order, until either side ends.
 
         Answers to a client that has gone are dropped, because its last requests may need none: they
-        still reach the broker. Raises UpstreamLost if the broker closed, BadFrame if it sent an
-        invalid frame. Tasks that wait for an answer get None. Returns only after `doze`.
+        still reach the broker. Raises UpstreamLost if the broker closed, BadAnswer if it sent
+        an invalid frame. Tasks that wait for an answer get None. Returns only after `doze`.
         """
         try:
-            try:
-                dozes = await self._pump_to(client)
-            except OSError:
-                dozes = await self._pump_to(_NOWHERE)
+            with _blaming_broker():
+                try:
+                    dozes = await self._pump_to(client)
+                except OSError:
+                    dozes = await self._pump_to(_NOWHERE)
         except BaseException:
             self._end()
             raise
@@ -419,13 +424,13 @@ class UpstreamConnection:
     async def _take_answer(self, client: Sink, size: int, upstream_id: int) -> None:
         """Take out an answer that is not simply relayed."""
         if size < _SHORTEST_ANSWER:
-            raise BadFrame(f"the broker sent a frame of {size} bytes")
+            raise BadAnswer(f"the broker sent a frame of {size} bytes")
         if upstream_id < 0:
             await self._source.drop(size)
             return
         expected = self._expected[0] if self._expected else None
         if isinstance(expected, int | None) or expected.upstream_correlation_id != upstream_id:
-            raise BadFrame(f"the broker sent answer {upstream_id} out of turn")
+            raise BadAnswer(f"the broker sent answer {upstream_id} out of turn")
         del self._expected[0]
         if isinstance(expected, Asked):
             self._asked -= 1
@@ -455,7 +460,7 @@ class UpstreamConnection:
 
     async def _hold(self, size: int) -> bytes:
         if size > self._limits.max_held_answer_bytes:
-            raise BadFrame(
+            raise BadAnswer(
                 f"the broker sent an answer of {size} bytes, above the limit for its api"
             )
         return await self._source.hold(size)
@@ -514,3 +519,13 @@ def _request(
     )
     start = encode_request_header(header)
     return SIZE.pack(len(start) + len(body)) + start + body
+
+
+@contextlib.contextmanager
+def _blaming_broker() -> Iterator[None]:
+    """Raises BadAnswer instead of WireError, which closes connections of clients that send
+    malformed requests."""
+    try:
+        yield
+    except WireError as error:
+        raise BadAnswer(f"the broker sent a malformed answer: {error}") from None

@@ -283,7 +283,7 @@ async def test_an_answer_out_of_order_ends_the_connection() -> None:
         with capture_logs() as lines:
             await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             assert await on.client.at_end()
-        assert [line["event"] for line in lines] == ["bad_frame_received"]
+        assert [line["event"] for line in lines] == ["bad_answer_received"]
 
 
 async def test_an_answer_beyond_the_limit_ends_the_connection() -> None:
@@ -299,7 +299,7 @@ async def test_an_answer_beyond_the_limit_ends_the_connection() -> None:
                 request_frame(ApiKey.METADATA, 9, 1, encode(MetadataRequest(topics=()), 9))
             )
             assert await on.client.at_end()
-        assert [line["event"] for line in lines] == ["bad_frame_received"]
+        assert [line["event"] for line in lines] == ["bad_answer_received"]
 
 
 async def test_a_bug_in_the_group_code_ends_only_one_connection() -> None:

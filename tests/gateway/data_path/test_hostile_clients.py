@@ -17,6 +17,7 @@ from tests.support.wire import connected, framed, produce_body, request_frame
 
 EXPECTED = {
     "bad_frame_received",
+    "bad_answer_received",
     "unknown_request_received",
     "connection_lost",
     "connection_refused",

@@ -16,8 +16,11 @@ from kafka_codecs.consumer_group_prepare_assignment import (
 )
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.metadata import MetadataRequest
 from tests.support.client_connection import ground
-from tests.support.wire import request_frame
+from tests.support.fake_broker import answer_bytes
+from tests.support.wire import Wire, request_frame
 
 
 async def test_the_clients_software_is_passed_on() -> None:
@@ -27,6 +30,35 @@ async def test_the_clients_software_is_passed_on() -> None:
         answer = await on.client.ask(request, 3)
         assert answer.error_code == 0
         assert on.broker.software[-1] == ("lib", "1.2")
+
+
+async def test_what_the_broker_answers_to_a_name_is_not_the_clients_fault() -> None:
+    """The broker has the name, and its answer is of no use."""
+    async with ground() as on:
+        await on.client.ask(ApiVersionsRequest(), 0)
+        on.broker.handlers[ApiKey.API_VERSIONS] = answer_badly
+        named = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
+        with capture_logs() as lines:
+            assert (await on.client.ask(named, 3)).error_code == 0
+        assert [line for line in lines if line["log_level"] == "warning"] == []
+
+
+async def test_a_malformed_answer_closes_the_connection_and_is_the_brokers_fault() -> None:
+    async with ground() as on:
+        await on.client.ask(ApiVersionsRequest(), 0)
+        on.broker.handlers[ApiKey.METADATA] = answer_badly
+        with capture_logs() as lines:
+            body = encode(MetadataRequest(topics=()), 1)
+            await on.client.send(request_frame(ApiKey.METADATA, 1, 7, body))
+            assert await on.client.at_end()
+        (line,) = [line for line in lines if line["log_level"] == "warning"]
+        assert line["event"] == "bad_answer_received"
+        assert "malformed answer" in line["reason"]
+
+
+async def answer_badly(wire: Wire, header: RequestHeader, _: bytes) -> None:
+    """Answer with bytes that no schema allows."""
+    await answer_bytes(wire, header, b"\xff" * 9)
 
 
 async def test_unsupported_versions_get_error_35_in_the_oldest_layout() -> None:

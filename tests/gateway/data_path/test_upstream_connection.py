@@ -10,10 +10,10 @@ import trio.testing
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.config import Limits
-from gateway.data_path.errors import BadFrame, UpstreamAway, UpstreamLost
+from gateway.data_path.errors import BadAnswer, UpstreamAway, UpstreamLost
 from gateway.data_path.stream import Facilities
 from gateway.data_path.upstream_connection import UpstreamConnection
-from kafka_codecs import WireError, decode, encode
+from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader, encode_response_header
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -161,7 +161,7 @@ async def test_a_broker_that_answers_out_of_turn_has_answered_nobody(
 
     asking = Asking(out_of_turn)
     async with running_fake_broker(asking.broker):
-        upstream = await asking.start(nursery, BadFrame)
+        upstream = await asking.start(nursery, BadAnswer)
         with trio.fail_after(5):
             assert await ask(upstream, _asking(1), 4, "test") is None
         nursery.cancel_scope.cancel()
@@ -178,7 +178,7 @@ async def test_a_malformed_answer_fails_only_its_caller(nursery: trio.Nursery) -
     asking = Asking(answer_next)
     async with running_fake_broker(asking.broker):
         upstream = await asking.start(nursery)
-        with pytest.raises(WireError):
+        with pytest.raises(BadAnswer):
             await ask(upstream, _asking(1), 4, "test")
         assert (await ask(upstream, _asking(1), 4, "test")).error_code == 7
         nursery.cancel_scope.cancel()
