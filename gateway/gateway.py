@@ -5,6 +5,7 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from types import TracebackType
 
 import structlog
 import trio
@@ -23,6 +24,7 @@ from gateway.data_path.presence import Presence
 from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.server import serve
+from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
@@ -244,7 +246,7 @@ async def run_gateway(
                         brokers=tuple(sorted(cluster.brokers)),
                     )
                 )
-                at_end.callback(tell, GatewayEnded())
+                at_end.push(partial(_tell_end, tell))
                 if not behind.rules.can_anchor:
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
@@ -253,6 +255,25 @@ async def run_gateway(
             await hosted_groups.end_adoptions()
             if not state_log.outlives_process:
                 await hosted_groups.leave_all()
+
+
+def _tell_end(
+    tell: Callable[[GatewayEvent], None],
+    _kind: type[BaseException] | None,
+    error: BaseException | None,
+    _trace: TracebackType | None,
+) -> None:
+    """Tell of a normal end."""
+    if error is None or _was_asked_to_end(error):
+        tell(GatewayEnded())
+
+
+def _was_asked_to_end(error: BaseException) -> bool:
+    """Whether this is only a cancellation that somebody wanted. A task that fails, such as the one
+    whose state log another gateway takes, cancels those beside it."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_was_asked_to_end, error.exceptions))
+    return isinstance(error, trio.Cancelled) and error.source == "explicit"
 
 
 def _hosting_rules(

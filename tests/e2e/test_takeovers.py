@@ -64,6 +64,7 @@ async def test_a_second_gateway_takes_over_with_an_empty_disk(
             async with gateway_on(kafka, tmp_path / "second", group) as second:
                 assert await first.ended() == 1
                 assert "has taken the state log" in await first.last_line()
+                assert first.events("gateway_ended") == []  # it has not ended normally
                 async with group_client(second.address, group) as client:
                     again = await beat(client, native.member_epoch)
                     assert (again.error_code, again.member_epoch) == (0, native.member_epoch)

@@ -1,6 +1,8 @@
 """A whole gateway: its start and its end."""
 
 import gc
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,8 +13,10 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from coordinator.interface.config import GroupConfig
+from gateway.cluster.broker_connection import Address
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import GatewayEvent
+from gateway.state_log.log import StateLogTaken
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from tests.support.fake_broker import running_fake_broker
@@ -56,6 +60,31 @@ async def test_stopping_answers_parked_requests_and_ends() -> None:
         "gateway_ended",
     ]
     assert [line["in_time"] for line in lines if line["event"] == "drain_finished"] == [True]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_only_a_cancellation_that_is_wanted_is_a_normal_end(*, fails: bool) -> None:
+    """The demo ends its gateway so. A task that fails beside it, such as that of a state log which
+    another gateway takes, cancels it too."""
+
+    async def take_log() -> None:
+        raise StateLogTaken("another gateway has it")
+
+    async def run(upstream: Sequence[Address]) -> None:
+        async with trio.open_nursery() as nursery, whole_gateway(upstream):
+            if fails:
+                nursery.start_soon(take_log)
+            else:
+                nursery.cancel_scope.cancel()
+            await trio.sleep_forever()
+
+    with capture_logs() as lines:
+        async with running_mock_cluster(1) as upstream:
+            with pytest.RaisesGroup(StateLogTaken) if fails else nullcontext():
+                await run(upstream.bootstrap)
+    told = [line["event"] for line in lines]
+    assert "gateway_started" in told
+    assert ("gateway_ended" in told) is not fails
 
 
 async def test_a_started_gateway_logs_its_address() -> None:
