@@ -30,6 +30,7 @@ TYPES_EACH = 100
 """The most record types of Kafka, numbered from 0, and of groupferry, from `OUR_TYPES`."""
 
 NO_HASH = -1
+NO_EPOCH = -1
 
 
 class RecordType(IntEnum):
@@ -115,6 +116,7 @@ class GroupMember(Struct):
     subscription: bytes
     assignment: bytes
     protocols: tuple[OfferedProtocol, ...] = wire(tag=OUR_TAGS, default=())
+    lags_at: Int32 = wire(tag=OUR_TAGS + 1, default=NO_EPOCH)
 
 
 @message(None, versions=range(4, 5), flexible=True)

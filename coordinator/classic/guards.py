@@ -45,8 +45,7 @@ def is_laggard(group: ClassicGroup, member_id: str, generation: int) -> bool:
     Kafka answers ILLEGAL_GENERATION, which makes clients drop their partitions as lost. Asking the
     member to rejoin is enough, because the join phase is a barrier for all members.
     """
-    held = (group.core.held_at_downgrade or {}).get(member_id)
-    return held is not None and held.member_epoch == generation
+    return group.core.laggards.get(member_id) == generation
 
 
 def check_generation(group: ClassicGroup, generation: int) -> None:

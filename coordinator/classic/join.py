@@ -213,9 +213,9 @@ def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMem
 def _repeat_answer(step: StepBuilder, event: JoinGroupReceived, reply: JoinGroupReply) -> None:
     """Repeat a lost answer without a rebalance. A member that lagged knows the generation now."""
     core = step.classic.core
-    held = dict(core.held_at_downgrade or {})
-    if held.pop(reply.member_id, None) is not None:
-        step.emit(ClassicCoreMoved(replace(core, held_at_downgrade=held or None)))
+    if reply.member_id in core.laggards:
+        others = {id_: epoch for id_, epoch in core.laggards.items() if id_ != reply.member_id}
+        step.emit(ClassicCoreMoved(replace(core, laggards=others)))
     restart_session(step, step.classic.members[reply.member_id])
     step.answer(event.token, reply)
 

@@ -237,6 +237,7 @@ def _start_generation(step: StepBuilder) -> None:
         protocol=selected([member.protocols for member in group.members.values()]),
         leader=leader,
         unwatched_hash=None,
+        laggards={},
         held_at_downgrade=None,
     )
     step.emit(ClassicCoreMoved(begun))

@@ -78,8 +78,6 @@ def downgrade_by_replacement(
         park_join(step, event, member_id, is_new=False)
         _rebalance_all(step, held)
         return
-    del held[member_id]
-    _note_laggards(step, held)
     core = step.classic.core
     step.answer(
         event.token,
@@ -98,9 +96,7 @@ def downgrade_at_rest(step: StepBuilder) -> None:
     held = dict(step.consumer.assignments)
     is_quiet = not may_be_uneven(step)
     _become_classic(step, step.consumer.epoch, {}, is_quiet=is_quiet)
-    if is_quiet:
-        _note_laggards(step, held)
-    else:
+    if not is_quiet:
         _rebalance_all(step, held)
 
 
@@ -112,14 +108,6 @@ def is_at_rest(step: StepBuilder) -> bool:
         and group.state is ConsumerGroupState.STABLE
         and all(group.phases[id_] is MemberPhase.STABLE for id_ in group.members)
     )
-
-
-def _note_laggards(step: StepBuilder, held: Mapping[str, Assignment]) -> None:
-    """Members with an older epoch go on with that one until they rejoin (DEV D79)."""
-    core = step.classic.core
-    laggards = {id_: each for id_, each in held.items() if each.member_epoch != core.generation}
-    if laggards:
-        step.emit(ClassicCoreMoved(replace(core, held_at_downgrade=laggards)))
 
 
 def _rebalance_all(step: StepBuilder, held: Mapping[str, Assignment]) -> None:
@@ -138,6 +126,14 @@ def _become_classic(
     group = step.consumer
     remaining = {id_: m for id_, m in group.members.items() if id_ not in causes}
     protocol = selected([m.classic.protocols for m in remaining.values() if m.classic])
+    # Until they rejoin, members with an older epoch go on with that one (DEV D79), or are told to
+    # rejoin without losing their partitions (DEV D8), also after a restart.
+    epochs = {member_id: group.assignments[member_id].member_epoch for member_id in remaining}
+    laggards = {
+        member_id: epoch
+        for member_id, epoch in epochs.items()
+        if epoch != generation or not is_quiet
+    }
     # Another assignor's words mean nothing to the members.
     said = group.target_metadata if group.assignor in (None, protocol) else {}
     members = tuple(
@@ -157,6 +153,7 @@ def _become_classic(
                 leader=members[0].member_id if is_quiet else None,
                 members=members,
                 unwatched_hash=group.metadata_hash if is_quiet else None,
+                laggards=laggards,
             )
         )
     )

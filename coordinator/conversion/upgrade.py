@@ -328,8 +328,8 @@ def _current_assignments(
     - If a client-side assignor assigned a partition twice, the first claimant keeps it. The other
       client uses it all the same, and partitions of topics that are unknown here (`told_unknown`).
       No target tells such a member to rejoin, so it counts as one that must revoke (rule 5.7).
-    - A member that lagged at the downgrade continues from where it was, if no rebalance has
-      completed since.
+    - A member that lagged at the downgrade continues from where it was, or at its epoch, if no
+      rebalance has completed since.
     - A cooperative member may still be revoking partitions that it owned at its join and was not
       assigned. A member whose assignment was discarded by an interrupted rebalance still owns it.
       Of two claims, `owned` has the one with the newer generation first.
@@ -339,13 +339,16 @@ def _current_assignments(
     others = [id_ for id_ in claims if id_ not in currents]
     taken = {partition for current in currents.values() for partition in current.held}
 
-    def take(wanted: frozenset[Partition]) -> dict[Partition, int]:
+    def epoch_of(member_id: str) -> int:
+        return group.core.laggards.get(member_id, group.core.generation)
+
+    def take(member_id: str, wanted: frozenset[Partition]) -> dict[Partition, int]:
         mine = wanted - taken
         taken.update(mine)
-        return dict.fromkeys(mine, group.core.generation)
+        return dict.fromkeys(mine, epoch_of(member_id))
 
-    assigned = {id_: take(claims[id_]) for id_ in others}
-    owned_beyond = {id_: take(owned[id_]) for id_ in owned if id_ not in currents}
+    assigned = {id_: take(id_, claims[id_]) for id_ in others}
+    owned_beyond = {id_: take(id_, owned[id_]) for id_ in owned if id_ not in currents}
     owned_beyond |= {id_: {} for id_ in claims if id_ not in owned}
     for id_ in others:
         was_wiped = id_ in owned and not group.members[id_].assignment
@@ -353,8 +356,8 @@ def _current_assignments(
         uses_more = has_yet_to_rejoin or not claims[id_] <= assigned[id_].keys()
         must_revoke = (bool(owned_beyond[id_]) and not was_wiped) or uses_more
         currents[id_] = Assignment(
-            member_epoch=group.core.generation,
-            previous_epoch=group.core.generation,
+            member_epoch=epoch_of(id_),
+            previous_epoch=epoch_of(id_),
             state=MemberState.UNREVOKED_PARTITIONS if must_revoke else MemberState.STABLE,
             assigned=owned_beyond[id_] if was_wiped else assigned[id_],
             pending_revocation=owned_beyond[id_] if must_revoke else {},

@@ -96,6 +96,7 @@ class ClassicGroup(Forkable):
             leader=self.core.leader,
             members=tuple(self.members.values()),
             unwatched_hash=self.core.unwatched_hash,
+            laggards=self.core.laggards,
         )
 
     def apply(self, record: ClassicRecord) -> None:
@@ -150,6 +151,7 @@ class ClassicGroup(Forkable):
             protocol=value.protocol,
             leader=value.leader,
             unwatched_hash=value.unwatched_hash,
+            laggards=value.laggards,
             initial_delay=None,
         )
         self.members.clear()

@@ -101,9 +101,10 @@ class ClassicCore:
     """The metadata hash of `topics` at that time."""
     topics_checked: int = NEVER_CHECKED
     """The version of the topic image that `unwatched_hash` was last compared with."""
+    laggards: Mapping[str, int] = field(default_factory=dict)
+    """See `ClassicGroupValue.laggards`. Empty once the first rebalance completes."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
-    """What each member held at the downgrade, until the first rebalance completes. It identifies
-    members that lag at an older epoch (deviation D8)."""
+    """What each member held at the downgrade, until the rebalance that follows completes."""
     told_to_rejoin: frozenset[str] = frozenset()
     """Members that borrow (deviation D85), until they have got what they borrow."""
 

@@ -545,7 +545,7 @@ def _may_commit(group: ClassicGroup | ConsumerGroup, commit: OffsetCommitReceive
     (deviation D8)."""
     if isinstance(group, ConsumerGroup):
         current = group.assignments[commit.member_id]
-    elif commit.epoch == group.core.generation:
+    elif commit.epoch in (group.core.generation, group.core.laggards.get(commit.member_id)):
         return True
     else:
         laggards = group.core.held_at_downgrade or {}

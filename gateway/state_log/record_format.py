@@ -5,6 +5,7 @@ its batch have it.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple, assert_never
 
 from coordinator.interface.records import (
@@ -244,7 +245,13 @@ def _classic_group(group: ClassicGroupValue) -> wire.GroupMetadataValue:
         generation=group.generation,
         protocol=group.protocol,
         leader=group.leader,
-        members=tuple(_classic_group_member(member, group.protocol) for member in group.members),
+        members=tuple(
+            replace(
+                _classic_group_member(member, group.protocol),
+                lags_at=group.laggards.get(member.member_id, wire.NO_EPOCH),
+            )
+            for member in group.members
+        ),
         unwatched_hash=wire.NO_HASH if group.unwatched_hash is None else group.unwatched_hash,
     )
 
@@ -404,6 +411,11 @@ def _read_classic_group(value: wire.GroupMetadataValue) -> ClassicGroupValue:
         leader=value.leader,
         members=tuple(_read_classic_member(member) for member in value.members),
         unwatched_hash=None if value.unwatched_hash == wire.NO_HASH else value.unwatched_hash,
+        laggards={
+            member.member_id: member.lags_at
+            for member in value.members
+            if member.lags_at != wire.NO_EPOCH
+        },
     )
 
 

@@ -2,6 +2,7 @@
 any."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -65,6 +66,26 @@ RECORDS: Mapping[str, DurableRecord] = {
                 ),
             ),
             unwatched_hash=4_611_686_018_427_387_905,
+        )
+    ),
+    "lagging_group": ClassicGroupMetadata(
+        value=ClassicGroupValue(
+            protocol_type="consumer",
+            generation=9,
+            protocol="range",
+            leader="m-1",
+            members=tuple(
+                ClassicGroupMember(
+                    member_id=member_id,
+                    client_id="client",
+                    client_host="/10.0.0.1",
+                    session_timeout_ms=45_000,
+                    rebalance_timeout_ms=300_000,
+                    protocols=(("range", SUBSCRIPTION),),
+                )
+                for member_id in ("m-1", "m-2")
+            ),
+            laggards={"m-2": 5},
         )
     ),
     "classic_group_empty": ClassicGroupMetadata(
@@ -268,8 +289,18 @@ def _members(draw: st.DrawFn) -> MemberMetadata:
     return MemberMetadata(member_id=member.member_id, value=member)
 
 
+@st.composite
+def _groups(draw: st.DrawFn) -> ClassicGroupValue:
+    """A group, some members of which lag."""
+    group = draw(_GENERIC_GROUPS)
+    ids = st.sampled_from([each.member_id for each in group.members] or [""])
+    lagging = draw(st.dictionaries(ids, st.integers(0, 2**31 - 1), max_size=2))
+    known = {each.member_id for each in group.members}
+    return replace(group, laggards={id_: n for id_, n in lagging.items() if id_ in known})
+
+
 ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
-    st.builds(ClassicGroupMetadata, value=_GENERIC_GROUPS),
+    st.builds(ClassicGroupMetadata, value=_groups()),
     st.builds(ClassicMemberRemoval, member_id=_TEXT, cause=st.sampled_from(RemovalCause)),
     st.builds(GroupEpoch, epoch=_int(32), metadata_hash=_HASHES, cause=st.sampled_from(EpochCause)),
     _members(),

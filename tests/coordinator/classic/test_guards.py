@@ -5,7 +5,6 @@ import pytest
 from coordinator.classic.guards import check_generation, is_laggard, known_member
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.interface.errors import GroupError
-from coordinator.interface.records import Assignment
 from coordinator.interface.volatile_records import (
     ClassicCore,
     ClassicCoreMoved,
@@ -22,8 +21,7 @@ def classic() -> ClassicGroup:
     group = ClassicGroup()
     group.apply(ClassicGroupMemberPut(given_classic_group_member("a", instance_id="i1")))
     group.apply(ClassicGroupMemberPut(given_classic_group_member("b")))
-    held = {"b": Assignment(member_epoch=5, previous_epoch=4)}
-    group.apply(ClassicCoreMoved(ClassicCore(generation=7, held_at_downgrade=held)))
+    group.apply(ClassicCoreMoved(ClassicCore(generation=7, laggards={"b": 5})))
     return group
 
 

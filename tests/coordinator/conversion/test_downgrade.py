@@ -153,6 +153,34 @@ def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
     assert group.beat("c1", 10).error == ErrorCode.NONE
 
 
+def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: MakeGroup) -> None:
+    """Otherwise the client drops its partitions as lost, because a gateway was restarted."""
+    group = given_laggard(make_group)
+    group.join(instance_id="i1")
+    group.restart()
+    assert group.beat("c1", 7).error == ErrorCode.NONE
+    assert group.commit("c1", 7, {"foo": (0,)})[1].error == ErrorCode.NONE
+    assert group.beat("c1", 8).error == ErrorCode.ILLEGAL_GENERATION
+    group.native("n2", instance_id="i1")
+    assert group.beat("c1", 7).error == ErrorCode.NONE
+    assert group.assigned("c1") == {"foo": (0,)}
+
+
+def test_a_restart_forgets_a_lag_that_a_rebalance_has_ended(make_group: MakeGroup) -> None:
+    """Who states the older epoch now has missed what others were assigned."""
+    group = given_laggard(make_group)
+    static_id = group.join(instance_id="i1").member_id
+    new_id = group.take_id()
+    tokens = [group.send_join(each) for each in (new_id, "c1")]
+    tokens.append(group.send_join(static_id, instance_id="i1"))
+    replies = [group.answer(token, JoinGroupReply) for token in tokens]
+    (leader,) = {reply.leader for reply in replies}
+    group.send_sync(leader, replies[0].generation, assignments={"c1": {"foo": (0,)}})
+    group.restart()
+    assert group.beat("c1", replies[0].generation).error == ErrorCode.NONE
+    assert group.beat("c1", 7).error == ErrorCode.ILLEGAL_GENERATION
+
+
 def test_a_replacement_leaves_members_with_an_older_epoch_alone(make_group: MakeGroup) -> None:
     """It needs no rebalance, although the group is stored."""
     group = given_laggard(make_group)
