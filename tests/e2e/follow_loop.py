@@ -48,7 +48,7 @@ LINES_MAX = 60
 BETWEEN_S_MAX = 2.0
 LIVES_S = 4.0, 45.0
 """How long a process lives."""
-CAUGHT_UP_S_MAX = 300.0
+CAUGHT_UP_S_MAX = 1_200.0
 
 
 STEPS_A_DAY = 20
