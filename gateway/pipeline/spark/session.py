@@ -129,6 +129,8 @@ EVERYWHERE = {
     # A few rows may be long: see `folding.FOLDED`.
     "spark.sql.execution.arrow.maxBytesPerBatch": f"{4 << 20}",
     "spark.sql.parquet.enableVectorizedReader": "false",
+    # Rows of a table come sorted by bucket, of which only the other sort makes use.
+    "spark.sql.sort.enableRadixSort": "false",
     # Small inputs need fewer partitions, also behind what is kept.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # PySpark would record the line of our code behind each column, with several calls to the JVM.
