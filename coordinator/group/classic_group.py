@@ -191,3 +191,6 @@ class ClassicGroup(Forkable):
         if member_id in self.core.told_to_rejoin:
             told = self.core.told_to_rejoin - {member_id}
             self.core = replace(self.core, told_to_rejoin=told)
+        if member_id in self.core.laggards:
+            others = {id_: epoch for id_, epoch in self.core.laggards.items() if id_ != member_id}
+            self.core = replace(self.core, laggards=others)

@@ -166,6 +166,28 @@ def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: Mak
     assert group.assigned("c1") == {"foo": (0,)}
 
 
+def test_a_restart_knows_that_a_member_lags_no_more(make_group: MakeGroup) -> None:
+    """It has the generation since it joined again, and would be fenced at its older epoch if the
+    group is upgraded."""
+    group = given_laggard(make_group)
+    group.join(instance_id="i1")
+    assert group.join("c1").generation == 10
+    group.restart()
+    assert group.beat("c1", 7).error == ErrorCode.ILLEGAL_GENERATION
+    group.native("n2", instance_id="i1")
+    assert group.beat("c1", 10).error == ErrorCode.NONE
+
+
+def test_a_member_that_has_left_lags_no_more(make_group: MakeGroup) -> None:
+    """The log and the group agree about that."""
+    group = given_laggard(make_group)
+    group.join(instance_id="i1")
+    group.leave("c1")
+    assert group.classic.core.laggards == {}
+    group.restart()
+    assert group.classic.core.laggards == {}
+
+
 def test_a_restart_forgets_a_lag_that_a_rebalance_has_ended(make_group: MakeGroup) -> None:
     """Who states the older epoch now has missed what others were assigned."""
     group = given_laggard(make_group)

@@ -29,7 +29,7 @@ def test_a_number_with_two_contents_is_found() -> None:
     unreadable = ended.replace('"gateway_ended"', '"gateway_blinked"')
     planted = [
         first.replace('"m"', '"n"'),
-        writer.lines[80].replace("079000,", "079001,"),
+        writer.lines[80].replace("279000,", "279001,"),
         beside.replace('"orders"', '"payments"'),
         *another.lines,
     ]
