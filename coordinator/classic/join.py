@@ -214,8 +214,7 @@ def _repeat_answer(step: StepBuilder, event: JoinGroupReceived, reply: JoinGroup
     """Repeat a lost answer without a rebalance. A member that lagged knows the generation now."""
     core = step.classic.core
     if reply.member_id in core.laggards:
-        others = {id_: epoch for id_, epoch in core.laggards.items() if id_ != reply.member_id}
-        step.emit(ClassicCoreMoved(replace(core, laggards=others)))
+        step.emit(ClassicCoreMoved(core.without_laggard(reply.member_id)))
         store_group(step, step.classic.stored_value())
     restart_session(step, step.classic.members[reply.member_id])
     step.answer(event.token, reply)

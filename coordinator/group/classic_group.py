@@ -192,5 +192,4 @@ class ClassicGroup(Forkable):
             told = self.core.told_to_rejoin - {member_id}
             self.core = replace(self.core, told_to_rejoin=told)
         if member_id in self.core.laggards:
-            others = {id_: epoch for id_, epoch in self.core.laggards.items() if id_ != member_id}
-            self.core = replace(self.core, laggards=others)
+            self.core = self.core.without_laggard(member_id)

@@ -6,7 +6,7 @@ state log never contains them.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -107,6 +107,11 @@ class ClassicCore:
     """What each member held at the downgrade, until the rebalance that follows completes."""
     told_to_rejoin: frozenset[str] = frozenset()
     """Members that borrow (deviation D85), until they have got what they borrow."""
+
+    def without_laggard(self, member_id: str) -> "ClassicCore":
+        """The same, except that the member does not lag."""
+        others = {id_: epoch for id_, epoch in self.laggards.items() if id_ != member_id}
+        return replace(self, laggards=others)
 
 
 @value(kw_only=False)
