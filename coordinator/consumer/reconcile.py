@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import JOIN_EPOCH
 from coordinator.interface.records import Assignment, CurrentAssignment, Member, MemberState
 from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKind
@@ -110,6 +111,9 @@ def _advance(current: Assignment, goal: Goal) -> Assignment:
             assigned=keep,
             pending_revocation=drop,
         )
+    if current.member_epoch == JOIN_EPOCH:
+        # DEV D68: a member that inherits partitions has had no epoch before this one.
+        keep = dict.fromkeys(keep, goal.assignment_epoch)
     want = target - keep.keys()
     give = {partition: goal.assignment_epoch for partition in want if goal.is_free(partition)}
     withheld = len(give) < len(want)

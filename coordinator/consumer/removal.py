@@ -1,10 +1,10 @@
 """Deletes and replaces members of a consumer group."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from coordinator.consumer.phases import end_phase
 from coordinator.group.step_builder import StepBuilder
+from coordinator.interface.events import JOIN_EPOCH
 from coordinator.interface.records import (
     Assignment,
     CurrentAssignment,
@@ -12,7 +12,6 @@ from coordinator.interface.records import (
     RemovalCause,
     TargetAssignmentMember,
 )
-from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import (
     DeadlineKey,
     DeadlineKind,
@@ -55,10 +54,8 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     """Replace a static member that returned under a new id. The new one inherits everything except
     the epoch (rule 3.3).
 
-    DEV D68: the inherited partitions count as assigned at the old member's epoch. The instance may
-    have had the new id before. Without this rule a process of that time could commit with its older
-    epoch. If the id is the same, its own late commits may have that last epoch, and the partitions
-    count as assigned in the next one.
+    DEV D68: the inherited partitions count as assigned at that one too. The instance may have had
+    the new id before, even last, and a late commit of that time has an older epoch.
     """
     group = step.consumer
     member, target = group.members[old_id], group.targets.get(old_id)
@@ -69,16 +66,12 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     step.emit(MemberMetadata(member_id=new_id, value=replace(member, member_id=new_id)))
     if target is not None:
         step.emit(TargetAssignmentMember(member_id=new_id, partitions=target, metadata=said))
-    # A member that left with -2 has its last epoch there (rule 3.10).
-    since_epoch = max(current.member_epoch, current.previous_epoch)
-    if new_id == old_id:
-        since_epoch = min(since_epoch + 1, group.assignment_epoch)
     inherited = Assignment(
-        member_epoch=0,
-        previous_epoch=0,
+        member_epoch=JOIN_EPOCH,
+        previous_epoch=JOIN_EPOCH,
         state=current.state,
-        assigned=_assigned_since(current.assigned, since_epoch),
-        pending_revocation=_assigned_since(current.pending_revocation, since_epoch),
+        assigned=dict.fromkeys(current.assigned, JOIN_EPOCH),
+        pending_revocation=dict.fromkeys(current.pending_revocation, JOIN_EPOCH),
     )
     step.emit(CurrentAssignment(member_id=new_id, value=inherited))
     if new_id != old_id and len(step.state.departed) < DEPARTED_MAX:
@@ -86,7 +79,3 @@ def replace_member(step: StepBuilder, old_id: str, new_id: str) -> None:
     if revoke_by_ms is not None:
         # A new id does not extend the revocation deadline (deviation D4).
         step.emit(DeadlineSet(DeadlineKey(DeadlineKind.REVOCATION, new_id), revoke_by_ms))
-
-
-def _assigned_since(partitions: Mapping[Partition, int], epoch: int) -> dict[Partition, int]:
-    return {partition: max(since, epoch) for partition, since in partitions.items()}

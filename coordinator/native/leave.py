@@ -41,11 +41,6 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
 def _leave_temporarily(step: StepBuilder, member_id: str) -> None:
     """The static member keeps its partitions until it returns or its session expires."""
     current = step.consumer.assignments[member_id]
-    away = replace(
-        current,
-        member_epoch=STATIC_LEAVE_EPOCH,
-        previous_epoch=current.member_epoch,
-        pending_revocation={},
-    )
+    away = replace(current, member_epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
     step.emit(CurrentAssignment(member_id=member_id, value=away))
     step.disarm(DeadlineKind.REVOCATION, member_id)

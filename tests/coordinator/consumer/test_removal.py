@@ -14,7 +14,7 @@ from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.group_records import given_native
+from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 
@@ -69,6 +69,46 @@ def test_a_member_that_returns_cannot_commit_with_its_last_epoch_before(
     assert group.native("n1", instance_id=instance_id).member_epoch > epoch
     _, verdict = group.commit("n1", epoch, held)
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize("instance_id", ["i1", "i2"])
+def test_a_return_that_begins_an_epoch_counts_as_a_return_in_that_epoch(
+    group: GroupScript, instance_id: str
+) -> None:
+    """DEV D68: the group was still in the member's last epoch when it returned."""
+    held = {"foo": (0,)}
+    group.given_consumer_group(
+        given_native("n1", instance_id="i1", assigned=held),
+        given_native("n2", assigned={"foo": (1, 2)}),
+    )
+    epoch = group.current("n1").member_epoch
+    group.native("n1", -2, instance_id="i1")
+    joined = group.native("n1", instance_id=instance_id, topics=("foo", "bar"))
+    assert joined.member_epoch > epoch
+    _, verdict = group.commit("n1", epoch, held)
+    assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
+
+
+def test_an_heir_that_must_revoke_is_believed(group: GroupScript) -> None:
+    """It keeps epoch 0 until then. No partition that it inherits counts as granted later (DEV
+    D5)."""
+    group.given_consumer_group(
+        given_classic(
+            "c1", epoch=9, instance_id="i1", assigned={"foo": (0, 1)}, target={"foo": (0,)}
+        ),
+        given_native("n1", assigned={"foo": (2,)}, target={"foo": (1, 2)}),
+    )
+    joined = group.join(instance_id="i1", owned={"foo": (0, 1)})
+    assert group.current(joined.member_id).state is MemberState.UNREVOKED_PARTITIONS
+    group.sync(joined.member_id, joined.generation, instance_id="i1")
+    joined = group.join(
+        joined.member_id,
+        instance_id="i1",
+        owned={"foo": (0,)},
+        generation=joined.generation,
+        embedded_version=2,
+    )
+    assert group.current(joined.member_id).state is MemberState.STABLE
 
 
 def test_an_id_that_was_replaced_in_this_epoch_inherits_nothing(group: GroupScript) -> None:
