@@ -253,7 +253,8 @@ class FrameSource:
         self._consume, self._waiting = consume, on_work
         if self.waits_since_s is None:
             self.waits_since_s = self._poller.turn_s
-        self._look()
+        if self._look():
+            self._wake(Found.WORK)  # the poller may be waiting for an event
 
     def end_sleep(self) -> None:
         """A task takes over, which has to `raise_error` first."""
@@ -351,21 +352,19 @@ class FrameSource:
             self._hung_up = True
         if self._waiting is not None:  # otherwise the task will look itself
             self.waits_since_s = self._poller.turn_s
-            self._look()
+            if self._look():
+                self._poller.again(self._sock)
 
-    def _look(self) -> None:
-        """Relay what is here, in place of the task that waits."""
+    def _look(self) -> bool:
+        """Relay what is here, in place of the task that waits. Whether a turn was too short."""
         try:
             found = self._receive_and_consume()
         except Exception as error:  # raised in the task
             self._wake(error)
-            return
-        if found is None:
-            return
-        if found is Found.MORE:
-            self._poller.again(self._sock)
-        else:
+            return False
+        if found is not None and found is not Found.MORE:
             self._wake(found)
+        return found is Found.MORE
 
     def _receive_and_consume(self) -> Found | None:
         """None if there are no more bytes, and nothing is left to the task."""

@@ -475,3 +475,29 @@ async def test_short_tls_records_that_a_receive_leaves_are_relayed(tmp_path: Pat
         nursery.cancel_scope.cancel()
         source.close()
     sink.close()
+
+
+async def test_a_source_that_goes_to_sleep_relays_more_than_a_turn(tmp_path: Path) -> None:
+    """The poller waits for an event meanwhile, and none may come."""
+    authority = CertificateAuthority.in_folder(tmp_path)
+    facilities = Facilities()
+    receiver, sink = await _pair()
+    sent = framed(b"!" * (RECEIVES_PER_TURN + 3) * RECORDS_PER_RECEIVE)
+    async with (
+        receiver,
+        looking_after(facilities),
+        tls_pair(authority, authority.trusting()) as (client, server),
+        trio.open_nursery() as nursery,
+    ):
+        for at in range(len(sent)):
+            client._call(client._encrypt, memoryview(sent)[at : at + 1])
+        client._flush()
+        source = FrameSource(server, facilities, "client")
+        ends = Ends(receiver, source, sink, receiver, facilities.spare_buffers, facilities.pressure)
+        await trio.sleep(0.1)
+        source.sleep(ends.consume, lambda: nursery.start_soon(ends.relay))
+        with trio.fail_after(10):
+            assert await _exactly(receiver, len(sent)) == sent
+        nursery.cancel_scope.cancel()
+        source.close()
+    sink.close()
