@@ -47,25 +47,17 @@ class CoordinatorConnections:
         """The coordinator's answer. Raises UpstreamError."""
         if isinstance(message, JoinGroupRequest):
             return await self._ask_patiently(node_id, message)
-        if isinstance(message, LeaveGroupRequest):
-            message = await self._leave_for(node_id, message)
         asked_s = trio.current_time()
         async with self._opening[node_id]:
             connection = self._connections.get(node_id)
             if connection is None or connection.closed:
                 self._check_recent_failure(node_id, asked_s)
                 connection = self._connections[node_id] = await self._open(node_id)
+        if isinstance(message, LeaveGroupRequest):
+            message = _leave_for(connection, message)
         with trio.move_on_after(ANSWER_TIMEOUT_S):
             return await connection.ask(message)
         raise UpstreamError(f"broker {node_id} did not answer in {ANSWER_TIMEOUT_S:.0f} s")
-
-    async def _leave_for(self, node_id: int, message: LeaveGroupRequest) -> LeaveGroupRequest:
-        """A LeaveGroup of one member in the shape that the broker knows."""
-        versions = await self._cluster.versions_of(node_id)
-        if versions[ApiKey.LEAVE_GROUP][1] >= FIRST_LEAVE_VERSION_WITH_MEMBERS:
-            return message
-        (member,) = message.members
-        return LeaveGroupRequest(group_id=message.group_id, member_id=member.member_id)
 
     async def _ask_patiently(self, node_id: int, message: JoinGroupRequest) -> Any:
         """Send a request that a broker may park. Raises UpstreamError."""
@@ -109,3 +101,12 @@ class CoordinatorConnections:
             why = str(error)
         self._failures[node_id] = trio.current_time(), why
         raise UpstreamError(why)
+
+
+def _leave_for(connection: BrokerConnection, message: LeaveGroupRequest) -> LeaveGroupRequest:
+    """A LeaveGroup of one member in the shape that the broker knows. Raises UpstreamError if it has
+    none."""
+    if connection.highest_version(ApiKey.LEAVE_GROUP) >= FIRST_LEAVE_VERSION_WITH_MEMBERS:
+        return message
+    (member,) = message.members
+    return LeaveGroupRequest(group_id=message.group_id, member_id=member.member_id)

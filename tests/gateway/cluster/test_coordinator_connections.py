@@ -12,14 +12,17 @@ from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.coordinator_connections import CoordinatorConnections
 from gateway.cluster.errors import UpstreamError
+from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
-from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
 from tests.support.until import until
 from tests.support.wire import Wire
 
+LEAVE = LeaveGroupRequest(group_id="g", members=(MemberIdentity(member_id="m"),))
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 JOIN = JoinGroupRequest(
     group_id="g", session_timeout_ms=1, member_id="", protocol_type="t", protocols=()
@@ -167,6 +170,43 @@ async def test_requests_are_pipelined() -> None:
                 for _ in range(2):
                     asking.start_soon(connections.ask, 1, BEAT)
             assert arrived.is_set()
+            connections.close()
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("highest", [0, 2, 3, 5])
+async def test_a_leave_has_the_shape_that_the_broker_knows(highest: int) -> None:
+    """Before v3 it names its member otherwise."""
+    left: list[LeaveGroupRequest] = []
+
+    async def leave(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        left.append(decode(LeaveGroupRequest, body, header.api_version))
+        await answer(wire, header, LeaveGroupResponse())
+
+    broker = FakeBroker(versions={**KAFKA_3, ApiKey.LEAVE_GROUP: (0, highest)})
+    broker.handlers = {ApiKey.LEAVE_GROUP: leave}
+    with trio.fail_after(10):
+        async with running_fake_broker(broker), trio.open_nursery() as nursery:
+            cluster = Cluster([broker.address])
+            await nursery.start(cluster.run)
+            connections = CoordinatorConnections(cluster)
+            await connections.ask(1, LEAVE)
+            connections.close()
+            nursery.cancel_scope.cancel()
+    old = LeaveGroupRequest(group_id="g", member_id="m")
+    assert left == [LEAVE if highest >= 3 else old]
+
+
+async def test_a_broker_without_an_api_answers_with_an_error() -> None:
+    """A proxy may offer fewer apis than Kafka. The group then asks again later."""
+    broker = FakeBroker()
+    with trio.fail_after(10):
+        async with running_fake_broker(broker), trio.open_nursery() as nursery:
+            cluster = Cluster([broker.address])
+            await nursery.start(cluster.run)
+            connections = CoordinatorConnections(cluster)
+            with pytest.raises(UpstreamError, match="no version of LEAVE_GROUP"):
+                await connections.ask(1, LEAVE)
             connections.close()
             nursery.cancel_scope.cancel()
 
