@@ -180,6 +180,7 @@ def _join_with_id(step: StepBuilder, event: JoinGroupReceived) -> None:
             _repeat_answer(step, event, join_reply(group, member.member_id))
         case ClassicPhase.STABLE if rejoins_alone(step, member, _rejoined(member, event)):
             step.emit(ClassicGroupMemberPut(_rejoined(member, event)))
+            _stop_lagging(step, member.member_id)
             store_group(step, group.stored_value())
             _repeat_answer(step, event, join_reply(group, member.member_id))
         case _:
@@ -211,13 +212,20 @@ def _rejoin(step: StepBuilder, event: JoinGroupReceived, member: ClassicGroupMem
 
 
 def _repeat_answer(step: StepBuilder, event: JoinGroupReceived, reply: JoinGroupReply) -> None:
-    """Repeat a lost answer without a rebalance. A member that lagged knows the generation now."""
-    core = step.classic.core
-    if reply.member_id in core.laggards:
-        step.emit(ClassicCoreMoved(core.without_laggard(reply.member_id)))
+    """Repeat a lost answer without a rebalance."""
+    if _stop_lagging(step, reply.member_id):
         store_group(step, step.classic.stored_value())
     restart_session(step, step.classic.members[reply.member_id])
     step.answer(event.token, reply)
+
+
+def _stop_lagging(step: StepBuilder, member_id: str) -> bool:
+    """A member learns the generation. Whether it did not know it."""
+    core = step.classic.core
+    if member_id not in core.laggards:
+        return False
+    step.emit(ClassicCoreMoved(core.without_laggard(member_id)))
+    return True
 
 
 def _replace_static_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ReleaseBegan
+from coordinator.interface.records import ClassicGroupMetadata
 from coordinator.interface.volatile_records import ClassicPhase
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
@@ -135,6 +136,14 @@ def test_a_borrower_with_an_older_epoch_gives_nothing_back(lagging: GroupScript)
     lagging.native("n2")
     assert lagging.consumer.target_of("b") == frozenset()
     assert lagging.consumer.target_of("n2") == partitions(FOO_1)
+
+
+def test_a_borrower_with_an_older_epoch_is_stored_once(lagging: GroupScript) -> None:
+    """Its JoinGroup changes what it offers, and it lags no more."""
+    joined = lagging.join("b", owned={}, generation=7, embedded_version=2)
+    assert joined.generation == 10
+    stored = [r for r in lagging.last_step.durable if isinstance(r, ClassicGroupMetadata)]
+    assert [each.value.laggards for each in stored if each.value] == [{"d": 7}]
 
 
 def test_a_member_that_stays_away_costs_one_loan(group: GroupScript) -> None:
