@@ -141,8 +141,8 @@ def _writers(config: Mapping[str, Any], topic: str) -> frozenset[str]:
         AclOperation.ANY,
         AclPermissionType.ALLOW,
     )
-    admin = AdminClient(dict(config))  # kept until it has answered
     try:
+        admin = AdminClient(dict(config))  # kept until it has answered
         found = admin.describe_acls(wanted, request_timeout=TIMEOUT_S).result()
     except KafkaException:
         return frozenset()

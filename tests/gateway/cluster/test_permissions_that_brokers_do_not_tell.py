@@ -48,3 +48,10 @@ async def test_topics_whose_writers_nobody_tells_cost_one_wait(
         config = {"bootstrap.servers": f"{host}:{port}", "log_level": 0}
         writers = await other_writers(config, ["state", "events"], None)
     assert writers == {"state": frozenset(), "events": frozenset()}
+
+
+async def test_settings_that_librdkafka_refuses_end_no_start() -> None:
+    """Python's TLS may read files that librdkafka cannot."""
+    config = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "ssl"}
+    config |= {"ssl.ca.location": "/nowhere"}
+    assert await other_writers(config, ["state"], None) == {"state": frozenset()}
