@@ -607,6 +607,8 @@ class CallStages:
     def _give_up(self, call: Call) -> None:
         match call.stage:
             case Stage.QUEUED:
+                assert isinstance(call, Commits)
+                self._commits.waited_in_vain(call)
                 self._refuse(call, Situation.COMMIT_IN_FLIGHT)
             case Stage.PLACING:
                 self._refuse(call, Situation.MOVING)

@@ -47,8 +47,8 @@ class CommitsInFlight:
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
         self._newest: dict[object, int] = {}
-        """The newest connection on which each member has committed, or has tried in vain behind a
-        stray, or a former member has tried."""
+        """The newest connection on which each member has committed, or has tried in vain behind an
+        earlier commit, or a former member has tried."""
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 
@@ -73,9 +73,9 @@ class CommitsInFlight:
         return not self._queues.keys().isdisjoint(call.order_keys)
 
     def is_abandoned(self, call: Commits) -> bool:
-        """Whether a member of the call has committed on a newer connection since, or has tried
-        behind a stray, or while it was not in the group (DEV D73). Its older one may have held an
-        older commit back, behind a parked JoinGroup."""
+        """Whether a member of the call has committed on a newer connection since, or has tried in
+        vain behind an earlier commit, or while it was not in the group (DEV D73). Its older one may
+        have held an older commit back, behind a parked JoinGroup."""
         number = call.connection
         if number is not None:
             for key in call.order_keys:  # every commit comes here
@@ -89,6 +89,15 @@ class CommitsInFlight:
             if len(self._queues[key]) > 1:
                 return True
         return False
+
+    def waited_in_vain(self, call: Commits) -> None:
+        """The call is refused because an earlier one has no answer yet. The engine has not seen it,
+        so it may name a member that there is not."""
+        members = self._engine.members
+        for commit in call.commits.values():
+            is_of_member = commit.has_member and all(key in members for key in commit.order_keys)
+            if is_of_member and call.connection is not None:
+                self._note_connection(commit, call.connection)
 
     def answered(self, call: Commits) -> None:
         """The call has its answer. Its commits have ended, or are strays, or the engine never had
@@ -127,7 +136,7 @@ class CommitsInFlight:
 
     def _note_connection(self, commit: Commit, number: int) -> None:
         for key in commit.order_keys:
-            self._newest[key] = number
+            self._newest[key] = max(number, self._newest.get(key, 0))
         members = self._engine.members
         if len(self._newest) > 2 * max(1, len(members)):
             self._newest = {key: self._newest[key] for key in self._newest if key in members}

@@ -136,6 +136,23 @@ def test_a_commit_that_a_stray_refuses_closes_the_older_connection(on: HostedSce
     assert on.sent == []
 
 
+def test_a_commit_that_has_waited_in_vain_closes_the_older_connection(on: HostedScene) -> None:
+    """Behind a commit whose answer is slow, as behind a stray. A call that gives up later does not
+    open its older connection again."""
+    on.hold(Store)
+    first = member_commit(on, connection=1)
+    member_commit(on, connection=4)
+    on.wait(1_000)
+    member_commit(on, connection=3)
+    on.wait(MEMBER_PATIENCE_MS)
+    on.take(Store)
+    on.release(Store)
+    on.feed(Stored(first, {tokens(first)[0]: OK}))
+    assert isinstance(member_commit(on, connection=2).answer, Abandoned)
+    assert isinstance(member_commit(on, connection=3).answer, Abandoned)
+    assert on.sent == []
+
+
 def test_a_refused_commit_closes_no_connection_of_a_member(on: HostedScene) -> None:
     """A client may ask under any member id."""
     on.commits(("n", 99, None), connection=2)
