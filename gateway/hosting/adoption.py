@@ -69,8 +69,9 @@ _UNTOUCHED = (Stage.ANNOUNCING, Stage.IMPERSONATING)
 _BOUNDED = (Stage.IMPERSONATING, Stage.REJOINING, Stage.RELEASING, Stage.LOCKING, Stage.ANCHORING)
 """Undone if they take too long."""
 _GUARDED = (*_BOUNDED[1:], Stage.HANDING_OVER)
-_IN_PASSING = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS)
-"""Answers to the anchor's JoinGroup on Kafka 4 after a native consumer knocked at the group."""
+_PASSING_ERRORS = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS)
+"""Kafka 4 answers the anchor's JoinGroup with these after a native consumer has tried to join. A
+later one may succeed."""
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -103,6 +104,7 @@ class Adopting:
         self._held_from_ms: int | None = None
         self._first: DescribedGroup | None = None
         self._generation_at_first: int | None = None
+        """The group and its generation at the first of two looks, which have to agree."""
         self._unheard: deque[ClassicGroupMember] = deque()
         """The members whose heartbeats are still to be sent."""
         self._has_witness = False
@@ -111,6 +113,7 @@ class Adopting:
         self._round: JoinGroupResponse | None = None
         """The round that the leader's member leads."""
         self._has_left = False
+        """Whether the leader's member has left, as the last one."""
         self._anchor: AnchorIds | None = None
         self._is_anchor_stable = self._is_taking_over = False
         self._has_resumed = False
@@ -120,6 +123,8 @@ class Adopting:
         self._anchor_due_ms = 0
         self._holders = Holders()
         self._has_synced = self._is_guard_gone = self._is_releasing_all = False
+        """Whether the leader's member has completed its round, or is no longer in the group; and
+        whether the LeaveGroup of all members is on its way."""
         self._not_before_ms = 0
 
     # -- what the driver asks --------------------------------------------------------------------
@@ -426,7 +431,7 @@ class Adopting:
     def _anchor_joined(
         self, asked: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int
     ) -> None:
-        if answer.error_code in _IN_PASSING:
+        if answer.error_code in _PASSING_ERRORS:
             self._not_before_ms = now_ms + LOOK_AGAIN_MS
             return
         if answer.error_code:
@@ -563,7 +568,7 @@ class Adopting:
                 self._is_hold_in_doubt = bool(answer.error_code)
                 self._anchor_due_ms = now_ms + HEARTBEAT_INTERVAL_MS
             case _, HeartbeatResponse():
-                self._beaten(answer, now_ms)
+                self._heartbeat_answered(answer, now_ms)
             case _, LeaveGroupResponse():
                 self._left(answer, now_ms)
             case _, SyncGroupResponse():
@@ -575,7 +580,8 @@ class Adopting:
             case _:
                 raise TypeError(f"{type(answer).__name__} answers no request of an adoption")
 
-    def _beaten(self, answer: HeartbeatResponse, now_ms: int) -> None:
+    def _heartbeat_answered(self, answer: HeartbeatResponse, now_ms: int) -> None:
+        """The heartbeat was of a member, not of the anchor."""
         is_round = answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
         match self.stage:
             case Stage.IMPERSONATING if not answer.error_code:
@@ -601,7 +607,7 @@ class Adopting:
     def _rejoined(self, answer: JoinGroupResponse, now_ms: int) -> None:
         """The JoinGroup of the leader's member."""
         if answer.error_code:
-            if self.stage is Stage.REJOINING and answer.error_code not in _IN_PASSING:
+            if self.stage is Stage.REJOINING and answer.error_code not in _PASSING_ERRORS:
                 self._fail_untouched(answer, now_ms)
             else:
                 self._fail(f"the leader's JoinGroup: {name_of(answer.error_code)}", now_ms)

@@ -222,7 +222,7 @@ class Anchor:
                 if not self._lost_over("SyncGroup", answer.error_code, now_ms):
                     self._taken(now_ms)
             case HeartbeatRequest(), HeartbeatResponse():
-                self._beaten(answer, now_ms)
+                self._heartbeat_answered(answer, now_ms)
             case LeaveGroupRequest(), LeaveGroupResponse() if self.phase is AnchorPhase.JOINING:
                 self._made_room(answer, now_ms)
             case LeaveGroupRequest(), LeaveGroupResponse():
@@ -503,7 +503,7 @@ class Anchor:
             now_ms,
         )
 
-    def _beaten(self, answer: HeartbeatResponse, now_ms: int) -> None:
+    def _heartbeat_answered(self, answer: HeartbeatResponse, now_ms: int) -> None:
         if self.phase is not AnchorPhase.STABLE:  # a commit has reported the loss already
             return
         if answer.error_code:

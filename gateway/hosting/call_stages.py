@@ -87,12 +87,13 @@ class CallStages:
         self._commits = CommitsInFlight(engine, anchor, can_anchor=rules.can_anchor)
         self.unanswered: dict[Token, Call] = {}
         """The calls without an answer."""
-        self._times = AnswerTimes()
         self.waiting = WaitingCalls()
         """Those of them that wait for a look, the log or the anchor."""
+        self._times = AnswerTimes()
         self._seen: object = None
-        """What the waiting calls were last advanced on."""
-        self._has_looked = False  # or loaded, since then
+        """How the anchor and the move stood when the waiting calls were last advanced."""
+        self._has_looked = False
+        """Whether a look or a load of the log has ended since then."""
         self._is_ending = False
 
     # -- what the group asks and tells -----------------------------------------------------------
@@ -193,6 +194,7 @@ class CallStages:
     # -- a call, until the engine has it ---------------------------------------------------------
 
     def asked(self, call: Call, now_ms: int) -> None:
+        """A client has sent a request."""
         self.unanswered[call.token] = call
         call.asked_ms, call.was_held = now_ms, self._anchor.is_here
         if isinstance(call, Commits):
@@ -210,7 +212,7 @@ class CallStages:
                     assert isinstance(call, Commits)
                     self._queue(call, now_ms)
                 case Stage.PLACING:
-                    if not (self._is_moving and self._moving(call, now_ms)):
+                    if not (self._is_moving and self._treat_by_move(call, now_ms)):
                         self._place(call, now_ms)
                 case Stage.CHECKING:
                     self._check(call, now_ms)
@@ -268,17 +270,18 @@ class CallStages:
 
     @property
     def _is_moving(self) -> bool:
+        """Whether the group is being adopted or released."""
         return self._adoption.is_under_way or self._release_of_group.is_under_way
 
     @property
     def _move(self) -> GroupAdoption | GroupRelease:
-        """What changes the group's coordinator, if it is moving."""
+        """The adoption or release that is under way."""
         release = self._release_of_group
         return release if release.is_under_way else self._adoption
 
-    def _moving(self, call: Call, now_ms: int) -> bool:
-        """Whether the group is being adopted or released. Then the cluster answers, or the move, or
-        the call waits."""
+    def _treat_by_move(self, call: Call, now_ms: int) -> bool:
+        """Let the cluster answer the call, or the move, or let it wait. False if the group answers
+        as usual."""
         move = self._move
         treatment = move.treatment
         if treatment is None or call.is_placed or self._engine.is_live:
@@ -404,6 +407,8 @@ class CallStages:
         return True
 
     def located(self, call: Call, is_here: bool | None, now_ms: int) -> None:
+        """The cluster has said whether the client is at the group's coordinator; None if it has
+        not."""
         if call.answer is not None:
             return
         call.errand = None
@@ -414,6 +419,7 @@ class CallStages:
         self._advance(call, now_ms)
 
     def learned(self, call: Call, failure: str, now_ms: int) -> None:
+        """The topics that the call names are known, or why not."""
         if call.answer is not None:
             return
         call.errand = None
@@ -431,6 +437,7 @@ class CallStages:
     # -- the engine's decision -------------------------------------------------------------------
 
     def take_outcomes(self, now_ms: int) -> None:
+        """Move on the calls that the engine has decided."""
         while self._engine.outcomes:
             outcomes, self._engine.outcomes = self._engine.outcomes, []
             for item, outcome in outcomes:
@@ -540,6 +547,7 @@ class CallStages:
             call.send_on(Probe())
 
     def probed(self, call: Commits, now_ms: int, *, is_there: bool) -> None:
+        """Whether the client's broker is reachable, before the commits wait for the anchor."""
         if call.answer is not None:
             return
         call.errand, call.is_probed = None, True
@@ -550,6 +558,7 @@ class CallStages:
     def stored(
         self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
     ) -> None:
+        """The cluster has answered commits, or will not."""
         if call.answer is not None:
             return
         call.errand = None

@@ -185,7 +185,7 @@ class WatchedGroups:
                 case SyncGroupRequest(), SyncGroupResponse():
                     _synced(watch, client, request, answer, now_ms)
                 case HeartbeatRequest(), HeartbeatResponse():
-                    _beaten(watch, client, request, answer, now_ms)
+                    _heartbeat_answered(watch, client, request, answer, now_ms)
                 case LeaveGroupRequest(), LeaveGroupResponse():
                     _left(watch, request, answer)
                 case _, ConsumerGroupHeartbeatResponse(error_code=0):
@@ -283,7 +283,7 @@ def _synced(
     watch.put(replace(member, assignment=answer.assignment))
 
 
-def _beaten(
+def _heartbeat_answered(
     watch: _Watch, client: Client, asked: HeartbeatRequest, answer: HeartbeatResponse, now_ms: int
 ) -> None:
     if answer.error_code in _NO_MEMBER:

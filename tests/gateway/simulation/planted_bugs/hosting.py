@@ -59,12 +59,12 @@ def a_lost_anchor_still_counts(patch: Patch) -> None:
 @noticed_by(Invariant.ANCHORED)
 def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
     """Any answer to its heartbeat counts as a confirmation of the anchor."""
-    real = Anchor._beaten
+    real = Anchor._heartbeat_answered
 
     def beaten(anchor: Anchor, answer: HeartbeatResponse, now_ms: int) -> None:
         real(anchor, replace(answer, error_code=0), now_ms)
 
-    patch.setattr(Anchor, "_beaten", beaten)
+    patch.setattr(Anchor, "_heartbeat_answered", beaten)
 
 
 @noticed_by(Invariant.ANCHORED)
