@@ -329,8 +329,9 @@ def _displaced(told: Sequence[Told], are_kept: Sequence[bool]) -> Iterator[Sight
 def perhaps_forgotten(history: History) -> frozenset[str]:
     """Members that a restart may have forgotten, which no event tells."""
     told = history.of(*CHANGES)
-    forgotten, unsure = _between_processes(told, _are_kept(told))
-    return frozenset({*forgotten, *unsure})
+    are_kept = list(_are_kept(told))
+    forgotten, unsure = _between_processes(told, are_kept)
+    return frozenset({*forgotten, *unsure, *_perhaps_without_a_record(told, are_kept)})
 
 
 def _between_processes(
@@ -343,31 +344,21 @@ def _between_processes(
     line is among the records, and other members rejoin without one.
 
     The second result has members that may also be forgotten: after the lines of one process, the
-    last records may come from another that has told no line yet. And a rebalance that nobody has
-    begun may have begun with its process (DEV D61), before members joined that seem to have
-    records."""
+    last records may come from another that has told no line yet."""
     found: dict[str, Told] = {}
     joined: list[str] = []
     """Without a record."""
     unsure: list[str] = []
-    recorded: list[str] = []
-    """With a record, unless a rebalance had begun."""
-    doubtful: list[str] = []
-    is_stable = False
     process_id: str | None = None
     before: Told | None = None
     is_known = True
     """Whether the process that began the generation is."""
     for each, is_kept in zip(told, are_kept, strict=True):
         match each.event:
-            case GroupStateMoved(from_state=begun, to_state=state):
-                if is_stable and begun is ClassicPhase.PREPARING_REBALANCE:
-                    doubtful += recorded
-                is_stable = state is ClassicPhase.STABLE
-                if state is ClassicPhase.COMPLETING_REBALANCE:
-                    is_known = each.process_id is not None
+            case GroupStateMoved(to_state=ClassicPhase.COMPLETING_REBALANCE):
+                is_known = each.process_id is not None
             case GroupConverted():
-                is_stable = is_known = False
+                is_known = False
             case _:
                 pass
         if each.process_id is not None:
@@ -378,16 +369,56 @@ def _between_processes(
                 joined += unsure
             process_id = each.process_id
             unsure.clear()
-        if isinstance(each.event, MemberJoined) and is_kept:
-            recorded.append(each.event.member_id)
-        elif isinstance(each.event, MemberJoined):
+        if isinstance(each.event, MemberJoined) and not is_kept:
             (unsure if each.process_id is None else joined).append(each.event.member_id)
         elif is_kept and _has_all_members(each.event):
             unsure += [] if is_known else joined
             joined.clear()
-            recorded.clear()
         before = each
-    return found, doubtful if process_id is None else [*doubtful, *unsure]
+    return found, [] if process_id is None else unsure
+
+
+def _perhaps_without_a_record(told: Sequence[Told], are_kept: Iterable[bool]) -> Iterator[str]:
+    """Members that joined a group that seemed to be stable, so that their joins seem to have
+    records, but that the next record of all members may lack.
+
+    A rebalance may have begun unseen: with its process (DEV D61), or just before its process ended.
+    Its end shows that. A conversion ends it, too, and does not show it. Then only a process that
+    told a line both before and after is known to have been the only one."""
+    is_stable = False
+    process_id: str | None = None
+    joined: list[str] = []
+    latest: list[str] = []
+    """Those that have joined since the last line of a process."""
+    converted: list[str] = []
+    """Those of them that the group's conversion may lack."""
+    for each, is_kept in zip(told, are_kept, strict=True):
+        if each.process_id is not None:
+            if each.process_id != process_id:
+                joined += latest
+                yield from converted
+            process_id = each.process_id
+            latest.clear()
+            converted.clear()
+        match each.event:
+            case MemberJoined(member_id=member_id) if is_kept and is_stable:
+                latest.append(member_id)
+            case GroupStateMoved(from_state=begun, to_state=state):
+                if is_stable and begun is ClassicPhase.PREPARING_REBALANCE:
+                    yield from (*joined, *latest)
+                is_stable = state is ClassicPhase.STABLE
+            case GroupConverted(direction=direction, is_live=is_live):
+                if is_stable:
+                    yield from joined
+                    converted += latest
+                is_stable = direction == "consumer->classic" and is_live
+            case _:
+                pass
+        if is_kept and _has_all_members(each.event):
+            joined.clear()
+            latest.clear()
+    if process_id is not None:
+        yield from converted
 
 
 def _are_kept(told: Sequence[Told]) -> Iterator[bool]:

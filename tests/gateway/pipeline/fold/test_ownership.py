@@ -280,6 +280,41 @@ def perhaps_forgotten_in_a_rebalance_that_began_with_the_process(writer: EventWr
     writer.tell(5, goes(COMPLETING, STABLE), gets("b", 0))
 
 
+def perhaps_forgotten_before_a_conversion_of_a_group_at_rest(writer: EventWriter) -> None:
+    """The same, but the third process converts the group, before anything tells that a rebalance
+    had begun. If the first one had let `a` take the instance, the group would have been stable, and
+    the conversion have a record of `a`."""
+    writer.beside(0, goes(PREPARING, COMPLETING))
+    writer.tell(0, goes(COMPLETING, STABLE), gets("x", 0))
+    replaced = MemberReplaced(member_id="x", replaced_by="a")
+    writer.tell(2, gives("x", 0), replaced, joins("a", "i"), gets("a", 0))
+    writer.tell(4, upgrades(), gets("b", 0))
+    writer.process_id = "third"
+    writer.beside(5, joins("d"))
+
+
+def an_overlap_in_a_conversion_by_the_same_process(writer: EventWriter) -> None:
+    """Its next line shows that it had not ended, so it had told the beginning of a rebalance."""
+    writer.beside(0, goes(PREPARING, COMPLETING))
+    writer.tell(0, goes(COMPLETING, STABLE), gets("x", 0))
+    replaced = MemberReplaced(member_id="x", replaced_by="a")
+    writer.tell(2, gives("x", 0), replaced, joins("a", "i"), gets("a", 0))
+    writer.tell(4, upgrades(), gets("b", 0))
+    writer.beside(5, joins("d"))
+
+
+def an_overlap_in_a_conversion_during_a_told_rebalance(writer: EventWriter) -> None:
+    """The group was stable until then, so it has a record of `a`."""
+    writer.beside(0, goes(PREPARING, COMPLETING))
+    writer.tell(0, goes(COMPLETING, STABLE), gets("x", 0))
+    replaced = MemberReplaced(member_id="x", replaced_by="a")
+    writer.tell(2, gives("x", 0), replaced, joins("a", "i"), gets("a", 0))
+    writer.beside(3, joins("e"), goes(STABLE, PREPARING))
+    writer.tell(4, upgrades(), gets("b", 0))
+    writer.process_id = "third"
+    writer.beside(5, joins("d"))
+
+
 def an_overlap_in_a_rebalance_of_the_same_process(writer: EventWriter) -> None:
     """Its beginning is told, so the group was stable when `a` joined, and has a record of it."""
     replaced = MemberReplaced(member_id="x", replaced_by="a")
@@ -602,6 +637,24 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "b", None, 5, None),
         (1, "granted", "owner", "c", None, 0, 1),
         (1, "granted", "gap", None, None, 1, None),
+    ],
+    perhaps_forgotten_before_a_conversion_of_a_group_at_rest: [
+        (0, "granted", "owner", "x", None, 0, 2),
+        (0, "granted", "owner", "a", None, 2, None),
+        (0, "granted", "unsure", "b", "a", 4, 4),
+        (0, "granted", "owner", "b", None, 4, None),
+    ],
+    an_overlap_in_a_conversion_by_the_same_process: [
+        (0, "granted", "owner", "x", None, 0, 2),
+        (0, "granted", "owner", "a", None, 2, None),
+        (0, "granted", "overlap", "b", "a", 4, None),
+        (0, "granted", "owner", "b", None, 4, None),
+    ],
+    an_overlap_in_a_conversion_during_a_told_rebalance: [
+        (0, "granted", "owner", "x", None, 0, 2),
+        (0, "granted", "owner", "a", None, 2, None),
+        (0, "granted", "overlap", "b", "a", 4, None),
+        (0, "granted", "owner", "b", None, 4, None),
     ],
     an_overlap_in_a_rebalance_of_the_same_process: [
         (0, "granted", "owner", "a", None, 2, None),
