@@ -176,7 +176,8 @@ class AssignmentRejected(GatewayEvent):
 
 
 class GroupStateMoved(GatewayEvent):
-    """A classic group entered another state of its rebalance."""
+    """A classic group entered another state of its rebalance, or was adopted as it was (from Empty
+    to Stable)."""
 
     from_state: ClassicPhase
     to_state: ClassicPhase

@@ -38,7 +38,8 @@ class ClientSeen(GatewayEvent):
 
 
 class MemberJoined(GatewayEvent):
-    """A member joined the group. A known client that returns with a new member id counts too."""
+    """A member joined the group, or came with an adopted one. A known client that returns with a
+    new member id counts too."""
 
     member_id: str
     client_id: str

@@ -35,6 +35,7 @@ from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
     ClassicGroupMemberDropped,
     ClassicGroupMemberPut,
+    ClassicPhase,
     CommitEnded,
     CommitStarted,
     ComputationFailed,
@@ -201,6 +202,26 @@ class _Teller:
             yield GroupCreated(kind="classic")
         if value is not None and isinstance(self._state.group, ClassicGroup):
             yield from self._classic_assignments(self._state.group, value)
+        elif value is not None:
+            yield from self._adopted(value)
+
+    def _adopted(self, value: ClassicGroupValue) -> Iterator[GatewayEvent]:
+        """Members that come with their group from another coordinator (rule 2.11), where those of a
+        converted group were here before. What they have is not told, because the group's topics are
+        not known yet."""
+        came = [
+            member
+            for member in value.members
+            if member.member_id in self._new and member.member_id not in self._joined
+        ]
+        if not came:
+            return
+        yield GroupStateMoved(
+            from_state=ClassicPhase.EMPTY,
+            to_state=stored_phase(value),
+            generation=value.generation,
+        )
+        yield from map(self._arrival, came)
 
     def _classic_assignments(
         self, group: ClassicGroup, value: ClassicGroupValue

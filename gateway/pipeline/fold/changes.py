@@ -315,9 +315,11 @@ def _tell_consumer_states(epoch: Sequence[Sighting], *, is_known: bool) -> None:
 
 
 def _tell_classic_states(rows: Sequence[Sighting]) -> None:
-    """A conversion, or a new process, never continues a rebalance, but may begin one."""
+    """A conversion, or a new process, never continues a rebalance, but may begin one. Only an
+    adopted group goes from Empty to Stable at once; its state in the cluster is unknown."""
     moved = (row.event for row in rows if isinstance(row.event, GroupStateMoved))
-    state: str | None = next((event.from_state for event in moved), None)
+    first = next(((event.from_state, event.to_state) for event in moved), None)
+    state: str | None = None if first in (None, ("Empty", "Stable")) else first[0]
     for row in rows:
         is_end = row.name == RESTARTED and row.member_id is None
         if isinstance(row.event, GroupStateMoved):

@@ -5,8 +5,8 @@ the next one the log has only departures. The end of a process shows only in the
 one. Its time is unknown, so the process counts as ended with its last event.
 
 While the cluster serves a group, no event tells who is in it. A member is there from its first sign
-on. It goes when another client comes in its place, or when the gateway takes over a group that it
-does not join.
+on. It goes when another client comes in its place, or when the gateway takes over a group that does
+not have it.
 """
 
 from bisect import bisect_left
@@ -165,10 +165,12 @@ def _away(history: History, told: Iterable[Told]) -> Iterator[_Away]:
     turns = history.of(*TURNS)
     positions = (each.position for each in told if not isinstance(each.event, ClientSeen))
     first_position = next(positions, None)
+    # An adoption is told twice: the gateway hosts the group, and has adopted it.
+    told_first = [turn.event for turn in turns[:2] if turn.at_ms == turns[0].at_ms]
+    was_away = any(isinstance(event, GroupAdopted) for event in told_first)
     spell: _Away | None = None
     for turn, words in zip([None, *turns], history.words, strict=True):
-        event = (turn or turns[0]).event if turns else None
-        if isinstance(event, GroupForwarded if turn else GroupAdopted):
+        if was_away if turn is None else isinstance(turn.event, GroupForwarded):
             position = 0 if turn is None else turn.position
             if spell is None:
                 spell = _Away(turn, first_position is None or position < first_position)
@@ -392,6 +394,8 @@ def _perhaps_without_a_record(told: Sequence[Told], are_kept: Iterable[bool]) ->
     """Those that have joined since the last line of a process."""
     converted: list[str] = []
     """Those of them that the group's conversion may lack."""
+    written_ms: int | None = None
+    """When all members were written, also those of an adopted group, who are told behind."""
     for each, is_kept in zip(told, are_kept, strict=True):
         if each.process_id is not None:
             if each.process_id != process_id:
@@ -402,7 +406,8 @@ def _perhaps_without_a_record(told: Sequence[Told], are_kept: Iterable[bool]) ->
             converted.clear()
         match each.event:
             case MemberJoined(member_id=member_id) if is_kept and is_stable:
-                latest.append(member_id)
+                if each.at_ms != written_ms:
+                    latest.append(member_id)
             case GroupStateMoved(from_state=begun, to_state=state):
                 if is_stable and begun is ClassicPhase.PREPARING_REBALANCE:
                     yield from (*joined, *latest)
@@ -417,6 +422,7 @@ def _perhaps_without_a_record(told: Sequence[Told], are_kept: Iterable[bool]) ->
         if is_kept and _has_all_members(each.event):
             joined.clear()
             latest.clear()
+            written_ms = each.at_ms
     if process_id is not None:
         yield from converted
 
@@ -442,8 +448,10 @@ def _are_kept(told: Sequence[Told]) -> Iterator[bool]:
                 turned_ms, is_rebalancing = None, False
             case GroupCreated(kind=kind):
                 is_rebalancing = kind == CLASSIC
-            case GroupStateMoved(to_state=state):
-                is_rebalancing = state is not ClassicPhase.STABLE
+            case GroupStateMoved(to_state=ClassicPhase.STABLE):
+                turned_ms, is_rebalancing = None, False
+            case GroupStateMoved():
+                is_rebalancing = True
             case _:
                 pass
         is_unwritten = isinstance(each.event, MemberJoined | GroupStateMoved)

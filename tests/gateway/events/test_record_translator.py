@@ -10,7 +10,13 @@ from trio.testing import MockClock
 from coordinator.engine import Step
 from coordinator.group.embedded_protocol import read_stored_assignment
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.events import DeleteGroupReceived, Event
+from coordinator.interface.events import (
+    AdoptionMoved,
+    DeleteGroupReceived,
+    Event,
+    GroupAdopted,
+)
+from coordinator.interface.records import Adoption, ClassicGroupValue
 from coordinator.interface.replies import JoinGroupReply
 from coordinator.interface.topics import Partition, Topics
 from gateway.events import record_translator
@@ -18,6 +24,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
 from gateway.events.member_events import Partitions, PartitionsAssigned, PartitionsReleased
 from gateway.events.record_translator import tell
+from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript, make_topics
 from tests.support.hosted_groups import GROUP, hosted_groups
 from tests.support.simulated_events import simulated
@@ -195,6 +202,38 @@ def test_the_first_native_member_converts_the_group() -> None:
     assert "group_created" not in group.names
     assert "group_deleted" not in group.names
     assert len(ids) == 2
+
+
+ADOPTED = ClassicGroupValue(
+    protocol_type="consumer",
+    generation=41,
+    protocol="range",
+    leader="a",
+    members=(
+        given_classic_group_member("a", {"foo": (0, 1)}, instance_id="i"),
+        given_classic_group_member("b", {}),
+    ),
+)
+
+
+@pytest.mark.parametrize("is_left", [False, True], ids=["unknown", "left here"])
+def test_an_adopted_group_is_told_with_its_members(is_left: bool) -> None:
+    """It is stable. An empty consumer group of that name may be left here."""
+    group = Told()
+    if is_left:
+        group.native("n")
+        group.native("n", -1)
+    group.feed(AdoptionMoved(adoption=Adoption(group=ADOPTED)))
+    group.feed(AdoptionMoved(adoption=Adoption(group=ADOPTED, lock_generation=43)))
+    group.feed(GroupAdopted())
+    begun = "group_converted" if is_left else "group_created"
+    assert group.names == [begun, "group_state_moved", "member_joined", "member_joined"]
+    assert group.moves() == [("Empty", "Stable")]
+    joined = [each.fields for each in group.last if each.name == "member_joined"]
+    assert [(each["member_id"], each["instance_id"]) for each in joined] == [
+        ("a", "i"),
+        ("b", None),
+    ]
 
 
 def test_the_last_native_member_converts_the_group_back() -> None:

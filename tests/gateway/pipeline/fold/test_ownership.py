@@ -315,6 +315,24 @@ def an_overlap_in_a_conversion_during_a_told_rebalance(writer: EventWriter) -> N
     writer.beside(5, joins("d"))
 
 
+def an_overlap_in_a_conversion_after_an_adoption(writer: EventWriter) -> None:
+    """The members of an adopted group have records. An empty consumer group was left here."""
+    left = GroupConverted(direction="consumer->classic", is_live=False, members=1, cause="")
+    writer.tell(1, left, goes(EMPTY, STABLE), joins("a"), gets("a", 0))
+    writer.beside(2, joins("c"), goes(STABLE, PREPARING))
+    writer.process_id = "another"
+    writer.tell(4, upgrades(), gets("b", 0))
+    writer.beside(5, joins("d"))
+
+
+def an_overlap_soon_after_an_adoption(writer: EventWriter) -> None:
+    """Its members seem to join a stable group, but their records are those of the adoption."""
+    writer.tell(1, GroupCreated(kind="classic"), goes(EMPTY, STABLE), joins("a"), gets("a", 0))
+    writer.process_id = "another"
+    writer.tell(4, upgrades(), gets("b", 0))
+    writer.beside(5, joins("d"))
+
+
 def an_overlap_in_a_rebalance_of_the_same_process(writer: EventWriter) -> None:
     """Its beginning is told, so the group was stable when `a` joined, and has a record of it."""
     replaced = MemberReplaced(member_id="x", replaced_by="a")
@@ -653,6 +671,16 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
     an_overlap_in_a_conversion_during_a_told_rebalance: [
         (0, "granted", "owner", "x", None, 0, 2),
         (0, "granted", "owner", "a", None, 2, None),
+        (0, "granted", "overlap", "b", "a", 4, None),
+        (0, "granted", "owner", "b", None, 4, None),
+    ],
+    an_overlap_in_a_conversion_after_an_adoption: [
+        (0, "granted", "owner", "a", None, 1, None),
+        (0, "granted", "overlap", "b", "a", 4, None),
+        (0, "granted", "owner", "b", None, 4, None),
+    ],
+    an_overlap_soon_after_an_adoption: [
+        (0, "granted", "owner", "a", None, 1, None),
         (0, "granted", "overlap", "b", "a", 4, None),
         (0, "granted", "owner", "b", None, 4, None),
     ],

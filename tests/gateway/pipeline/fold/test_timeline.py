@@ -191,13 +191,26 @@ def an_adoption_and_a_release(writer: EventWriter) -> None:
     committed before may be told later."""
     writer.beside(1, speaks("a", 1))
     writer.beside(1, speaks("gone", 1))
-    writer.tell(4, GroupCreated(kind="classic"), joins("a"))
-    writer.beside(4, GroupAdopted(held_ms=1), GroupHosted(reason="it was adopted"))
-    writer.tell(4, group_goes(COMPLETING, STABLE))
+    writer.tell(4, GroupCreated(kind="classic"), group_goes(EMPTY, STABLE))
+    writer.tell(4, joins("a"))
+    writer.beside(4, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=1))
     writer.beside(5, speaks("a", 5))
     writer.beside(7, leaves("a"), GroupForwarded(reason="it was released"))
     writer.beside(8, speaks("a", 6))
     writer.beside(9, speaks("a2", 9))
+
+
+def an_adoption_before_a_restart(writer: EventWriter) -> None:
+    """Its members have records, so that the next process knows them. An empty consumer group of
+    that name was left here."""
+    writer.beside(0, GroupForwarded(reason="rule"))
+    writer.beside(1, speaks("a", 1))
+    writer.tell(4, converts(DOWN, 2, is_live=False), group_goes(EMPTY, STABLE))
+    writer.tell(4, joins("a"), joins("b"))
+    writer.beside(4, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=1))
+    writer.beside(5, seen("away", "away"))
+    writer.process_id = "the next one"
+    writer.beside(8, joins("c"), group_goes(STABLE, PREPARING))
 
 
 CASES: Mapping[WriteHistory, Sequence[Interval]] = {
@@ -295,12 +308,23 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         ("a2", None, "classic", None, 4, None, None),
     ],
     an_adoption_and_a_release: [
-        (None, "classic", None, "CompletingRebalance", 1, 4, "group_state_moved"),
+        (None, "classic", None, None, 1, 4, "group_state_moved"),
         (None, "classic", None, "Stable", 4, None, None),
-        ("a", "classic", "classic", "CompletingRebalance", None, 4, "group_state_moved"),
+        ("a", "classic", "classic", None, None, 4, "group_state_moved"),
         ("a", "classic", "classic", "Stable", 4, 7, "member_left"),
-        ("gone", "classic", "classic", "CompletingRebalance", None, 4, "group_adopted"),
+        ("gone", "classic", "classic", None, None, 4, "group_hosted"),
         ("a2", "classic", "classic", "Stable", 9, None, None),
+    ],
+    an_adoption_before_a_restart: [
+        (None, "consumer", None, None, 1, 4, "group_converted"),
+        (None, "classic", None, "Stable", 4, 8, "group_state_moved"),
+        (None, "classic", None, "PreparingRebalance", 8, None, None),
+        ("a", "consumer", "classic", None, None, 4, "group_converted"),
+        ("a", "classic", "classic", "Stable", 4, 8, "group_state_moved"),
+        ("a", "classic", "classic", "PreparingRebalance", 8, None, None),
+        ("b", "classic", "classic", "Stable", 4, 8, "group_state_moved"),
+        ("b", "classic", "classic", "PreparingRebalance", 8, None, None),
+        ("c", "classic", "classic", "PreparingRebalance", 8, None, None),
     ],
     a_restart_of_an_emptied_group: [
         (None, "classic", None, "PreparingRebalance", 0, 4, "group_state_moved"),
