@@ -26,9 +26,13 @@ def check_commit(step: StepBuilder, event: OffsetCommitReceived) -> None:
             ErrorCode.UNSUPPORTED_VERSION,
             "a member of the new protocol commits with OffsetCommit v9 or later",
         )
-    current = group.assignments[event.member_id]
+    current, knows_epochs = group.assignments[event.member_id], event.knows_member_epochs
+    if member.instance_id is not None and event.instance_id not in (None, member.instance_id):
+        # DEV D68: it is from before the member came back, perhaps in the same epoch.
+        why = f"the member is now the instance {member.instance_id}"
+        raise _stale(member, why, knows_epochs=knows_epochs)
     if not current.covers(event.epoch, event.partitions):
-        raise _stale(member, event.epoch, current, knows_epochs=event.knows_member_epochs)
+        raise _stale(member, _other_epoch(event.epoch, current), knows_epochs=knows_epochs)
 
 
 def gone_topics(step: StepBuilder, event: OffsetCommitReceived) -> frozenset[str]:
@@ -67,13 +71,17 @@ def check_fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
         return
     current = group.assignments[member.member_id]
     if not current.covers(event.epoch, event.partitions):
-        raise _stale(member, event.epoch, current, knows_epochs=True)
+        raise _stale(member, _other_epoch(event.epoch, current), knows_epochs=True)
 
 
-def _stale(member: Member, epoch: int, current: Assignment, *, knows_epochs: bool) -> GroupError:
+def _other_epoch(epoch: int, current: Assignment) -> str:
+    return f"epoch {epoch} is not the member's, {current.member_epoch}"
+
+
+def _stale(member: Member, why: str, *, knows_epochs: bool) -> GroupError:
     code = (
         ErrorCode.STALE_MEMBER_EPOCH
         if knows_epochs and not member.is_classic
         else ErrorCode.ILLEGAL_GENERATION
     )
-    return GroupError(code, f"epoch {epoch} is not the member's, {current.member_epoch}")
+    return GroupError(code, why)

@@ -39,6 +39,23 @@ def test_an_older_epoch_covers_partitions_held_since_then(
     assert CURRENT.covers(epoch, partitions(owned)) is is_covered
 
 
+def test_a_commit_of_the_instance_that_a_member_was_before_is_refused(group: GroupScript) -> None:
+    """DEV D68: it repeats a commit from before the member left and came back in the same epoch, and
+    would set the offset first ahead and then back (truth seed 1573487)."""
+    held = {"foo": (0,)}
+    group.given_consumer_group(
+        given_native("n1", instance_id="i1", assigned=held),
+        given_native("n2", assigned={"foo": (1, 2)}),
+    )
+    epoch = group.current("n1").member_epoch
+    group.native("n1", -2, instance_id="i1")
+    assert group.native("n1", instance_id="i2").member_epoch == epoch
+    _, late = group.commit("n1", epoch, held, instance_id="i1")
+    assert late.error is ErrorCode.STALE_MEMBER_EPOCH
+    _, own = group.commit("n1", epoch, held, instance_id="i2")
+    assert own.error is ErrorCode.NONE
+
+
 def test_an_empty_group_accepts_commits_without_epoch(group: GroupScript) -> None:
     """Admin tools and consumers that use assign() send them."""
     group.native("n1")
