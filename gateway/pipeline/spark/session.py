@@ -32,6 +32,7 @@ import gateway
 import kafka_codecs
 from gateway.pipeline import PipelineError
 from gateway.pipeline.installed import java_environment
+from gateway.pipeline.spark.packing import BUCKETS
 from gateway.readable import escaped
 
 LINES_MAX = 200
@@ -129,8 +130,8 @@ EVERYWHERE = {
     # A few rows may be long: see `folding.FOLDED`.
     "spark.sql.execution.arrow.maxBytesPerBatch": f"{4 << 20}",
     "spark.sql.parquet.enableVectorizedReader": "false",
-    # Rows of a table come sorted by bucket, of which only the other sort makes use.
-    "spark.sql.sort.enableRadixSort": "false",
+    # Otherwise it sorts the rows of a table by bucket. A task has few buckets at a time.
+    "spark.sql.maxConcurrentOutputFileWriters": f"{BUCKETS}",
     # Small inputs need fewer partitions, also behind what is kept.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # PySpark would record the line of our code behind each column, with several calls to the JVM.
