@@ -293,6 +293,19 @@ def perhaps_forgotten_before_a_conversion_of_a_group_at_rest(writer: EventWriter
     writer.beside(5, joins("d"))
 
 
+def perhaps_forgotten_after_a_downgrade_at_rest(writer: EventWriter) -> None:
+    """No event tells that the group is stable then, but it is, until the next process begins a
+    rebalance because somebody had left."""
+    down = GroupConverted(direction="consumer->classic", is_live=True, members=2, cause="n left")
+    writer.tell(0, gets("x", 0))
+    writer.tell(1, down)
+    replaced = MemberReplaced(member_id="x", replaced_by="a")
+    writer.tell(2, gives("x", 0), replaced, joins("a", "i"), gets("a", 0))
+    writer.process_id = "third"
+    writer.beside(4, joins("b"), goes(PREPARING, COMPLETING))
+    writer.tell(5, goes(COMPLETING, STABLE), gets("b", 0))
+
+
 def an_overlap_in_a_conversion_by_the_same_process(writer: EventWriter) -> None:
     """Its next line shows that it had not ended, so it had told the beginning of a rebalance."""
     writer.beside(0, goes(PREPARING, COMPLETING))
@@ -661,6 +674,12 @@ CASES: Mapping[WriteHistory, Sequence[Interval]] = {
         (0, "granted", "owner", "a", None, 2, None),
         (0, "granted", "unsure", "b", "a", 4, 4),
         (0, "granted", "owner", "b", None, 4, None),
+    ],
+    perhaps_forgotten_after_a_downgrade_at_rest: [
+        (0, "granted", "owner", "x", None, 0, 2),
+        (0, "granted", "owner", "a", None, 2, None),
+        (0, "granted", "unsure", "b", "a", 5, 5),
+        (0, "granted", "owner", "b", None, 5, None),
     ],
     an_overlap_in_a_conversion_by_the_same_process: [
         (0, "granted", "owner", "x", None, 0, 2),
