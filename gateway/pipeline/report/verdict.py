@@ -265,7 +265,8 @@ def safety(totals: Totals) -> Sequence[Check]:
             "unsure",
             "The order of all owners is known.",
             "It is unsure whether a partition had two owners at once"
-            f" ({_times(totals.unsure)}): the clocks of two gateways may differ.",
+            f" ({_times(totals.unsure)}): the clocks of two gateways may differ, or a gateway that"
+            " was killed in a rebalance may have forgotten the first one.",
         ),
         check(
             "non_monotonic",
