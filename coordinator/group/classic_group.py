@@ -96,7 +96,9 @@ class ClassicGroup(Forkable):
             leader=self.core.leader,
             members=tuple(self.members.values()),
             unwatched_hash=self.core.unwatched_hash,
-            laggards=self.core.laggards,
+            laggards={
+                id_: epoch for id_, epoch in self.core.laggards.items() if id_ in self.members
+            },
         )
 
     def apply(self, record: ClassicRecord) -> None:
@@ -191,5 +193,3 @@ class ClassicGroup(Forkable):
         if member_id in self.core.told_to_rejoin:
             told = self.core.told_to_rejoin - {member_id}
             self.core = replace(self.core, told_to_rejoin=told)
-        if member_id in self.core.laggards:
-            self.core = self.core.without_laggard(member_id)

@@ -102,7 +102,8 @@ class ClassicCore:
     topics_checked: int = NEVER_CHECKED
     """The version of the topic image that `unwatched_hash` was last compared with."""
     laggards: Mapping[str, int] = field(default_factory=dict)
-    """See `ClassicGroupValue.laggards`. Empty once the first rebalance completes."""
+    """See `ClassicGroupValue.laggards`. Empty once the first rebalance completes. Until then it may
+    have members that left, because thousands may leave at once."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
     """What each member held at the downgrade, until the rebalance that follows completes."""
     told_to_rejoin: frozenset[str] = frozenset()

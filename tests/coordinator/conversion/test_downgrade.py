@@ -183,9 +183,9 @@ def test_a_member_that_has_left_lags_no_more(make_group: MakeGroup) -> None:
     group = given_laggard(make_group)
     group.join(instance_id="i1")
     group.leave("c1")
-    assert group.classic.core.laggards == {}
+    assert group.classic.stored_value().laggards == {}
     group.restart()
-    assert group.classic.core.laggards == {}
+    assert group.classic.stored_value().laggards == {}
 
 
 def test_a_restart_forgets_a_lag_that_a_rebalance_has_ended(make_group: MakeGroup) -> None:

@@ -1,5 +1,7 @@
 """The state of a classic group (rules 2.1, 2.10)."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.group.classic_group import ClassicGroup, ClassicRecord
@@ -119,3 +121,15 @@ def test_a_dropped_member_need_not_sync() -> None:
     group.apply(SyncsExpected(("a", "b")))
     group.apply(ClassicGroupMemberDropped("a", RemovalCause.LEFT))
     assert group.unsynced.keys() == {"b"}
+
+
+def test_a_removal_costs_the_same_however_many_members_lag() -> None:
+    """After a downgrade all may lag, and all that do not rejoin in time are removed in one step."""
+    members = [member(f"m{number}") for number in range(3)]
+    lagging = replace(value(*members), laggards={each.member_id: 5 for each in members})
+    group = ClassicGroup()
+    group.apply(ClassicGroupMetadata(value=lagging))
+    laggards = group.core.laggards
+    group.apply(ClassicGroupMemberDropped("m0", RemovalCause.JOIN_TIMED_OUT))
+    assert group.core.laggards is laggards
+    assert group.stored_value().laggards == {"m1": 5, "m2": 5}
