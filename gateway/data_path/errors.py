@@ -6,8 +6,8 @@ class BadFrame(Exception):
 
 
 class BadAnswer(Exception):
-    """A broker sent what violates Kafka's protocol, or more brokers than there may be listeners.
-    The connection of the client that needs the answer is closed."""
+    """A broker sent what violates Kafka's protocol. The connection of the client that needs the
+    answer is closed."""
 
 
 class RequestRefused(Exception):
@@ -33,8 +33,8 @@ class TooMuchHeld(Exception):
 
 
 class ListenError(Exception):
-    """The gateway cannot listen on a port, or cannot use its port file. One line for the
-    operator."""
+    """The gateway cannot listen on a port, has no port for yet another broker, or cannot use its
+    port file. One line for the operator."""
 
 
 class ConnectionAbandoned(Exception):

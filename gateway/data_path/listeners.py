@@ -19,7 +19,7 @@ from gateway.batches import batches
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.brokers import BrokerRoute, Brokers
 from gateway.data_path.config import DataPathConfig
-from gateway.data_path.errors import BadAnswer, ListenError, UpstreamLost
+from gateway.data_path.errors import ListenError, UpstreamLost
 from gateway.data_path.ports import PortBook
 from gateway.data_path.rewrite import addresses_in, with_addresses
 from kafka_codecs.declaration import Struct
@@ -129,8 +129,7 @@ class Listeners:
     async def learn(self, brokers: Mapping[int, Address]) -> None:
         """Open a listener for each of these brokers that has none.
 
-        Raises ListenError, BadAnswer if there are too many, UpstreamLost if the gateway is
-        stopping.
+        Raises ListenError, also if there are too many, UpstreamLost if the gateway is stopping.
         """
         self._brokers.learn(brokers)
         if brokers.keys() <= self._ports.keys():
@@ -140,7 +139,7 @@ class Listeners:
         async with self._learning:
             for node_id in sorted(brokers.keys() - self._ports.keys()):
                 if len(self._ports) >= self._config.limits.max_brokers:
-                    raise BadAnswer("the cluster has more brokers than the limit on listeners")
+                    raise ListenError("the cluster has more brokers than the limit on listeners")
                 if self._config.broker_names is not None:
                     self._ports[node_id] = self._bootstrap_port
                     continue

@@ -21,7 +21,7 @@ from gateway.data_path.config import DataPathConfig
 from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_tasks import ConnectionTasks
-from gateway.data_path.errors import BadAnswer, ListenError, TooManyConnections, UpstreamLost
+from gateway.data_path.errors import ListenError, TooManyConnections, UpstreamLost
 from gateway.data_path.grants import OF_THE_ANONYMOUS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
@@ -153,7 +153,7 @@ async def _follow(cluster: Cluster, listeners: Listeners) -> None:
         changed = cluster.changed
         try:
             await listeners.learn(cluster.brokers)
-        except (ListenError, BadAnswer) as error:
+        except ListenError as error:
             log.error("broker_listener_failed", reason=str(error))  # noqa: TRY400  # not a bug
         except UpstreamLost:
             return  # stopping: a new broker must not fail the nursery

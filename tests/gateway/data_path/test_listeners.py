@@ -156,6 +156,18 @@ async def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
+async def test_a_cluster_with_too_many_brokers_stops_the_start() -> None:
+    """One line says why."""
+    limits = Limits(max_brokers=1)
+    config = DataPathConfig(listen_port=free_port(), advertised_host="127.0.0.1", limits=limits)
+    async with running_mock_cluster(2) as upstream, trio.open_nursery() as nursery:
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        with pytest.raises(ListenError, match="more brokers than the limit"):
+            await serve(config, ForwardEverything(), cluster, stop=trio.Event())
+        nursery.cancel_scope.cancel()
+
+
 async def test_an_invalid_file_of_ports_stops_the_start(tmp_path: Path) -> None:
     """One line names the file."""
     (tmp_path / "broker_ports.json").write_text("no")
