@@ -94,7 +94,8 @@ class Sending:
     make: MakeCommit
     offsets: dict[int, int]
     route: str = "held"
-    """`held`, `relayed` under the member's own ids, `guarded` or `hosted`."""
+    """`held`; or under way: `relayed` with the member's own ids, `guarded` with those of the
+    leader's member, or `hosted` with the anchor's."""
     ids: AnchorIds | None = None
     token: Token = 0
 
@@ -108,11 +109,13 @@ class AdoptionWorld:
     topics: Topics
     upstream: Upstream
     here: GroupEngine
+    """The gateway's."""
     now_ms: int = START_MS
     next_token: Token = FIRST_TOKEN
     consumers: dict[str, Consumer | None] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
     positions: dict[str, dict[int, int]] = field(default_factory=dict)
+    """How far each consumer has read its partitions, by their numbers."""
     asked: dict[str, Token] = field(default_factory=dict)
     """The requests of consumers that are not answered."""
     waiting: dict[str, Request] = field(default_factory=dict)
@@ -138,6 +141,7 @@ class AdoptionWorld:
     """The consumers that got UNKNOWN_MEMBER_ID instead of a place in the next round, and their
     former ids."""
     acknowledged: dict[int, int] = field(default_factory=dict)
+    """The newest offset of each partition of which a consumer knows that it is stored."""
     is_excused: bool = False
     """Whether something has happened after which consumers may see a rebalance."""
 
@@ -227,10 +231,10 @@ class AdoptionWorld:
         if at_ms is not None and at_ms <= self.now_ms:
             self._tell_here(EngineTimePassed())
 
-    # -- making it happen ------------------------------------------------------------------------
+    # -- moves -----------------------------------------------------------------------------------
 
     def play(self, move: Move) -> None:
-        """Make it happen. Raises BrokenPromiseError."""
+        """Make a move. Raises BrokenPromiseError."""
         verb, _, what = move.partition(" ")
         if verb in UNTIMELY or verb.partition("-")[0] in UNTIMELY:
             self.is_excused = True
@@ -370,8 +374,8 @@ class AdoptionWorld:
             self._leave_behind(name, sending)
 
     def _leave_behind(self, name: str, sending: Sending) -> None:
-        """Whoever sent this commit has gone. How the anchor's next id ends one that the gateway
-        hosts is played where there is the whole machine."""
+        """The sender of a commit has gone, and the commit may still be stored. Not a hosted one: it
+        ends with the anchor's next id, as `HostedAdoptionWorld` plays."""
         if sending.route == "hosted":
             self._tell_here(OffsetCommitEnded(commit=sending.token))
         else:

@@ -66,10 +66,10 @@ class ReleaseWorld(AdoptionWorld):
         machine: object = self.machine
         return machine if isinstance(machine, Releasing) else None
 
-    # -- making it happen ------------------------------------------------------------------------
+    # -- moves -----------------------------------------------------------------------------------
 
     def play(self, move: Move) -> None:
-        """Make it happen. Raises BrokenPromiseError."""
+        """Make a move. Raises BrokenPromiseError."""
         verb = move.partition(" ")[0]
         self.is_excused |= verb == "release"
         self.has_fault |= verb in UNTIMELY or verb.partition("-")[0] in UNTIMELY

@@ -228,10 +228,10 @@ class World:
         if self.cluster.expires_ms is not None and self.cluster.expires_ms <= self.now_ms:
             self.cluster.remove_member()
 
-    # -- making it happen ------------------------------------------------------------------------
+    # -- moves -----------------------------------------------------------------------------------
 
     def play(self, move: Move) -> None:
-        """Make it happen. Raises BrokenPromiseError."""
+        """Make a move. Raises BrokenPromiseError."""
         verb, _, what = move.partition(" ")
         if what in self.consumers:
             self._play_of_consumer(verb, what)
