@@ -623,6 +623,9 @@ class Partition:
     ) -> Finding | None:
         """How a commit went back, if it did."""
         lowest, before = committed.lowest, self.before
+        if self._was_fetched_since(event.from_ms) and before is not None:
+            # Some of these commits were stored before the fetch.
+            before = before if committed.last < before else self.stored
         latest = self.own if self.is_foreign and is_owner else self.stored
         turns_back = lowest < committed.first and not event.is_transactional
         is_lower = turns_back or (before is not None and lowest < before)
@@ -647,6 +650,11 @@ class Partition:
         if is_outside and not has_begun:
             return "reset" if has_no_owner or is_lower else None
         return "seek" if goes_back and not (is_owner and self._started_lower()) else None
+
+    def _was_fetched_since(self, from_ms: int) -> bool:
+        """Whether the offset in force is known from a fetch, and from one after that time."""
+        by = self.before_by
+        return by is not None and by is not self.storing and by.at[0] > from_ms
 
     def _started_lower(self) -> bool:
         """Whether the owner was told less than what had been stored when it began."""

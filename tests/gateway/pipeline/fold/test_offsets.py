@@ -89,6 +89,24 @@ def an_owner_behind_its_start(it: OffsetHistory) -> None:
 
 @expects(
     ("a", 100, "a", 50, 50, None),
+    ("a", 110, None, 120, None, None),
+    ("a", 121, None, 140, None, "non_monotonic"),
+)
+def a_fetch_between_commits_of_one_event(it: OffsetHistory) -> None:
+    """Without an owner. The fetch tells what the first of these commits had stored, unless the last
+    one is still lower."""
+    it.gets(1, "a")
+    it.fetches(2, "a", 50)
+    it.commits(5, "a", 100)
+    it.gives(6, "a")
+    it.fetches(8, "", 120)
+    it.commits(9, "a", 110, 120, 130, since_s=7)
+    it.fetches(11, "", 140)
+    it.commits(12, "a", 121, 130, since_s=10)
+
+
+@expects(
+    ("a", 100, "a", 50, 50, None),
     ("b", 105, "b", 100, 100, None),
     ("a", 104, "b", 105, None, "non_monotonic"),
     ("b", 106, "b", 104, 100, None),
