@@ -457,6 +457,8 @@ class CallStages:
                 self._let_go()
             self._finish(call, outcome)
             return
+        if call.api is GroupApi.CONSUMER_JOIN:
+            self._commits.joined(call, outcome)
         if call.answer is not None:
             return
         if call.is_placed or not self._rules.can_anchor:
@@ -510,8 +512,14 @@ class CallStages:
     # -- commits ---------------------------------------------------------------------------------
 
     def _store_if_decided(self, call: Commits, now_ms: int) -> None:
-        """Store the accepted commits once all of the call are decided."""
-        if call.answer is None and not call.in_phase(CommitPhase.RECEIVED):
+        """Store the accepted commits once all of the call are decided, unless their member has
+        joined on a newer connection meanwhile."""
+        if call.answer is not None or call.in_phase(CommitPhase.RECEIVED):
+            return
+        if self._commits.is_abandoned(call):
+            self._commits.abandon(call, now_ms)
+            self._finish(call, Abandoned())
+        else:
             call.move(Stage.STORING)
             self._advance(call, now_ms)
 

@@ -57,7 +57,7 @@ class Failed:
 
 @value(kw_only=False)
 class Abandoned:
-    """The client has committed on a newer connection, so its older one is closed."""
+    """The client has moved on to a newer connection, so its older one is closed."""
 
 
 @value(kw_only=False)

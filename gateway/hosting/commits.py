@@ -4,15 +4,15 @@ An accepted commit holds its partitions until it has ended (DEV D34). If its ans
 stray, which ends once the cluster refuses it: when the anchor has a new member id.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coordinator.interface.events import OffsetCommitEnded
-from coordinator.interface.replies import OffsetVerdict, Reply
+from coordinator.interface.replies import ConsumerHeartbeatReply, OffsetVerdict, Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR, Anchor
 from gateway.hosting.answers import Situation
-from gateway.hosting.calls import Commit, Commits, Failed, Outcome, Refused, Store
+from gateway.hosting.calls import Call, Commit, Commits, Failed, Outcome, Refused, Store
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import LOST
 from gateway.hosting.logged_engine import LoggedEngine
@@ -48,7 +48,7 @@ class CommitsInFlight:
         """The calls without an answer under each of their keys, the earliest first."""
         self._newest: dict[object, int] = {}
         """The newest connection on which each member has committed, or has tried in vain behind an
-        earlier commit, or a former member has tried."""
+        earlier commit, or a former member has tried, or a native member has joined."""
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 
@@ -74,8 +74,9 @@ class CommitsInFlight:
 
     def is_abandoned(self, call: Commits) -> bool:
         """Whether a member of the call has committed on a newer connection since, or has tried in
-        vain behind an earlier commit, or while it was not in the group (DEV D73). Its older one may
-        have held an older commit back, behind a parked JoinGroup."""
+        vain behind an earlier commit, or while it was not in the group, or has joined again as a
+        native member (DEV D73). Its older one may have held an older commit back, behind a parked
+        JoinGroup."""
         number = call.connection
         if number is not None:
             for key in call.order_keys:  # every commit comes here
@@ -90,6 +91,14 @@ class CommitsInFlight:
                 return True
         return False
 
+    def joined(self, call: Call, reply: Reply) -> None:
+        """A native member has joined, if the engine has let it: perhaps again, or as a new process
+        with the id of one that crashed. It may fetch before a commit of the same epoch arrives that
+        it, or that process, had sent on an older connection."""
+        assert isinstance(reply, ConsumerHeartbeatReply)
+        if not reply.error and call.connection is not None:
+            self._note_connection((reply.member_id,), call.connection)
+
     def waited_in_vain(self, call: Commits) -> None:
         """The call is refused because an earlier one has no answer yet. The engine has not seen it,
         so it may name a member that there is not."""
@@ -97,7 +106,7 @@ class CommitsInFlight:
         for commit in call.commits.values():
             is_of_member = commit.has_member and all(key in members for key in commit.order_keys)
             if is_of_member and call.connection is not None:
-                self._note_connection(commit, call.connection)
+                self._note_connection(commit.order_keys, call.connection)
 
     def answered(self, call: Commits) -> None:
         """The call has its answer. Its commits have ended, or are strays, or the engine never had
@@ -126,7 +135,7 @@ class CommitsInFlight:
         commit.outcome = Outcome(verdict=outcome)
         tells_connection = outcome.error in _TELLS_CONNECTION
         if tells_connection and commit.has_member and call.connection is not None:
-            self._note_connection(commit, call.connection)
+            self._note_connection(commit.order_keys, call.connection)
         if outcome.error:
             commit.move(CommitPhase.ENDED)
             return
@@ -134,8 +143,8 @@ class CommitsInFlight:
         if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
             self._end(commit)
 
-    def _note_connection(self, commit: Commit, number: int) -> None:
-        for key in commit.order_keys:
+    def _note_connection(self, keys: Iterable[object], number: int) -> None:
+        for key in keys:
             self._newest[key] = max(number, self._newest.get(key, 0))
         members = self._engine.members
         if len(self._newest) > 2 * max(1, len(members)):

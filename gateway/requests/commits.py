@@ -209,7 +209,7 @@ class CommitApis:
             case Failed():
                 raise GroupFailed
             case Abandoned():
-                raise ConnectionAbandoned("its client has committed on a newer connection")
+                raise ConnectionAbandoned("its client has moved on to a newer connection")
             case _:
                 outcomes = cast(Mapping[Token, Outcome], answer)
                 return [

@@ -219,14 +219,15 @@ class Connection:
         known: dict[str, Any] = {
             "api": api_of(request),
             "token": request.token,
+            "connection": self.number,
             "owner": OWNER,
             "is_at_coordinator": None if network.cluster.fails_now() else True,
             "knows_topics": process.topics is network.cluster.topics,
         }
         if isinstance(request, OffsetCommitReceived):
             commits = [self._commit_of(ask.request) for ask in served]
-            if not request.is_transactional:
-                known["connection"] = self.number
+            if request.is_transactional:
+                known["connection"] = None
             return Commits(commits={each.token: each for each in commits}, **known)
         if isinstance(request, ConsumerHeartbeatReceived):
             self._member_id = request.member_id

@@ -12,7 +12,15 @@ from gateway.hosting.states import CommitPhase, Stage
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import HostedScene
-from tests.support.scene_commits import OK, ids_of, member_commit, outcomes, phases, tokens
+from tests.support.scene_commits import (
+    OK,
+    ids_of,
+    in_flight,
+    member_commit,
+    outcomes,
+    phases,
+    tokens,
+)
 
 
 @pytest.fixture
@@ -151,6 +159,35 @@ def test_a_commit_that_has_waited_in_vain_closes_the_older_connection(on: Hosted
     assert isinstance(member_commit(on, connection=2).answer, Abandoned)
     assert isinstance(member_commit(on, connection=3).answer, Abandoned)
     assert on.sent == []
+
+
+def test_a_native_member_that_joins_again_closes_its_older_connection(on: HostedScene) -> None:
+    """Perhaps as a new process with the id of one that crashed (truth seed 1581046). It has the
+    same epoch, and may have fetched before an older commit arrives, which would set the offset
+    ahead of where it has begun."""
+    on.native("n", connection=2)
+    assert isinstance(member_commit(on, connection=1).answer, Abandoned)
+    assert on.sent == []
+    assert in_flight(on) == set()
+    assert isinstance(member_commit(on, connection=2).answer, Mapping)
+
+
+def test_a_commit_that_waits_while_its_member_joins_again_is_not_stored(on: HostedScene) -> None:
+    """It had come first, but the member fetches without waiting for what is not decided yet."""
+    on.hold(Learn)
+    older = member_commit(on, connection=1, knows_topics=False)
+    on.native("n", connection=2)
+    on.release(Learn)
+    assert isinstance(older.answer, Abandoned)
+    assert on.sent == []
+    assert in_flight(on) == set()
+
+
+def test_a_refused_join_closes_no_connection_of_a_member(on: HostedScene) -> None:
+    """Nor does a heartbeat, which proves no new beginning."""
+    on.native("n", connection=2, regex="(")
+    on.native("n", 2, connection=2)
+    assert isinstance(member_commit(on, connection=1).answer, Mapping)
 
 
 def test_a_refused_commit_closes_no_connection_of_a_member(on: HostedScene) -> None:
