@@ -51,6 +51,7 @@ class RecordType(IntEnum):
     GROUP_MEMBER_REMOVAL = OUR_TYPES + 5
     GROUP_ADOPTION = OUR_TYPES + 6
     GROUP_RELEASE = OUR_TYPES + 7
+    GROUP_GENERATION_BEGUN = OUR_TYPES + 8
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -137,6 +138,13 @@ class GroupMemberRemovalValue(Struct):
     """Why a member left a classic group; Kafka does not store the cause."""
 
     cause: str
+
+
+@message(None, versions=range(1), flexible=True)
+class GroupGenerationBegunValue(Struct):
+    """The generation of a classic group whose members wait for their assignments."""
+
+    generation: Int32
 
 
 @message(None, versions=range(1), flexible=True)
@@ -334,6 +342,7 @@ Key = GroupsKey | LogKey
 Value = (
     GroupMetadataValue
     | GroupMemberRemovalValue
+    | GroupGenerationBegunValue
     | GroupAdoptionValue
     | GroupReleaseValue
     | ConsumerGroupMetadataValue
@@ -373,6 +382,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         RecordType.GROUP_CONFIGS: (GroupKey, GroupConfigsValue),
         RecordType.LAST_EVENTS: (GroupKey, LastEventsValue),
         RecordType.GROUP_MEMBER_REMOVAL: (MemberKey, GroupMemberRemovalValue),
+        RecordType.GROUP_GENERATION_BEGUN: (GroupKey, GroupGenerationBegunValue),
         RecordType.GROUP_ADOPTION: (GroupKey, GroupAdoptionValue),
         RecordType.GROUP_RELEASE: (GroupKey, GroupReleaseValue),
         RecordType.LOG_ID: (LogKey, LogIdValue),

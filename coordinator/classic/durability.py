@@ -1,13 +1,16 @@
-"""Stores classic groups: the whole group at certain times, and removals of members in between.
+"""Stores classic groups: the whole group at certain times, and what happens in between.
 
 As in Kafka, the whole group is stored when its leader distributes an assignment and when it becomes
 empty. DEV D61: each removal in between writes one small record. Without it a restart would bring
-the member back, and its partitions would have no owner until its session expired.
+the member back, and its partitions would have no owner until its session expired. So does each
+generation that begins. Without it a restart would begin the same one again, and a client that slept
+meanwhile could commit in the one with its answer from the other.
 """
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import (
+    ClassicGenerationBegun,
     ClassicGroupMetadata,
     ClassicGroupValue,
     ClassicMemberRemoval,
@@ -17,13 +20,16 @@ from coordinator.interface.volatile_records import ClassicGroupMemberDropped
 
 
 def store_group(step: StepBuilder, value: ClassicGroupValue | None) -> None:
-    """Store the group as it is now, or delete it. Earlier removals become obsolete.
+    """Store the group as it is now, or delete it. Earlier records of removals, and of a generation
+    that has begun, become obsolete.
 
     Those of members whose place is kept are written again: after a restart they begin a rebalance
     (rule 3.16)."""
     kept = step.state.places if value is not None else ()
-    removals = tuple(step.classic.removals)
+    removals, has_begun = tuple(step.classic.removals), step.classic.core.has_begun
     step.emit(ClassicGroupMetadata(value=value))
+    if has_begun:
+        step.emit(ClassicGenerationBegun(generation=None))
     for member_id in removals:
         cause = RemovalCause.LEFT if member_id in kept else None
         step.emit(ClassicMemberRemoval(member_id=member_id, cause=cause))

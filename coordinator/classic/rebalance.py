@@ -13,7 +13,11 @@ from coordinator.classic.subscriptions import subscribed_topics
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived
-from coordinator.interface.records import ClassicGroupMember, RemovalCause
+from coordinator.interface.records import (
+    ClassicGenerationBegun,
+    ClassicGroupMember,
+    RemovalCause,
+)
 from coordinator.interface.replies import JoinedMember, JoinGroupReply, SyncGroupReply
 from coordinator.interface.volatile_records import (
     ClassicCoreMoved,
@@ -228,12 +232,12 @@ def _become_empty(step: StepBuilder) -> None:
 
 def _start_generation(step: StepBuilder) -> None:
     group = step.classic
+    step.emit(ClassicGenerationBegun(generation=group.core.generation + 1))  # DEV D61
     core = group.core
     leader = core.leader if core.leader in group.joins else next(iter(group.joins))
     begun = replace(
         core,
         phase=ClassicPhase.COMPLETING_REBALANCE,
-        generation=core.generation + 1,
         protocol=selected([member.protocols for member in group.members.values()]),
         leader=leader,
         unwatched_hash=None,

@@ -9,6 +9,7 @@ from typing import Self
 from coordinator.copy_on_write.table import CountTable, Forkable, Table
 from coordinator.group.classic_phases import stored_phase
 from coordinator.interface.records import (
+    ClassicGenerationBegun,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
@@ -34,7 +35,9 @@ from coordinator.interface.volatile_records import (
     Token,
 )
 
-ClassicRecord = ClassicGroupMetadata | ClassicMemberRemoval | ClassicVolatileRecord
+ClassicRecord = (
+    ClassicGroupMetadata | ClassicMemberRemoval | ClassicGenerationBegun | ClassicVolatileRecord
+)
 
 
 class ClassicGroup(Forkable):
@@ -107,10 +110,10 @@ class ClassicGroup(Forkable):
             case ClassicGroupMetadata(value=value):
                 if value is not None:
                     self._load(value)
-            case ClassicMemberRemoval(member_id=member_id, cause=None):
-                self.removals.drop(member_id)
-            case ClassicMemberRemoval(member_id=member_id):
-                self._remove(member_id)
+            case ClassicMemberRemoval():
+                self._remove(record)
+            case ClassicGenerationBegun(generation=generation):
+                self._begin(generation)
             case ClassicCoreMoved(core):
                 self.core = core
             case ClassicGroupMemberPut(member):
@@ -164,13 +167,26 @@ class ClassicGroup(Forkable):
             self._put(member)
             self.stored.put(member.member_id, None)
 
-    def _remove(self, member_id: str) -> None:
+    def _remove(self, record: ClassicMemberRemoval) -> None:
         """Remove a stored member. On replay, this record is the only sign of its removal."""
+        member_id = record.member_id
+        if record.cause is None:
+            self.removals.drop(member_id)
+            return
         self._drop(member_id)
         if self.core.leader == member_id:
             self.core = replace(self.core, leader=None)
         self.stored.drop(member_id)
         self.removals.put(member_id, None)
+
+    def _begin(self, generation: int | None) -> None:
+        """On replay, the members have not got their assignments of this generation. Their clients
+        know it or the one before, and may present either until they have rejoined."""
+        self.core = replace(self.core, has_begun=generation is not None)
+        if generation is not None:
+            before = self.core.generation
+            laggards = {id_: self.core.laggards.get(id_, before) for id_ in self.members}
+            self.core = replace(self.core, generation=generation, laggards=laggards)
 
     def _put(self, member: ClassicGroupMember) -> None:
         before = self.members.get(member.member_id)

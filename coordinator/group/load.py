@@ -121,8 +121,9 @@ def _arm_classic_group(
         yield DeadlineSet(key, now_ms + length_ms)
     # No leader: a downgrade had started a rebalance. Too many members: the size limit was lowered.
     is_too_large = len(group.members) > config.classic_max_size
-    is_due = group.members and (group.core.leader is None or is_too_large)
-    if is_due or group.removals:
+    # Begun: members wait for the assignments of a generation that is lost.
+    is_due = group.core.leader is None or is_too_large or group.core.has_begun
+    if (group.members and is_due) or group.removals:
         yield from _begin_rebalance(group, now_ms)
 
 

@@ -11,6 +11,7 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup, ConsumerRecord
 from coordinator.interface.records import (
     Adoption,
+    ClassicGenerationBegun,
     ClassicGroupMetadata,
     ClassicMemberRemoval,
     CurrentAssignment,
@@ -203,7 +204,7 @@ class GroupState(Forkable):
             case ClassicGroupMetadata(value=None):
                 if isinstance(self.group, ClassicGroup):
                     self.group = None
-            case ClassicMemberRemoval():
+            case ClassicMemberRemoval() | ClassicGenerationBegun():
                 if isinstance(self.group, ClassicGroup):
                     self.group.apply(record)
             case _:

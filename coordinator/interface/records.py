@@ -134,6 +134,19 @@ class ClassicMemberRemoval:
 
 
 @value()
+class ClassicGenerationBegun:
+    """A later generation than that of the newest `ClassicGroupMetadata`, which members may know
+    before their assignments are stored. A restart must not begin it again. It becomes obsolete as
+    removals do; its tombstone has no generation."""
+
+    generation: int | None
+
+    @property
+    def key(self) -> Hashable:
+        return "classic_generation_begun"
+
+
+@value()
 class Adoption:
     """A classic group of another coordinator that this one is about to take over."""
 
@@ -397,6 +410,7 @@ DurableRecord = (
     | GroupRelease
     | ClassicGroupMetadata
     | ClassicMemberRemoval
+    | ClassicGenerationBegun
     | GroupEpoch
     | MemberMetadata
     | TargetAssignmentMetadata
@@ -417,9 +431,9 @@ def is_tombstone(record: DurableRecord) -> bool:
             return True
         case CurrentAssignment(value=None) | RegularExpression(value=None):
             return True
-        case ClassicMemberRemoval(cause=None) | GroupAdoption(value=None):
+        case ClassicMemberRemoval(cause=None) | ClassicGenerationBegun(generation=None):
             return True
-        case GroupRelease(value=None):
+        case GroupAdoption(value=None) | GroupRelease(value=None):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

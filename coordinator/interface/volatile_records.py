@@ -106,6 +106,8 @@ class ClassicCore:
     have members that left, because thousands may leave at once."""
     held_at_downgrade: Mapping[str, Assignment] | None = None
     """What each member held at the downgrade, until the rebalance that follows completes."""
+    has_begun: bool = False
+    """Whether a `ClassicGenerationBegun` is stored."""
     told_to_rejoin: frozenset[str] = frozenset()
     """Members that borrow (deviation D85), until they have got what they borrow."""
 

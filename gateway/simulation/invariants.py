@@ -19,6 +19,7 @@ from coordinator.group.target_loads import Loads
 from coordinator.group.target_owners import Owners
 from coordinator.interface.events import STATIC_LEAVE_EPOCH
 from coordinator.interface.records import (
+    ClassicGenerationBegun,
     ClassicGroupMetadata,
     ClassicMemberRemoval,
     CurrentAssignment,
@@ -46,7 +47,7 @@ K = TypeVar("K")
 
 _OF_CLASSIC_MEMBERS = (
     *(ClassicCoreMoved, ClassicGroupMemberPut, ClassicGroupMemberDropped),
-    *(ClassicGroupMetadata, ClassicMemberRemoval),
+    *(ClassicGroupMetadata, ClassicMemberRemoval, ClassicGenerationBegun),
 )
 """Records that change members of a classic group, or their protocol."""
 

@@ -60,7 +60,8 @@ _durable_fields = attrgetter(*_DURABLE_FIELDS)
 
 @dataclass(frozen=True, slots=True)
 class DurableState:
-    """The state that a log must restore. A log does not contain a rebalance in progress."""
+    """The state that a log must restore. Of a rebalance in progress a log contains only the
+    generation, and who left."""
 
     overrides: Mapping[str, int]
     group: object
@@ -109,16 +110,19 @@ def check_same(state: GroupState, expected: DurableState) -> None:
     """Require that a log restored the durable part of a state."""
     found = durable_state(state)
     is_same = found.overrides == expected.overrides and (
-        _restores_no_removed_member(found.group, expected.group)
+        _restores_rebalance(found.group, expected.group)
         if expected.is_rebalancing
         else found.group == expected.group
     )
     require(is_same, Invariant.REPLAY, "the log has", found, "the engine", expected)
 
 
-def _restores_no_removed_member(found: object, expected: object) -> bool:
-    """Whether both are classic groups, and the first has no member that the second lacks."""
+def _restores_rebalance(found: object, expected: object) -> bool:
+    """Whether both are classic groups in the same generation, and the first has no member that the
+    second lacks."""
     if not isinstance(found, ClassicGroupValue) or not isinstance(expected, ClassicGroupValue):
+        return False
+    if found.generation != expected.generation:
         return False
     still_there = {member.member_id for member in expected.members}
     return all(member.member_id in still_there for member in found.members)

@@ -12,6 +12,7 @@ from coordinator.interface.records import (
     Adoption,
     Assignment,
     AssignmentMetadata,
+    ClassicGenerationBegun,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
@@ -113,13 +114,15 @@ def _read_last_events(value: wire.LastEventsValue) -> LastEvents:
     )
 
 
-def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsKey]:
+def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsKey]:  # noqa: PLR0912  # one case for each kind of record
     match record:
         case ClassicGroupMetadata():
             return RecordType.GROUP_METADATA, wire.GroupKey(group_id=group_id)
         case ClassicMemberRemoval(member_id=member_id):
             record_type = RecordType.GROUP_MEMBER_REMOVAL
             return record_type, wire.MemberKey(group_id=group_id, member_id=member_id)
+        case ClassicGenerationBegun():
+            return RecordType.GROUP_GENERATION_BEGUN, wire.GroupKey(group_id=group_id)
         case GroupEpoch():
             return RecordType.CONSUMER_GROUP_METADATA, wire.GroupKey(group_id=group_id)
         case MemberMetadata(member_id=member_id):
@@ -158,6 +161,8 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
             return GroupRelease(value=None)
         case RecordType.GROUP_MEMBER_REMOVAL, wire.MemberKey(member_id=member_id):
             return ClassicMemberRemoval(member_id=member_id, cause=None)
+        case RecordType.GROUP_GENERATION_BEGUN, _:
+            return ClassicGenerationBegun(generation=None)
         case RecordType.CONSUMER_GROUP_METADATA, _:
             return GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED)
         case RecordType.CONSUMER_GROUP_MEMBER_METADATA, wire.MemberKey(member_id=member_id):
@@ -183,12 +188,14 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
 # -- to the wire ---------------------------------------------------------------------------------
 
 
-def _value(record: DurableRecord) -> wire.Value:
+def _value(record: DurableRecord) -> wire.Value:  # noqa: PLR0912  # one case for each kind of record
     match record:
         case ClassicGroupMetadata(value=ClassicGroupValue() as group):
             return _classic_group(group)
         case ClassicMemberRemoval(cause=RemovalCause() as cause):
             return wire.GroupMemberRemovalValue(cause=cause.value)
+        case ClassicGenerationBegun(generation=int(generation)):
+            return wire.GroupGenerationBegunValue(generation=generation)
         case GroupAdoption(value=Adoption() as adoption):
             return _adoption(adoption)
         case GroupRelease(value=Release() as release):
@@ -347,12 +354,14 @@ def _held(epochs: Mapping[Partition, int]) -> tuple[wire.HeldPartitions, ...]:
 # -- and back ------------------------------------------------------------------------------------
 
 
-def _record(key: wire.Key, value: wire.Value) -> DurableRecord:
+def _record(key: wire.Key, value: wire.Value) -> DurableRecord:  # noqa: PLR0912  # one case for each kind of record
     match key, value:
         case _, wire.GroupMetadataValue():
             return ClassicGroupMetadata(value=_read_classic_group(value))
         case wire.MemberKey(member_id=member_id), wire.GroupMemberRemovalValue():
             return ClassicMemberRemoval(member_id=member_id, cause=RemovalCause(value.cause))
+        case _, wire.GroupGenerationBegunValue(generation=generation):
+            return ClassicGenerationBegun(generation=generation)
         case _, wire.GroupAdoptionValue():
             return GroupAdoption(value=_read_adoption(value))
         case _, wire.GroupReleaseValue():

@@ -11,6 +11,7 @@ from coordinator.interface.records import (
     Adoption,
     Assignment,
     AssignmentMetadata,
+    ClassicGenerationBegun,
     ClassicGroupMember,
     ClassicGroupMetadata,
     ClassicGroupValue,
@@ -92,6 +93,7 @@ RECORDS: Mapping[str, DurableRecord] = {
         value=ClassicGroupValue(protocol_type=None, generation=8, protocol=None, leader=None)
     ),
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=RemovalCause.LEFT),
+    "classic_generation_begun": ClassicGenerationBegun(generation=9),
     "group_adoption": GroupAdoption(
         value=Adoption(
             group=ClassicGroupValue(
@@ -203,6 +205,7 @@ RECORDS: Mapping[str, DurableRecord] = {
 _LATER = {
     "classic_member_removal",
     "group_adoption",
+    "classic_generation_begun",
     "computing_member",
     "computed_target_member",
 }
@@ -212,6 +215,7 @@ FIRST_VERSION = tuple(record for name, record in RECORDS.items() if name not in 
 TOMBSTONES: Mapping[str, DurableRecord] = {
     "classic_group": ClassicGroupMetadata(value=None),
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=None),
+    "classic_generation_begun": ClassicGenerationBegun(generation=None),
     "group_adoption": GroupAdoption(value=None),
     "group_epoch": GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
     "member": MemberMetadata(member_id="m-3", value=None, cause=RemovalCause.LEFT),
@@ -301,6 +305,7 @@ def _groups(draw: st.DrawFn) -> ClassicGroupValue:
 
 ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
     st.builds(ClassicGroupMetadata, value=_groups()),
+    st.builds(ClassicGenerationBegun, generation=_int(32)),
     st.builds(ClassicMemberRemoval, member_id=_TEXT, cause=st.sampled_from(RemovalCause)),
     st.builds(GroupEpoch, epoch=_int(32), metadata_hash=_HASHES, cause=st.sampled_from(EpochCause)),
     _members(),

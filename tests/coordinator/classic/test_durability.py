@@ -1,8 +1,11 @@
 """A restart of a classic group (rule 2.10, DEV D61)."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.interface.records import (
+    ClassicGenerationBegun,
     ClassicGroupMetadata,
     ClassicMemberRemoval,
     DurableRecord,
@@ -18,10 +21,12 @@ from tests.support.group_script import GroupScript
 FOO_0, FOO_1, FOO_2 = {"foo": (0,)}, {"foo": (1,)}, {"foo": (2,)}
 
 
-def given_three(group: GroupScript) -> None:
-    """A static leader, a static and a dynamic follower, Stable at generation 3."""
+def given_three(group: GroupScript, *, session_timeout_ms: int = 10_000) -> None:
+    """A static leader with this session, a static and a dynamic follower, Stable at generation
+    3."""
+    leader = given_classic_group_member("a", FOO_0, instance_id="i1")
     group.given_classic_group(
-        given_classic_group_member("a", FOO_0, instance_id="i1"),
+        replace(leader, session_timeout_ms=session_timeout_ms),
         given_classic_group_member("b", FOO_1, instance_id="i2"),
         given_classic_group_member("c", FOO_2),
         generation=3,
@@ -114,6 +119,62 @@ def test_a_removal_is_forgotten_with_the_group(group: GroupScript) -> None:
     assert not any(isinstance(record, ClassicMemberRemoval) for record in left_live(group))
     group.restart()
     assert group.consumer.members.keys() == {"a", "b", "n"}
+
+
+def begin_generation_4(group: GroupScript) -> None:
+    """The group is Stable at generation 3. The followers rejoin, and the leader does so last."""
+    for id_, instance_id in (("b", "i2"), ("c", None), ("a", "i1")):
+        topics = ("foo", "bar") if id_ == "b" else ("foo",)
+        group.send_join(id_, instance_id=instance_id, topics=topics)
+    assert group.classic.phase is ClassicPhase.COMPLETING_REBALANCE
+    assert group.classic.core.generation == 4
+
+
+def test_a_restart_does_not_begin_a_generation_again(group: GroupScript) -> None:
+    """Generation 4 has no assignments when the gateway stops, and the static leader sleeps. In
+    Kafka the next rebalance begins generation 4 again. There the leader's client could commit with
+    the answer from the first one, while another member has its partition."""
+    given_three(group, session_timeout_ms=60_000)
+    begin_generation_4(group)
+    group.restart()
+    tokens = [group.send_join("b", instance_id="i2"), group.send_join("c")]
+    group.wait(10_000)
+    assert {group.answer(token, JoinGroupReply).generation for token in tokens} == {5}
+    assert group.sync("a", 4, instance_id="i1").error == ErrorCode.ILLEGAL_GENERATION
+    _token, verdict = group.commit("a", 4, FOO_0, instance_id="i1")
+    assert verdict.error == ErrorCode.ILLEGAL_GENERATION
+
+
+def test_members_keep_their_partitions_until_a_lost_generation_is_replaced(
+    group: GroupScript,
+) -> None:
+    """Some clients know generation 4, others only generation 3. ILLEGAL_GENERATION would make them
+    drop their partitions."""
+    given_three(group)
+    begin_generation_4(group)
+    group.restart()
+    assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
+    for generation in (3, 4):
+        told = group.beat("c", generation)
+        assert told.error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.sync("c", 4).error == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_begun_generation_is_forgotten_with_its_assignment(group: GroupScript) -> None:
+    given_three(group)
+    begin_generation_4(group)
+    group.sync("a", 4, instance_id="i1", assignments={"a": FOO_0, "b": FOO_1, "c": FOO_2})
+    assert [type(record) for record in left_live(group)] == [ClassicGroupMetadata]
+    group.restart()
+    assert group.classic.phase is ClassicPhase.STABLE
+
+
+def test_a_begun_generation_is_forgotten_with_the_group(group: GroupScript) -> None:
+    """A native member converts the group before the leader has distributed an assignment."""
+    given_three(group)
+    begin_generation_4(group)
+    group.native("n")
+    assert not any(isinstance(record, ClassicGenerationBegun) for record in left_live(group))
 
 
 def test_removing_an_unstored_member_writes_no_record(group: GroupScript) -> None:

@@ -20,6 +20,7 @@ from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived
 from coordinator.interface.records import (
     Assignment,
+    ClassicGenerationBegun,
     ClassicGroupMember,
     ClassicGroupMetadata,
     CurrentAssignment,
@@ -129,6 +130,12 @@ def member_tombstones_are_not_logged(patch: Patch) -> None:
 def a_restart_restores_removed_members(patch: Patch) -> None:
     """The log has no removals of classic members between two stored assignments."""
     patch.setattr("coordinator.engine.store_removals", lambda _draft, _group: None)
+
+
+@noticed_by(Invariant.REPLAY)
+def a_restart_begins_a_generation_again(patch: Patch) -> None:
+    """The log has no generations of classic groups without assignments."""
+    _drop_from_batches(patch, lambda r: isinstance(r, ClassicGenerationBegun))
 
 
 @noticed_by(Invariant.REPLAY)
