@@ -226,9 +226,11 @@ class NativeClient(Client):
                 self.die(error.name)
 
     def _hear_what_is_held(self, assignment: Set[Partition] | None) -> None:
-        """The group still holds, or holds again, what the client took after disowning it."""
+        """The group still holds, or holds again, what the client took after disowning it. An answer
+        without an assignment repeats the one heard last."""
+        held = self.heard if assignment is None else assignment
         for partition, claim in self.claims.items():
-            claim.is_disowned &= assignment is not None and partition not in assignment
+            claim.is_disowned &= partition not in held
 
     def _rejoin(self) -> None:
         self._is_fenced_off, self._must_state_all = False, True

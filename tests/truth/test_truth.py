@@ -7,14 +7,15 @@ import pytest
 from tests.support.simulated_events import simulated
 from tests.truth.checks import members, owners, problems, rebalances, tables
 
-SEEDS = [*range(14), 404, 609, 1_572_199, 1_580_477, 1_581_046, 1_581_097]
+SEEDS = [*range(14), 404, 609, 1_572_199, 1_580_477, 1_581_046, 1_581_097, 1_584_355]
 """In 2 and 404 a static member is replaced during a rebalance, and the gateway killed, so that no
 record has the replacement. In 609 one comes back and begins a rebalance by that. In 1,572,199 an
 offset is reset by an admin that has gone before the answer, so no event tells it. In 1,580,477
 offsets are fetched between two commits that are told together, while the group has no owner. In
 1,581,046 a process that has come back with the id of one that crashed has fetched before the last
 commit of that one arrives. In 1,581,097 a gateway is killed between a generation and its
-assignments, which a static member hears later."""
+assignments, which a static member hears later. In 1,584,355 a client takes partitions that it has
+just stated not to own, and hears later that nothing has changed."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
