@@ -80,9 +80,8 @@ def test_a_client_that_leaves_takes_nothing_any_more(monkeypatch: pytest.MonkeyP
     assert not client.claims
 
 
-def test_a_client_may_disown_what_it_then_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full heartbeat falls between the assignment and its reconciliation. The next answer shows
-    that the group did not believe it, or has granted the partitions again."""
+def given_disowner(monkeypatch: pytest.MonkeyPatch) -> tuple[Stage, CarelessNative]:
+    """A client that has taken its partitions after stating that it owns none."""
     stage = Stage()
     monkeypatch.setattr(CarelessNative, "_late_ms", lambda _self: 1_000)
     client = stage.misbehaving(CarelessNative, "n1")
@@ -91,6 +90,13 @@ def test_a_client_may_disown_what_it_then_takes(monkeypatch: pytest.MonkeyPatch)
     client._must_state_all = True
     client.beat()
     NativeClient.reconcile(client)
+    return stage, client
+
+
+def test_a_client_may_disown_what_it_then_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full heartbeat falls between the assignment and its reconciliation. The next answer shows
+    that the group did not believe it, or has granted the partitions again."""
+    stage, client = given_disowner(monkeypatch)
     assert [claim.is_disowned for claim in client.claims.values()] == [True] * 4
     stage.wait(500)
     assert [claim.is_disowned for claim in client.claims.values()] == [False] * 4
@@ -101,14 +107,7 @@ def test_an_answer_without_an_assignment_gives_nothing_back(
 ) -> None:
     """It repeats the one heard last, in which the disowned partitions were missing (truth seed
     1584355)."""
-    stage = Stage()
-    monkeypatch.setattr(CarelessNative, "_late_ms", lambda _self: 1_000)
-    client = stage.misbehaving(CarelessNative, "n1")
-    while not client.heard:
-        stage.wait(10)
-    client._must_state_all = True
-    client.beat()
-    NativeClient.reconcile(client)
+    stage, client = given_disowner(monkeypatch)
     kept, *taken = sorted(client.claims)
     answer = ConsumerHeartbeatReply(member_id="n1", member_epoch=client.epoch)
     client.hear(replace(answer, assignment=frozenset((kept,))), stage.world.now_ms)
