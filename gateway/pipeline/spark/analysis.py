@@ -134,6 +134,8 @@ class Analysis:
         self._top = top
         self._keep_days = keep_days
         self._new = output / "unfinished"
+        self._complete = output / "complete"
+        """Rows that replace those of tables: all of a batch, or the rest of them after a kill."""
         self._tables = output / "tables"
         self._lines = Store(output / "lines", PARSED, BUCKET)
         self._states = States(output / "states", _STATE, _shape())
@@ -150,6 +152,7 @@ class Analysis:
     def take_in(self, lines: DataFrame, batch: int) -> Digest:
         """Take in the lines of a batch. The batches are numbered from 0."""
         if not self._states.has(batch):
+            self._move_complete()
             self._new.delete()
             self._lines.append(parsed(lines), batch)
             is_anew = self.is_outdated()
@@ -244,12 +247,13 @@ class Analysis:
         self, rows: DataFrame, touched: Sequence[int], counts: Mapping[str, int]
     ) -> None:
         """Replace the rows that later lines may change, of the groups and processes that have been
-        folded. The other rows of their buckets are copied."""
+        folded. The other rows of their buckets are copied, so that a bucket is deleted only once
+        all new ones are complete."""
         parts = [f"{BUCKET}={bucket}" for bucket in touched]
         kept = _kept(rows)
         anew = kept.where(F.col(IS_NEW) & F.col("kind").isin(OF_GROUP, OF_PROCESS)).select(*KEY)
         for name in ALL_ROWS:
-            folder, new = self._tables / name / _OPEN, self._new / name
+            folder, new = self._tables / name / _OPEN, self._new / "open" / name
             made = unpacked(rows.where(~F.col(IS_CLOSED)), name)
             before = [part for part in folder.names() if part in parts]
             if before:
@@ -257,8 +261,19 @@ class Analysis:
                 made = _without(old, anew).unionByName(made).repartition(BUCKET)
             if before or counts.get(name):
                 new.write(made, BUCKET)
-            for part in sorted({*before, *new.names()}.intersection(parts)):
-                (folder / part).become(new / part)
+            for part in set(before).difference(new.names()):
+                (folder / part).delete()
+        if (self._new / "open").exists():
+            self._complete.replace(self._new / "open")
+        self._move_complete()
+
+    def _move_complete(self) -> None:
+        for name in self._complete.names():
+            folder, new = self._tables / name / _OPEN, self._complete / name
+            for part in new.names():
+                if part.startswith(f"{BUCKET}="):
+                    (folder / part).replace(new / part)
+        self._complete.delete()
 
     def _trim(self, batch: int) -> None:
         """Delete what is older than `keep_days`, once for each day. The states that the deleted

@@ -177,6 +177,37 @@ def test_a_batch_that_is_taken_in_again_and_again_counts_once(
     assert not differences(spark, stream, tmp_path / "events", tmp_path / "at-once")
 
 
+def test_a_kill_loses_no_rows_of_other_groups(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes between the deletion of a part and the move of what replaces it. The batch, which is
+    taken in again, is not about the other groups of the bucket."""
+    from gateway.pipeline.spark.analysis import Analysis  # needs PySpark
+    from gateway.pipeline.spark.output import Folder
+
+    one, other = same_bucket(2)
+    some = history(0, one)
+    batches = [[*some[: len(some) // 2], *history(1, other)], some[len(some) // 2 :]]
+    of_folder = Folder.replace
+
+    def killed(folder: Folder, by: Folder) -> None:
+        if "/tables/ownership/" in folder.path:
+            folder.delete()
+            raise Crashed
+        of_folder(folder, by)
+
+    stream = Analysis(spark, Folder(spark, f"{tmp_path}/out"), top=1)
+    for batch, lines in enumerate(batches):
+        rows = [("f", str(number), None, line) for number, line in enumerate(lines)]
+        new = spark.createDataFrame(rows, "file string, place string, block long, line string")
+        with monkeypatch.context() as patched, suppress(Crashed):
+            patched.setattr(Folder, "replace", killed)
+            stream.take_in(new, batch)
+        stream.take_in(new, batch)
+    (tmp_path / "events").write_text("".join(f"{line}\n" for line in chain(*batches)))
+    assert not differences(spark, stream, tmp_path / "events", tmp_path / "at-once")
+
+
 def test_a_batch_folds_the_groups_that_it_is_about(spark: SparkSession, tmp_path: Path) -> None:
     """Whatever else is in their bucket stays as it is. A line that fills a hole folds its group
     again; a gateway that names another cluster makes all groups fold."""
