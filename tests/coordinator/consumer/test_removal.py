@@ -50,24 +50,33 @@ def test_inherited_partitions_cannot_be_committed_with_an_epoch_before_the_repla
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
+FOO_0 = {"foo": (0,)}
+
+
+def given_one_away(group: GroupScript) -> int:
+    """A static member with foo-0 has left with -2, and another one has the rest. Returns their
+    epoch."""
+    group.given_consumer_group(
+        given_native("n1", instance_id="i1", assigned=FOO_0),
+        given_native("n2", assigned={"foo": (1, 2)}),
+    )
+    epoch = group.current("n1").member_epoch
+    group.native("n1", -2, instance_id="i1")
+    return epoch
+
+
 @pytest.mark.parametrize("instance_id", ["i1", "i2"])
 def test_a_member_that_returns_cannot_commit_with_its_last_epoch_before(
     group: GroupScript, instance_id: str
 ) -> None:
     """DEV D68: it has fetched again since, and a late commit would set the offset first ahead and
     then back (truth seed 1563539)."""
-    held = {"foo": (0,)}
-    group.given_consumer_group(
-        given_native("n1", instance_id="i1", assigned=held),
-        given_native("n2", assigned={"foo": (1, 2)}),
-    )
-    epoch = group.current("n1").member_epoch
-    group.native("n1", -2, instance_id="i1")
+    epoch = given_one_away(group)
     group.native("n3")
     group.wait(GroupConfig().consumer_assignment_interval_ms)
     group.native("n2", epoch)
     assert group.native("n1", instance_id=instance_id).member_epoch > epoch
-    _, verdict = group.commit("n1", epoch, held)
+    _, verdict = group.commit("n1", epoch, FOO_0)
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
@@ -76,16 +85,10 @@ def test_a_return_that_begins_an_epoch_counts_as_a_return_in_that_epoch(
     group: GroupScript, instance_id: str
 ) -> None:
     """DEV D68: the group was still in the member's last epoch when it returned."""
-    held = {"foo": (0,)}
-    group.given_consumer_group(
-        given_native("n1", instance_id="i1", assigned=held),
-        given_native("n2", assigned={"foo": (1, 2)}),
-    )
-    epoch = group.current("n1").member_epoch
-    group.native("n1", -2, instance_id="i1")
+    epoch = given_one_away(group)
     joined = group.native("n1", instance_id=instance_id, topics=("foo", "bar"))
     assert joined.member_epoch > epoch
-    _, verdict = group.commit("n1", epoch, held)
+    _, verdict = group.commit("n1", epoch, FOO_0)
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
@@ -124,7 +127,7 @@ def test_an_id_that_was_replaced_in_this_epoch_inherits_nothing(group: GroupScri
     assert group.consumer.epoch == epoch
     group.native("n1", instance_id="i1")
     assert group.current("n1").member_epoch > epoch
-    _, verdict = group.commit("n1", epoch, held)
+    _, verdict = group.commit("n1", epoch, FOO_0)
     assert verdict.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
