@@ -145,6 +145,7 @@ class Analysis:
         """Make all tables from these lines alone, in an empty folder."""
         rows = self._written(folded(parsed(lines), self._top), "folded")
         digest = self._sum(_digests(rows))
+        self._tables.make()
         self._write(rows, self._tables, digest.rows)
         self._new.delete()
         return digest
@@ -269,10 +270,7 @@ class Analysis:
 
     def _move_complete(self) -> None:
         for name in self._complete.names():
-            folder, new = self._tables / name / _OPEN, self._complete / name
-            for part in new.names():
-                if part.startswith(f"{BUCKET}="):
-                    (folder / part).replace(new / part)
+            (self._tables / name / _OPEN).take_over(self._complete / name)
         self._complete.delete()
 
     def _trim(self, batch: int) -> None:

@@ -133,15 +133,16 @@ def renew(
     spark: SparkSession, lines: DataFrame, folder: Folder, top: int, inputs: tuple[str, ...]
 ) -> Verdict:
     """Make tables and report from these lines only. They replace the old ones once all are
-    complete, so that a failed run leaves the old ones, which belong together."""
+    complete, so that a failed run leaves the old ones, which belong together. If a run is killed
+    while it replaces them, the next one goes on with that first."""
     began_s = time.monotonic()
-    new = folder / "new"
+    new, complete = folder / "new", folder / "complete"
+    folder.take_over(complete)
     new.delete()  # left by a failed run
     analysis = Analysis(spark, new, top)
     verdict = _report(analysis, analysis.make(lines), new, partial(_told, spark, inputs, began_s))
-    for name in ("tables", NUMBERS, PAGE):
-        (folder / name).become(new / name)
-    new.delete()
+    complete.replace(new)
+    folder.take_over(complete)
     return verdict
 
 

@@ -62,12 +62,12 @@ class Folder:
         self.delete()
         self._files.move(other.path, self.path)
 
-    def become(self, other: "Folder") -> None:
-        """Move `other` to the place of this folder; delete this one if there is no other."""
-        if other.exists():
-            self.replace(other)
-        else:
-            self.delete()
+    def take_over(self, other: "Folder") -> None:
+        """Move all entries of `other`, if it exists, to the places of those in this folder. Can be
+        repeated after a kill."""
+        for name in other.names():
+            (self / name).replace(other / name)
+        other.delete()
 
     def write(self, rows: DataFrame, *partitions: str) -> None:
         """Replace the contents with these rows."""

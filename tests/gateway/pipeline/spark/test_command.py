@@ -93,6 +93,38 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
     assert {each.name for each in (output / "tables").iterdir()} == {"ownership"}
 
 
+@pytest.mark.timeout(2 * TIMEOUT_S)
+def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run goes on with moving it, even if it fails itself."""
+    from gateway.pipeline.spark import command  # needs PySpark
+    from gateway.pipeline.spark.inputs import read_lines
+    from gateway.pipeline.spark.output import Folder
+
+    events, output = tmp_path / "events.jsonl", tmp_path / "report"
+    events.write_text("\n".join([*faulty().lines, ""]))
+    of_folder = Folder.replace
+
+    def killed(folder: Folder, by: Folder) -> None:
+        if folder.path == str(output / "tables"):
+            folder.delete()
+            raise Failed
+        of_folder(folder, by)
+
+    def fail(*_arguments: object) -> None:
+        raise Failed
+
+    for of, name, instead in ((Folder, "replace", killed), (command, "write_report", fail)):
+        lines = read_lines(spark, [str(events)])
+        with monkeypatch.context() as patched:
+            patched.setattr(of, name, instead)
+            with pytest.raises(Failed):
+                command.renew(spark, lines, Folder(spark, str(output)), 10, ())
+    assert {"report.html", "report.json", "tables"} <= {each.name for each in output.iterdir()}
+    assert (output / "tables" / "ownership").exists()
+
+
 @pytest.mark.usefixtures("spark_is_open")
 def test_events_without_a_group_are_not_called_safe(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
