@@ -70,9 +70,10 @@ def history(dice: random.Random, *, is_week: bool) -> list[str]:
                 writer.gateway(0, STARTED)
             # Another run begins when the one before it has ended.
             after_s = begins_s + max(0.0, ended_s - steps[0].at_ms / 1000) + ahead_s[gateway]
-            writer.beside(after_s + steps[0].at_ms / 1000, GroupHosted(reason="moves"))
-            for step in steps:
+            for number_there, step in enumerate(steps):
                 later_s = after_s + (place // STEPS_A_DAY * DAY_MS / 1000 if is_week else 0)
+                if number_there == 0:
+                    writer.beside(later_s + step.at_ms / 1000, GroupHosted(reason="moves"))
                 for at_ms, event in step.offsets:
                     writer.beside(later_s + at_ms / 1000, later(event, later_s))
                 tell = writer.tell if step.is_durable else writer.beside

@@ -43,7 +43,7 @@ def joined(parts: Iterable[Part]) -> Iterator[tuple[Key | None, Tables]]:
 def history_of(*texts: str) -> History:
     """The history of one group."""
     order = Order()
-    return History("", GROUP, list(order.take(placed(*texts))), order.forced)
+    return History("", GROUP, list(order.take(placed(*texts))), order.forced())
 
 
 def placed(*texts: str) -> list[Line]:

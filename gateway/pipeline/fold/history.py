@@ -4,11 +4,12 @@ Removes repeats, which come from two gateways with one state log, from restarts,
 are read twice.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import convert
@@ -46,14 +47,21 @@ CLOCKS_DIFFER_MS_MAX = 60_000
 logs that are closer together may have happened in either order."""
 
 
+class Hosting(NamedTuple):
+    """A part of a gateway's log about a group: from one take-over of the group to the next."""
+
+    gateway_id: str
+    number: int
+
+
 class Moment(NamedTuple):
     """A place in a history."""
 
     position: int
     at_ms: int | None
     """Null before the first event."""
-    log: str | None = None
-    """The log of its event, which is a gateway's; null if no single event determines it."""
+    hosting: Hosting | None = None
+    """That of its event; null if no single event determines it."""
 
 
 def _event(told: GatewayEvent | Sequence[Any]) -> GatewayEvent:
@@ -76,7 +84,7 @@ class Told:
     """An event in its place. `at_ms` never decreases within a group, whatever the clocks did."""
 
     event: Event
-    gateway_id: str
+    hosting: Hosting
     process_id: str | None
     sequence: int
     at_ms: int
@@ -91,7 +99,7 @@ class Told:
     @property
     def moment(self) -> Moment:
         """Its place and time."""
-        return Moment(self.position, self.at_ms, self.gateway_id)
+        return Moment(self.position, self.at_ms, self.hosting)
 
     def not_before(self, at_ms: int) -> int:
         """A time in the event, but not before a moment at which the clock was behind."""
@@ -104,7 +112,8 @@ class Told:
         return self.not_before(commits.from_ms), self.not_before(commits.to_ms)
 
 
-TURNS = (GroupForwarded, GroupHosted, GroupAdopted)
+TAKE_OVERS = (GroupHosted, GroupAdopted)
+TURNS = (GroupForwarded, *TAKE_OVERS)
 """The events after which the cluster or the gateway serves the group."""
 
 
@@ -125,19 +134,21 @@ class History:
     cluster_id: str
     group_id: str
     told: Sequence[Told]
-    forced: AbstractSet[frozenset[str]] = frozenset()
-    """Pairs of logs whose order is known from their epochs."""
+    forced: AbstractSet[frozenset[Hosting]] = frozenset()
+    """Pairs of hostings whose order is known from their epochs."""
     words: Sequence[Mapping[str, Words]] = ()
     """When members spoke of partitions, in events that are not kept: before the first of `TURNS`,
     and after each of them."""
 
     def is_open(self, one: Moment, other: Moment) -> bool:
         """Whether the order of two moments is unknown."""
-        if None in (one.log, other.log, one.at_ms, other.at_ms) or one.log == other.log:
+        if one.hosting is None or other.hosting is None or None in (one.at_ms, other.at_ms):
+            return False
+        if one.hosting.gateway_id == other.hosting.gateway_id:
             return False
         apart_ms = abs((one.at_ms or 0) - (other.at_ms or 0))
-        logs = frozenset(filter(None, (one.log, other.log)))
-        return apart_ms <= CLOCKS_DIFFER_MS_MAX and logs not in self.forced
+        hostings = frozenset((one.hosting, other.hosting))
+        return apart_ms <= CLOCKS_DIFFER_MS_MAX and hostings not in self.forced
 
     def of(self, *kinds: type[GatewayEvent]) -> list[Told]:
         """The events of these kinds, in their order."""
@@ -153,12 +164,55 @@ class LateLineError(Exception):
     """A line belongs before others that have been taken: order all of them anew."""
 
 
+_Time: TypeAlias = tuple[int, int]
+"""A time, and a rank among the hostings that epochs have moved to it."""
+_NEVER = 0, 0
+
+
+@dataclass(slots=True)
+class _Hosted:
+    """What is known of the lines of a hosting."""
+
+    hosting: Hosting
+    begun_ms: int
+    ended_ms: int
+    """The first and the latest time that the gateway told."""
+    epochs: tuple[int, int] = (0, 0)
+    """The first and the highest epoch or generation of the group; 0 without any."""
+    not_before: _Time = _NEVER
+    """Where the hostings end that came earlier, if clocks contradict that."""
+
+    @property
+    def ended(self) -> _Time:
+        """The place of its last event."""
+        return max((self.ended_ms, 0), self.not_before)
+
+    def learn_epochs(self, event: GatewayEvent) -> None:
+        """Learn the epochs and generations in an event."""
+        for name in _EPOCHS[type(event)]:
+            epoch = getattr(event, name)
+            if epoch is not None and epoch > 0:
+                first, highest = self.epochs
+                self.epochs = first or epoch, max(highest, epoch)
+
+    def is_forced_behind(self, other: "_Hosted") -> bool:
+        """Whether this one begins with the other's highest epoch or a later one, and at most clocks
+        that differ contradict that. Two that have one epoch only may be in either order."""
+        begins, (_first, high_before) = self.epochs[0], other.epochs
+        if not 0 < high_before <= begins or self.epochs == other.epochs:
+            return False
+        return other.ended[0] - self.begun_ms <= CLOCKS_DIFFER_MS_MAX
+
+
 @dataclass(slots=True)
 class _Log:
     """What is known of one gateway's lines about a group. It takes them in the order of their
     sequences, each once."""
 
-    first_ms: int = 0
+    hosted: list[_Hosted] = field(default_factory=list)
+    """In their order, also of their times."""
+    not_before: _Time = _NEVER
+    """The latest of theirs."""
     told_ms: int = 0
     """The latest time that the gateway told."""
     behind_ms: int | None = None
@@ -170,12 +224,10 @@ class _Log:
     """Of the last line."""
     latest: _InSequence | None = None
     """The order of the last line."""
-    epoch_min: int | None = None
-    """The lowest and the highest epoch or generation of the group."""
-    epoch_max: int | None = None
 
     def take(self, lines: Iterable[tuple[_InSequence, Line]]) -> "list[_Placed]":
         """The next lines in their places, without repeats. Raises LateLineError."""
+        hosted = self.hosted[-1] if self.hosted else None
         placed: list[_Placed] = []
         latest, number, began_ms, told_ms = self.latest, self.number, self.began_ms, self.told_ms
         for in_order, line in lines:
@@ -184,8 +236,6 @@ class _Log:
             number_before, number = number, (line.process_id, line.began_ms, line.sequence)
             if number == number_before:
                 continue
-            if number_before is None:
-                self.first_ms = line.at_ms
             latest, place = in_order, in_order[1]
             place_before = self.place if line.began_ms == began_ms else 0
             self.place, began_ms = place, line.began_ms
@@ -195,19 +245,37 @@ class _Log:
                 told_ms = line.at_ms
             else:  # all later events come from a clock that had been behind
                 self.behind_ms = told_ms
-            if line.fields is not None and _EPOCHS[type(line.fields)]:
-                self._learn_epochs(line.fields)
-            placed.append(_Placed(line, told_ms, self.behind_ms, is_after_hole, in_order))
+            event = line.fields
+            if hosted is None or type(event) in TAKE_OVERS:
+                hosting = Hosting(line.gateway_id, len(self.hosted))
+                hosted = _Hosted(hosting, told_ms, told_ms)
+                self.hosted.append(hosted)
+            hosted.ended_ms = told_ms
+            if event is not None and _EPOCHS[type(event)]:
+                hosted.learn_epochs(event)
+            placed.append(_Placed(line, hosted, told_ms, self.behind_ms, is_after_hole, in_order))
         self.latest, self.number, self.began_ms, self.told_ms = latest, number, began_ms, told_ms
         return placed
 
-    def _learn_epochs(self, event: GatewayEvent) -> None:
-        for name in _EPOCHS[type(event)]:
-            epoch = getattr(event, name)
-            if epoch is not None and epoch > 0:
-                lowest, highest = self.epoch_min, self.epoch_max
-                self.epoch_min = epoch if lowest is None else min(lowest, epoch)
-                self.epoch_max = epoch if highest is None else max(highest, epoch)
+    def move(self, placed: Iterable["_Placed"]) -> None:
+        """Move lines behind the hostings that came earlier; they stay in their order."""
+        for each in placed:
+            self.not_before = max(self.not_before, each.hosted.not_before)
+            if self.not_before != _NEVER:
+                each.move_behind(self.not_before)
+
+    def near(self, hosted: _Hosted) -> Iterator[_Hosted]:
+        """Its hostings whose order with that of another log their times do not tell."""
+        first = bisect_left(self.hosted, hosted.begun_ms - _NEAR_MS_MAX, key=attrgetter("ended_ms"))
+        for number in range(first, len(self.hosted)):
+            each = self.hosted[number]
+            if each.begun_ms > hosted.ended_ms + _NEAR_MS_MAX:
+                return
+            yield each
+
+
+_NEAR_MS_MAX = 2 * CLOCKS_DIFFER_MS_MAX
+"""An event may be told a minute after the commits in it."""
 
 
 @dataclass(slots=True)
@@ -222,8 +290,6 @@ class Order:
     latest: tuple[int, int, str, int, bool, int, str, int, int] | None = None
     """Its order."""
     hole: Moment | None = None
-    forced: set[frozenset[str]] = field(default_factory=set)
-    """Pairs of logs whose order is known from their epochs."""
 
     def take(self, lines: Iterable[Line]) -> Iterator[Told]:
         """The next lines, in any order, as events in their order. An unreadable event is a hole.
@@ -233,12 +299,15 @@ class Order:
         for line in lines:
             if line.fields is not None or not line.is_known:
                 of_gateways.setdefault(line.gateway_id, []).append((_in_sequence(line), line))
+        known = {gateway_id: len(log.hosted) for gateway_id, log in self.logs.items()}
         new: dict[str, list[_Placed]] = {}
         for gateway_id, some in of_gateways.items():
             some.sort(key=itemgetter(0))
             new[gateway_id] = self.logs.setdefault(gateway_id, _Log()).take(some)
         if len(self.logs) > 1:
-            self._force(new)
+            self._force(new, known)
+            for gateway_id, its in new.items():
+                self.logs[gateway_id].move(its)
         once = [placed for its in new.values() for placed in its]
         if len(new) > 1:
             once.sort(key=_Placed.order)
@@ -252,7 +321,7 @@ class Order:
             if line.fields is not None:
                 yield Told(
                     line.fields,
-                    line.gateway_id,
+                    placed.hosted.hosting,
                     line.process_id,
                     line.sequence,
                     placed.told_ms,
@@ -263,36 +332,37 @@ class Order:
         if once:
             self.latest = once[-1].order()
 
-    def _force(self, new: Mapping[str, Sequence["_Placed"]]) -> None:
-        """Move each log behind those that end with a lower epoch of the group than it begins with,
-        if only clocks that differ contradict that."""
-        is_new = self.latest is None
-        known = [
-            (log.epoch_min, log.epoch_max, gateway_id)
-            for gateway_id, log in self.logs.items()
-            if log.epoch_min is not None and log.epoch_max is not None
-        ]
-        known.sort()
-        forced_before, self.forced = self.forced, set()
-        for rank, (low, high, later) in enumerate(known):
-            behind_ms = None
-            for _low, high_before, earlier in known[:rank]:
-                if not (high_before <= low and high_before < high):
-                    continue
-                begun_ms = new[later][0].told_ms if is_new else self.logs[later].first_ms
-                ended_ms = new[earlier][-1].told_ms if is_new else self.logs[earlier].told_ms
-                if ended_ms - begun_ms > CLOCKS_DIFFER_MS_MAX:
-                    continue
-                self.forced.add(frozenset((earlier, later)))
-                if begun_ms <= ended_ms:
-                    if not is_new:
-                        raise LateLineError
-                    behind_ms = ended_ms if behind_ms is None else max(behind_ms, ended_ms)
-            if behind_ms is not None:
-                for each in new.get(later, ()):
-                    each.move_behind(behind_ms, rank)
-        if forced_before - self.forced:  # one log had perhaps been moved behind the other
-            raise LateLineError
+    def forced(self) -> set[frozenset[Hosting]]:
+        """Pairs of hostings whose order is known from their epochs."""
+        return {
+            frozenset((later.hosting, earlier.hosting))
+            for log in self.logs.values()
+            for later in log.hosted
+            for earlier in self._near(later)
+            if later.is_forced_behind(earlier)
+        }
+
+    def _force(self, new: Mapping[str, Sequence["_Placed"]], known: Mapping[str, int]) -> None:
+        """Find which hostings came earlier than others, if clocks contradict that. `known` counts
+        those of each log that have been placed. Raises LateLineError if they must move."""
+        changed = {id(each.hosted): each.hosted for its in new.values() for each in its}
+        for one in list(changed.values()):
+            changed.update((id(each), each) for each in self._near(one))
+        for later in sorted(changed.values(), key=attrgetter("epochs")):
+            earlier = filter(later.is_forced_behind, self._near(later))
+            ends = (each.ended for each in earlier if later.begun_ms <= each.ended[0])
+            end_ms, rank = max(ends, default=(0, -1))
+            if (end_ms, rank + 1) == later.not_before:
+                continue
+            if later.hosting.number < known.get(later.hosting.gateway_id, 0):
+                raise LateLineError
+            later.not_before = end_ms, rank + 1
+
+    def _near(self, hosted: _Hosted) -> Iterator[_Hosted]:
+        """The hostings of other logs whose order with this one their times do not tell."""
+        for gateway_id, log in self.logs.items():
+            if gateway_id != hosted.hosting.gateway_id:
+                yield from log.near(hosted)
 
 
 def clusters(started: Iterable[tuple[Line, GatewayStarted]]) -> Mapping[str, str]:
@@ -304,18 +374,19 @@ def clusters(started: Iterable[tuple[Line, GatewayStarted]]) -> Mapping[str, str
 @dataclass(slots=True)
 class _Placed:
     line: Line
+    hosted: _Hosted
     told_ms: int
     """The latest time that the gateway had told by then."""
     behind_ms: int | None
     is_after_hole: bool
     in_sequence: _InSequence
     rank: int = 0
-    """The order of logs that epochs have moved to the same time."""
+    """The order of hostings that epochs have moved to the same time."""
 
-    def move_behind(self, ended_ms: int, rank: int) -> None:
-        """Move it behind the end of another log; nothing that it tells was earlier."""
-        if self.told_ms <= ended_ms:
-            self.told_ms, self.rank = ended_ms, rank
+    def move_behind(self, ended: _Time) -> None:
+        """Move it behind the end of another hosting; nothing that it tells was earlier."""
+        self.told_ms, self.rank = max((self.told_ms, 0), ended)
+        ended_ms, _rank = ended
         self.behind_ms = ended_ms if self.behind_ms is None else max(self.behind_ms, ended_ms)
 
     def order(self) -> tuple[int, int, str, int, bool, int, str, int, int]:

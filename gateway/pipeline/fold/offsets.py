@@ -31,7 +31,7 @@ from gateway.events.offset_events import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from gateway.pipeline.fold.history import CLOCKS_DIFFER_MS_MAX, Moment, Told
+from gateway.pipeline.fold.history import CLOCKS_DIFFER_MS_MAX, Hosting, Moment, Told
 from gateway.pipeline.fold.row import Row
 
 Finding: TypeAlias = Literal["seek", "reset", "non_monotonic", "unsure"]
@@ -176,7 +176,7 @@ class _Step(NamedTuple):
     @property
     def source(self) -> "_Source":
         """The event, for the partitions that remember it."""
-        return _Source(self.at, self.told.gateway_id, self.told.process_id)
+        return _Source(self.at, self.told.hosting, self.told.process_id)
 
     def details(self, partition: "Partition") -> Iterator[CommittedOffsets]:
         """The commits for a partition."""
@@ -190,13 +190,13 @@ class _Source(NamedTuple):
     """The event behind what is known of a partition."""
 
     at: _At
-    gateway_id: str
+    hosting: Hosting
     process_id: str | None
 
     @property
     def moment(self) -> Moment:
         """Its place and time."""
-        return Moment(self.at[1], self.at[0], self.gateway_id)
+        return Moment(self.at[1], self.at[0], self.hosting)
 
 
 class _Open(NamedTuple):
@@ -348,7 +348,7 @@ class OffsetFold:
         """Add the rows of a commit. Most of a report's time is spent here."""
         at, told, (from_ms, to_ms) = step
         cluster_id, group_id = self.cluster_id, self.group_id
-        gateway_id, process_id, sequence = told.gateway_id, told.process_id, told.sequence
+        gateway_id, process_id, sequence = told.hosting.gateway_id, told.process_id, told.sequence
         member_id, is_transactional = event.member_id, event.is_transactional
         is_named = member_id != NO_MEMBER
         # A commit in a transaction may omit the member id.
@@ -452,7 +452,7 @@ class OffsetFold:
                 stored_ms=storing.at[0],
                 told=offset,
                 at_ms=step.at[0],
-                gateway_id=step.told.gateway_id,
+                gateway_id=step.told.hosting.gateway_id,
                 process_id=step.told.process_id,
                 sequence=step.told.sequence,
             )
@@ -561,7 +561,7 @@ class Partition:
             each.moment
             for each in (self.storing, self.before_by, self.granted_by)
             if each is not None
-            and each.gateway_id != source.gateway_id
+            and each.hosting.gateway_id != source.hosting.gateway_id
             and abs(each.at[0] - source.at[0]) <= CLOCKS_DIFFER_MS_MAX
         ]
 
@@ -597,7 +597,10 @@ class Partition:
 
     def _is_skip(self, step: _Step, told: int, storing: _Source, later: Iterable[_Step]) -> bool:
         """Whether no commit explains that a new owner was told more than what was stored."""
-        if (step.told.gateway_id, step.told.process_id) != storing[1:]:
+        source = step.source
+        if source.hosting.gateway_id != storing.hosting.gateway_id:
+            return False
+        if source.process_id != storing.process_id:
             return False
         asked_by = getattr(step.told.event, "member_id", None)
         for other in later:

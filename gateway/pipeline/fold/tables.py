@@ -269,7 +269,7 @@ class GroupFold:
 
     def finish(self) -> Tables:
         """All other rows, as if nothing followed. Only a copy of the state can go on then."""
-        forced, cluster_id = self.order.forced, self.cluster_id
+        forced, cluster_id = self.order.forced(), self.cluster_id
         told = History(cluster_id, self.group_id, self.told, forced, self.words)
         its_changes = changes(told)
         its_claims = self.claims.finish()

@@ -9,8 +9,9 @@ from functools import partial
 
 import pytest
 
+from gateway.events.group_events import GroupHosted
 from gateway.events.member_events import PartitionsAssigned
-from gateway.pipeline.fold.history import LateLineError, Order
+from gateway.pipeline.fold.history import Hosting, LateLineError, Order
 from gateway.pipeline.fold.lines import Line
 from gateway.pipeline.fold.sequences import (
     PROCESS_STATES,
@@ -182,11 +183,31 @@ def test_epochs_that_force_no_order_any_more_are_late() -> None:
     first.tell(10, assigned(4))
     second.tell(9, assigned(5))
     list(order.take(placed(*first.lines, *second.lines)))
-    assert order.forced
+    assert order.forced()
     taken = len(first.lines)
     first.tell(20, assigned(6))
     with pytest.raises(LateLineError):
         list(order.take(placed(*first.lines[taken:])))
+
+
+def test_hostings_keep_their_order_when_the_group_returns() -> None:
+    """The second log is moved behind the first part of the other one, and goes on after it."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    order = Order()
+    first.tell(1, assigned(3))
+    first.tell(10, assigned(4))
+    second.tell(9, assigned(5))
+    list(order.take(placed(*first.lines, *second.lines)))
+    taken = len(second.lines)
+    second.tell(9.5, assigned(6))
+    (later,) = order.take(placed(*second.lines[taken:]))
+    assert later.at_ms == START_MS + 10_000
+    taken = len(first.lines)
+    first.tell(20, GroupHosted(reason="returns"), assigned(7))
+    assert len(list(order.take(placed(*first.lines[taken:])))) == 2
+    numbers = [("g0", 0), ("g1", 0), ("g1", 1)]
+    one, other, returned = (Hosting(*each) for each in numbers)
+    assert order.forced() == {frozenset((one, other)), frozenset((one, returned))}
 
 
 def assigned(epoch: int) -> PartitionsAssigned:

@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.events.event import GatewayEvent
+from gateway.events.group_events import GroupHosted
 from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
 from gateway.events.offset_events import (
     CommittedOffsets,
@@ -11,10 +12,12 @@ from gateway.events.offset_events import (
     OffsetsFetched,
 )
 from gateway.pipeline.fold import offsets
-from tests.support.event_writer import START_MS, EventWriter, seconds
-from tests.support.folded_lines import folded
+from gateway.pipeline.fold.tables import begin
+from tests.support.event_writer import GROUP, START_MS, EventWriter, seconds
+from tests.support.folded_lines import folded, placed
 
 PARTITION = {"t": (0,)}
+DAY_S = 24 * 60 * 60
 
 
 def gets(member_id: str, epoch: int) -> GatewayEvent:
@@ -60,6 +63,27 @@ def test_clocks_differ_by_a_minute_at_most() -> None:
     """Beyond that they tell the order, and an overlap is one."""
     assert handover(behind_s=0, epoch=1, apart_s=61) == [("gap", None, 10, 71)]
     assert handover(behind_s=0, epoch=6, apart_s=-61)[0][0] != "unsure"
+
+
+@pytest.mark.parametrize("behind_s", [-5, 0, 5])
+def test_each_hosting_of_a_group_that_returns_has_its_place(behind_s: float) -> None:
+    """The second gateway hosts it in between. A fold that stops after each hosting, as before old
+    lines are deleted, goes on with the next one."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    first.tell(10, gives("a", 5))
+    second.tell(11 - behind_s, GroupHosted(reason="moves"), gets("b", 6))
+    second.tell(DAY_S - behind_s, gives("b", 7))
+    hosted = [[*first.lines, *second.lines]]
+    taken = len(first.lines)
+    first.tell(DAY_S + 1, GroupHosted(reason="returns"), gets("a", 8))
+    hosted.append(first.lines[taken:])
+    rows = folded(*hosted[0], *hosted[1]).ownership
+    assert {row.kind for row in rows if row.from_ms is not None} <= {"owner", "gap"}
+    fold = begin("", GROUP)
+    for lines in hosted:
+        fold.take(placed(*lines))
+    assert fold.finish().ownership == rows
 
 
 def committed(at_s: float, member_id: str, offset: int) -> OffsetsCommitted:
