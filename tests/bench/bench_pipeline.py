@@ -1,14 +1,16 @@
 """How fast the pipeline makes a report, and how that grows with the events.
 
     python tests/bench/bench_pipeline.py [--groups 10000] [--events 1000000,10000000]
+                                         [--partitions 12]
     python tests/bench/bench_pipeline.py --week [--groups 1000]
 
 writes the events of a day, as that many groups that are rolled to the new protocol would tell them,
 and runs `groupferry report` on each amount: events per second, the memory of all its processes at
-the peak, and how many times as long it takes as the amount before. Beside it stands what one core
-does without Spark: it folds the same lines into the same tables, and as a reference only decodes
-their JSON. DuckDB, if it is installed, only reads the envelope's columns. CPU seconds say more than
-wall time on a busy machine.
+the peak, and how many times as long it takes as the amount before. Each of a group's three members
+commits for its share of the partitions in one event, which makes as many rows. Beside it stands
+what one core does without Spark: it folds the same lines into the same tables, and as a reference
+only decodes their JSON. DuckDB, if it is installed, only reads the envelope's columns. CPU seconds
+say more than wall time on a busy machine.
 
 With --week a report follows a week of these groups, of which one in ten goes on after its first
 hours, in rounds of six hours: the CPU seconds of a round on each day.
@@ -69,14 +71,14 @@ _EVENTS_BESIDES = 35
 """The events of a group apart from its commits."""
 
 
-def life(commits: int, span_s: float = DAY_S) -> EventWriter:
+def life(commits: int, span_s: float = DAY_S, partitions: int = PARTITIONS) -> EventWriter:
     """A group's day: three classic members join, are replaced one by one, and commit meanwhile."""
     writer = EventWriter(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
     writer.tell(0, GroupCreated(kind="classic"))
     members = [f"old-{number}" for number in range(MEMBERS)]
     for member_id in members:
         _comes(writer, 1, member_id, "classic")
-    shares = _shares(members)
+    shares = _shares(members, partitions)
     writer.tell(2, *(_assigned(member_id, numbers) for member_id, numbers in shares.items()))
     between_s = span_s / (MEMBERS + 1)
     per_phase = commits // (MEMBERS + 1)
@@ -131,9 +133,9 @@ def _replace(
     shares[new] = numbers
 
 
-def _shares(members: list[str]) -> dict[str, tuple[int, ...]]:
+def _shares(members: list[str], partitions: int) -> dict[str, tuple[int, ...]]:
     return {
-        member_id: tuple(range(place, PARTITIONS, MEMBERS))
+        member_id: tuple(range(place, partitions, MEMBERS))
         for place, member_id in enumerate(members)
     }
 
@@ -196,9 +198,9 @@ def _commit(member_id: str, numbers: tuple[int, ...], position: int, at_s: float
     )
 
 
-def write_events(folder: Path, groups: int, events: int) -> int:
+def write_events(folder: Path, groups: int, events: int, partitions: int) -> int:
     """Write files of GATEWAYS gateways and return the number of events."""
-    own = life(max(0, events // groups - _EVENTS_BESIDES)).lines
+    own = life(max(0, events // groups - _EVENTS_BESIDES), partitions=partitions).lines
     for gateway in range(GATEWAYS):
         sequence = count(1)
         with (folder / f"events-{gateway}.jsonl").open("w") as file:
@@ -399,21 +401,22 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--groups", type=int)
     parser.add_argument("--events", default="1000000,10000000")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
     parser.add_argument("--week", action="store_true", help="follow")
     options = parser.parse_args()
     if options.week:
         tell_week(options.groups or 1_000)
     else:
-        tell_batches(options.groups or 10_000, options.events)
+        tell_batches(options.groups or 10_000, options.events, options.partitions)
 
 
-def tell_batches(groups: int, amounts: str) -> None:
+def tell_batches(groups: int, amounts: str, partitions: int) -> None:
     before: tuple[int, float] | None = None
     for wanted in map(int, amounts.split(",")):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "events"
             folder.mkdir()
-            events = write_events(folder, groups, wanted)
+            events = write_events(folder, groups, wanted, partitions)
             size = sum(path.stat().st_size for path in folder.iterdir())
             decode_s, fold_s = in_this_process(folder)
             try:
