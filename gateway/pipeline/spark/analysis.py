@@ -270,7 +270,10 @@ class Analysis:
 
     def _move_complete(self) -> None:
         for name in self._complete.names():
-            (self._tables / name / _OPEN).take_over(self._complete / name)
+            folder, new = self._tables / name / _OPEN, self._complete / name
+            for part in new.names():
+                if part.startswith(f"{BUCKET}="):
+                    (folder / part).replace(new / part)
         self._complete.delete()
 
     def _trim(self, batch: int) -> None:

@@ -133,17 +133,25 @@ def renew(
     spark: SparkSession, lines: DataFrame, folder: Folder, top: int, inputs: tuple[str, ...]
 ) -> Verdict:
     """Make tables and report from these lines only. They replace the old ones once all are
-    complete, so that a failed run leaves the old ones, which belong together. If a run is killed
-    while it replaces them, the next one goes on with that first."""
+    complete, so that a failed run leaves the old ones, which belong together."""
     began_s = time.monotonic()
-    new, complete = folder / "new", folder / "complete"
-    folder.take_over(complete)
-    new.delete()  # left by a failed run
+    new = folder / "new"
+    _replace(folder, new)  # left by a killed run
     analysis = Analysis(spark, new, top)
     verdict = _report(analysis, analysis.make(lines), new, partial(_told, spark, inputs, began_s))
-    complete.replace(new)
-    folder.take_over(complete)
+    _replace(folder, new)
     return verdict
+
+
+def _replace(folder: Folder, new: Folder) -> None:
+    """Replace the old tables and report if the new ones are complete: the page is written last. It
+    is also moved last, so that a run that was killed meanwhile can be finished."""
+    names = new.names()
+    if PAGE in names:
+        for name in ("tables", NUMBERS, PAGE):
+            if name in names:
+                (folder / name).replace(new / name)
+    new.delete()
 
 
 def run_follow(

@@ -62,13 +62,6 @@ class Folder:
         self.delete()
         self._files.move(other.path, self.path)
 
-    def take_over(self, other: "Folder") -> None:
-        """Move all entries of `other`, if it exists, to the places of those in this folder. Can be
-        repeated after a kill."""
-        for name in other.names():
-            (self / name).replace(other / name)
-        other.delete()
-
     def write(self, rows: DataFrame, *partitions: str) -> None:
         """Replace the contents with these rows."""
         # Offsets and times grow from row to row: few bytes tell the differences, without a search.
