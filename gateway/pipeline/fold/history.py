@@ -18,7 +18,14 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator
 from gateway.events.catalog import EVENTS
 from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
-from gateway.events.group_events import GroupAdopted, GroupForwarded, GroupHosted
+from gateway.events.group_events import (
+    AdoptionStarted,
+    GroupAdopted,
+    GroupForwarded,
+    GroupHosted,
+    GroupTaken,
+)
+from gateway.events.member_events import PartitionsStated
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.fold.lines import Line
 
@@ -48,7 +55,8 @@ logs that are closer together may have happened in either order."""
 
 
 class Hosting(NamedTuple):
-    """A part of a gateway's log about a group: from one take-over of the group to the next."""
+    """A part of a gateway's log about a group: from one take-over of the group to the next, or
+    until another member has taken the group."""
 
     gateway_id: str
     number: int
@@ -112,8 +120,7 @@ class Told:
         return self.not_before(commits.from_ms), self.not_before(commits.to_ms)
 
 
-TAKE_OVERS = (GroupHosted, GroupAdopted)
-TURNS = (GroupForwarded, *TAKE_OVERS)
+TURNS = (GroupForwarded, GroupHosted, GroupAdopted)
 """The events after which the cluster or the gateway serves the group."""
 
 
@@ -158,6 +165,8 @@ class History:
 
 _InSequence: TypeAlias = tuple[int, int, bool, int, str, int, int]
 """See `_in_sequence`."""
+_InOrder: TypeAlias = tuple[int, int, str, int, int, bool, int, str, int, int]
+"""See `_Placed.order`."""
 
 
 class LateLineError(Exception):
@@ -177,8 +186,12 @@ class _Hosted:
     begun_ms: int
     ended_ms: int
     """The first and the latest time that the gateway told."""
+    reached_before: int
+    """The highest epoch in the log until then."""
+    is_taken: bool
+    """Whether another member has the group by now, so that epochs tell no order any more."""
     epochs: tuple[int, int] = (0, 0)
-    """The first and the highest epoch or generation of the group; 0 without any."""
+    """The lowest and the highest epoch or generation of the group; 0 without any."""
     not_before: _Time = _NEVER
     """Where the hostings end that came earlier, if clocks contradict that."""
 
@@ -187,19 +200,28 @@ class _Hosted:
         """The place of its last event."""
         return max((self.ended_ms, 0), self.not_before)
 
+    @property
+    def reached(self) -> int:
+        """The highest epoch in the log until its end."""
+        return max(self.reached_before, self.epochs[1])
+
     def learn_epochs(self, event: GatewayEvent) -> None:
         """Learn the epochs and generations in an event."""
+        if self.is_taken:
+            return
         for name in _EPOCHS[type(event)]:
             epoch = getattr(event, name)
             if epoch is not None and epoch > 0:
-                first, highest = self.epochs
-                self.epochs = first or epoch, max(highest, epoch)
+                lowest, highest = self.epochs
+                self.epochs = min(lowest or epoch, epoch), max(highest, epoch)
 
     def is_forced_behind(self, other: "_Hosted") -> bool:
-        """Whether this one begins with the other's highest epoch or a later one, and at most clocks
-        that differ contradict that. Two that have one epoch only may be in either order."""
-        begins, (_first, high_before) = self.epochs[0], other.epochs
-        if not 0 < high_before <= begins or self.epochs == other.epochs:
+        """Whether its epochs follow those of the other, and at most clocks that differ contradict
+        that. Two that have one epoch only may be in either order. So may all whose logs had passed
+        each other before: epochs have begun again."""
+        if not other.epochs[0] or self.epochs == other.epochs:
+            return False
+        if self.reached_before > other.epochs[0] or other.reached > self.epochs[0]:
             return False
         return other.ended[0] - self.begun_ms <= CLOCKS_DIFFER_MS_MAX
 
@@ -246,9 +268,11 @@ class _Log:
             else:  # all later events come from a clock that had been behind
                 self.behind_ms = told_ms
             event = line.fields
-            if hosted is None or type(event) in TAKE_OVERS:
+            if hosted is None or type(event) in _BEGINNINGS:
                 hosting = Hosting(line.gateway_id, len(self.hosted))
-                hosted = _Hosted(hosting, told_ms, told_ms)
+                reached = hosted.reached if hosted else 0
+                is_taken = type(event) is GroupTaken
+                hosted = _Hosted(hosting, told_ms, told_ms, reached, is_taken)
                 self.hosted.append(hosted)
             hosted.ended_ms = told_ms
             if event is not None and _EPOCHS[type(event)]:
@@ -274,6 +298,8 @@ class _Log:
             yield each
 
 
+_BEGINNINGS = frozenset((AdoptionStarted, GroupAdopted, GroupHosted, GroupTaken))
+"""The events with which a hosting begins. An adoption tells of the group before it is complete."""
 _NEAR_MS_MAX = 2 * CLOCKS_DIFFER_MS_MAX
 """An event may be told a minute after the commits in it."""
 
@@ -287,7 +313,7 @@ class Order:
     position: int = 0
     before_ms: int | None = None
     """The time of the latest event."""
-    latest: tuple[int, int, str, int, bool, int, str, int, int] | None = None
+    latest: _InOrder | None = None
     """Its order."""
     hole: Moment | None = None
 
@@ -333,14 +359,21 @@ class Order:
             self.latest = once[-1].order()
 
     def forced(self) -> set[frozenset[Hosting]]:
-        """Pairs of hostings whose order is known from their epochs."""
-        return {
-            frozenset((later.hosting, earlier.hosting))
-            for log in self.logs.values()
-            for later in log.hosted
-            for earlier in self._near(later)
-            if later.is_forced_behind(earlier)
-        }
+        """Pairs of hostings whose order is known from their epochs, or from those of others: what
+        follows in the log of the later one came later, too, and what precedes the earlier one in
+        its log came earlier."""
+        found: set[frozenset[Hosting]] = set()
+        for log in self.logs.values():
+            latest: dict[str, int] = {}
+            for later in log.hosted:
+                near = list(self._near(later))
+                for each in filter(later.is_forced_behind, near):
+                    gateway_id, number = each.hosting
+                    latest[gateway_id] = max(number, latest.get(gateway_id, 0))
+                for gateway_id, number in (each.hosting for each in near):
+                    if number <= latest.get(gateway_id, -1):
+                        found.add(frozenset((later.hosting, Hosting(gateway_id, number))))
+        return found
 
     def _force(self, new: Mapping[str, Sequence["_Placed"]], known: Mapping[str, int]) -> None:
         """Find which hostings came earlier than others, if clocks contradict that. `known` counts
@@ -389,9 +422,9 @@ class _Placed:
         ended_ms, _rank = ended
         self.behind_ms = ended_ms if self.behind_ms is None else max(self.behind_ms, ended_ms)
 
-    def order(self) -> tuple[int, int, str, int, bool, int, str, int, int]:
+    def order(self) -> _InOrder:
         """The order of the events of all gateways."""
-        return self.told_ms, self.rank, self.line.gateway_id, *self.in_sequence[1:]
+        return self.told_ms, self.rank, self.line.gateway_id, *self.in_sequence
 
 
 def _in_sequence(line: Line) -> _InSequence:
@@ -413,8 +446,9 @@ _EPOCHS: Mapping[type[GatewayEvent], Sequence[str]] = {
     event: [
         name
         for name in ("group_epoch", "assignment_epoch", "generation", "member_epoch")
-        if name in {each.name for each in fields_of(event)}
+        if name in {each.name for each in fields_of(event)} and event is not PartitionsStated
     ]
     for event in EVENTS.values()
 }
-"""The fields of each event that have an epoch or a generation of the group."""
+"""The fields of each event that have an epoch or a generation of the group. What a member states
+may be one from long ago."""

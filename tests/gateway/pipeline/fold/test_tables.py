@@ -210,6 +210,16 @@ def test_hostings_keep_their_order_when_the_group_returns() -> None:
     assert order.forced() == {frozenset((one, other)), frozenset((one, returned))}
 
 
+def test_a_sequence_that_begins_again_goes_on_while_the_clock_is_behind() -> None:
+    """All of its events get the time that the clock had reached before."""
+    writer, order = EventWriter(), Order()
+    writer.tell(10, assigned(1), assigned(2))
+    writer.forget(5)
+    writer.tell(5, assigned(3))
+    for line in placed(*writer.lines):
+        assert len(list(order.take([line]))) == 1
+
+
 def assigned(epoch: int) -> PartitionsAssigned:
     return PartitionsAssigned(member_id="m", member_epoch=epoch, partitions={"t": (0,)})
 

@@ -1,10 +1,20 @@
 """Two gateways with logs of their own host a group one after the other, and their clocks differ."""
 
+import random
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 
 from gateway.events.event import GatewayEvent
-from gateway.events.group_events import GroupHosted
-from gateway.events.member_events import PartitionsAssigned, PartitionsReleased
+from gateway.events.group_events import (
+    AdoptionStarted,
+    GroupAdopted,
+    GroupCreated,
+    GroupHosted,
+    GroupTaken,
+)
+from gateway.events.member_events import PartitionsAssigned, PartitionsReleased, PartitionsStated
 from gateway.events.offset_events import (
     CommittedOffsets,
     FetchedOffset,
@@ -12,9 +22,12 @@ from gateway.events.offset_events import (
     OffsetsFetched,
 )
 from gateway.pipeline.fold import offsets
-from gateway.pipeline.fold.tables import begin
+from gateway.pipeline.fold.history import LateLineError
+from gateway.pipeline.fold.lines import Line
+from gateway.pipeline.fold.tables import ALL_ROWS, STATES, Tables, begin
 from tests.support.event_writer import GROUP, START_MS, EventWriter, seconds
 from tests.support.folded_lines import folded, placed
+from tests.support.group_events import EMPTY, STABLE, bump, group_goes
 
 PARTITION = {"t": (0,)}
 DAY_S = 24 * 60 * 60
@@ -86,6 +99,60 @@ def test_each_hosting_of_a_group_that_returns_has_its_place(behind_s: float) -> 
     assert fold.finish().ownership == rows
 
 
+def kinds(*writers: EventWriter) -> set[str]:
+    """What the partition's rows tell, besides its owners."""
+    rows = folded(*(line for writer in writers for line in writer.lines)).ownership
+    found: set[str] = {row.kind for row in rows if row.from_ms is not None}
+    return found - {"owner"}
+
+
+def test_epochs_that_begin_again_tell_no_order() -> None:
+    """The group is created at the second gateway, after it has been at the first one twice, the
+    last time for some seconds. Low epochs do not make that time the later one."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 1), gives("a", 50))
+    first.tell(DAY_S, GroupHosted(reason="returns"), gets("a", 51))
+    first.tell(DAY_S + 10, gives("a", 52))
+    second.tell(DAY_S + 11, GroupHosted(reason="moves"), GroupCreated(kind="classic"), gets("b", 1))
+    second.tell(DAY_S + 20, bump(2))
+    assert "overlap" not in kinds(first, second)
+
+
+def test_what_a_member_states_is_no_epoch_of_the_group() -> None:
+    """It may have been away for long."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    first.tell(10, gives("a", 5))
+    second.beside(5, PartitionsStated(member_id="b", member_epoch=3, partitions={}))
+    second.tell(6, gets("b", 6))
+    assert kinds(first, second) == set()
+
+
+def test_an_adoption_begins_before_its_end_is_told() -> None:
+    """Its records tell the generation of the group before `group_adopted`."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    first.tell(10, gives("a", 5))
+    second.tell(11 - 5, GroupHosted(reason="moves"), gets("b", 6))
+    second.tell(15 - 5, gives("b", 7))
+    first.beside(16, AdoptionStarted(members=1))
+    first.tell(17, group_goes(EMPTY, STABLE, 8))
+    first.beside(18, GroupHosted(reason="it was adopted"), GroupAdopted(held_ms=2_000))
+    first.tell(19, gets("a", 9))
+    assert kinds(first, second) <= {"gap"}
+
+
+def test_a_gateway_that_learns_late_of_a_loss_is_not_called_safe() -> None:
+    """Its last member may have consumed beside those of the second gateway, whatever the epochs."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    second.tell(11, GroupHosted(reason="free"), gets("b", 6))
+    first.beside(30, GroupTaken(reason="g0"))
+    first.tell(30, gives("a", 5))
+    second.tell(31, gives("b", 6))
+    assert "unsure" in kinds(first, second)
+
+
 def committed(at_s: float, member_id: str, offset: int) -> OffsetsCommitted:
     """One commit."""
     at_ms = START_MS + round(at_s * 1000)
@@ -134,6 +201,18 @@ def test_a_lost_commit_is_unsure_unless_the_order_is_known() -> None:
     """Perhaps b was told 40 before a committed 100."""
     assert told_less(epoch=6) == ["lost"]
     assert told_less(epoch=1) == ["unsure"]
+
+
+def test_a_hosting_without_epochs_follows_what_its_log_follows() -> None:
+    """The second gateway restarts just after it has taken the group over."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    commits(first, 9, "a", 100)
+    first.tell(10, gives("a", 5))
+    second.tell(11, gets("b", 6))
+    second.beside(12, GroupHosted(reason="restarted"))
+    fetches(second, 13, "b", 40)
+    assert findings(first, second) == ["lost"]
 
 
 def test_within_one_log_a_commit_is_lost_whatever_another_log_tells() -> None:
@@ -201,3 +280,61 @@ def test_beyond_a_limit_faults_of_two_logs_are_unsure_at_once(
 ) -> None:
     monkeypatch.setattr(offsets, "OPEN_MAX", 0)
     assert told_less(epoch=6) == ["unsure"]
+
+
+def moves_about(dice: random.Random) -> list[str]:
+    """The lines of a group that two or three gateways host one after another, in the order of their
+    writing. Each gateway has a clock of its own. Epochs never fall, and offsets grow."""
+    writers = [EventWriter(f"g{n}", f"p{n}") for n in range(dice.choice((2, 3)))]
+    ahead_s = [dice.choice((-10, 0, dice.uniform(-10, 10))) for _ in writers]
+    lines: list[str] = []
+    now_s, epoch, offset = 100.0, 1, 0
+    for owner in map("m{}".format, range(dice.randrange(2, 8))):
+        number = dice.randrange(len(writers))
+        writer = writers[number]
+        for does in ("hosts", "gets", *["commits"] * dice.randrange(4), "gives"):
+            now_s += dice.choice((0, 0.001, 2, 40))
+            epoch += dice.randrange(2)
+            at_s, written = now_s + ahead_s[number], len(writer.lines)
+            match does:
+                case "hosts":
+                    writer.beside(at_s, GroupHosted(reason="free"))
+                case "gets":
+                    writer.tell(at_s, gets(owner, epoch))
+                    fetches(writer, at_s, owner, offset)
+                case "commits":
+                    offset += 1
+                    commits(writer, at_s, owner, offset)
+                case _:
+                    writer.tell(at_s, gives(owner, epoch))
+            lines += writer.lines[written:]
+    return lines
+
+
+def rows(tables: Tables) -> Counter[str]:
+    return Counter(repr(row) for name in ALL_ROWS for row in getattr(tables, name))
+
+
+def in_batches(dice: random.Random, lines: Sequence[Line]) -> Counter[str]:
+    """All rows of a fold that stops and goes on, and begins again with a late line."""
+    fold, closed, taken = begin("", GROUP), Counter[str](), 0
+    while taken < len(lines):
+        before, taken = taken, taken + dice.randrange(1, 6)
+        try:
+            closed += rows(fold.take(lines[before:taken]))
+        except LateLineError:
+            fold = begin("", GROUP)
+            closed = rows(fold.take(lines[:taken]))
+        fold = STATES.validate_json(STATES.dump_json(fold))
+    return closed + rows(fold.finish())
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_clocks_of_gateways_make_no_faults_and_batches_no_difference(seed: int) -> None:
+    dice = random.Random(seed)
+    lines = moves_about(dice)
+    told = folded(*lines)
+    found = {row.kind for row in told.ownership} | {row.finding for row in told.offsets}
+    assert found | {row.finding for row in told.wrong_starts} <= {"owner", "gap", "unsure", None}
+    assert told.differences == []
+    assert in_batches(dice, placed(*lines)) == rows(told)
