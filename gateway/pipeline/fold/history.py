@@ -218,10 +218,14 @@ class _Hosted:
     def is_forced_behind(self, other: "_Hosted") -> bool:
         """Whether its epochs follow those of the other, and at most clocks that differ contradict
         that. Two that have one epoch only may be in either order. So may all whose logs had passed
-        each other before: epochs have begun again."""
+        each other before, because epochs have begun again. They may have done so in the other if
+        it has the first ones, and clocks that differ less explain that it came later."""
         if not other.epochs[0] or self.epochs == other.epochs:
             return False
         if self.reached_before > other.epochs[0] or other.reached > self.epochs[0]:
+            return False
+        differ_ms, differ_else_ms = other.ended_ms - self.begun_ms, self.ended_ms - other.begun_ms
+        if other.epochs[0] <= _FIRST_EPOCH_MAX and differ_ms > differ_else_ms:
             return False
         return other.ended[0] - self.begun_ms <= CLOCKS_DIFFER_MS_MAX
 
@@ -300,6 +304,8 @@ class _Log:
 
 _BEGINNINGS = frozenset((AdoptionStarted, GroupAdopted, GroupHosted, GroupTaken))
 """The events with which a hosting begins. An adoption tells of the group before it is complete."""
+_FIRST_EPOCH_MAX = 2
+"""A new group begins with this epoch at the latest."""
 _NEAR_MS_MAX = 2 * CLOCKS_DIFFER_MS_MAX
 """An event may be told a minute after the commits in it."""
 
