@@ -221,7 +221,7 @@ def differences(
             continue
         times = [grant[0] for grant in of_partition]
         for claim in some:
-            for at_ms in sorted({claim.from_ms, claim.to_ms}):
+            for at_ms in sorted({claim.first.position, claim.last.position}):
                 before, behind = bisect_left(times, at_ms), bisect_right(times, at_ms)
                 was_away = bisect_right(away_ms, at_ms)
                 if was_away and (

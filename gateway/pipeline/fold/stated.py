@@ -24,7 +24,7 @@ from gateway.events.group_events import (
 from gateway.events.member_events import MemberStateMoved, PartitionsStated
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
 from gateway.pipeline.fold.granted import Interval, TopicPartition
-from gateway.pipeline.fold.history import Pairs, Told
+from gateway.pipeline.fold.history import Hosting, Moment, Pairs, Told
 
 
 @dataclass(slots=True)
@@ -39,8 +39,9 @@ class Claim:
     rounds: int
     """The rounds begun by then."""
     is_commit: bool
-    from_ms: int
-    to_ms: int
+    first: Moment
+    last: Moment
+    """Their positions are times."""
 
 
 Claims: TypeAlias = Mapping[TopicPartition, Sequence[Claim]]
@@ -59,6 +60,7 @@ class _Word(NamedTuple):
     partitions: tuple[_Partitions, ...]
     from_ms: int
     to_ms: int
+    hosting: Hosting
 
 
 KINDS: frozenset[type[GatewayEvent]] = frozenset(
@@ -85,7 +87,7 @@ class ClaimFold:
     grants."""
     hosted_ms: int = -1
     """When the cluster served it last."""
-    spans: Pairs[tuple[_Speaker, _Partitions], list[int]] = field(default_factory=dict)
+    spans: Pairs[tuple[_Speaker, _Partitions], list[Moment]] = field(default_factory=dict)
     """The first and the last of the claims that are alike."""
 
     def take(self, told: Told) -> None:
@@ -100,11 +102,14 @@ class ClaimFold:
                         for topic, some in commits.offsets.items()
                     ]
                 )
-                self._hear(_Word(member_id, True, partitions, *told.span_ms(commits)), told)
+                self._hear(
+                    _Word(member_id, True, partitions, *told.span_ms(commits), told.hosting), told
+                )
             case PartitionsStated(member_id=member_id) as statement if member_id != NO_MEMBER:
                 self.begun_ms.setdefault(member_id, []).append(told.at_ms)
                 partitions = tuple(statement.partitions.items())
-                self._hear(_Word(member_id, False, partitions, told.at_ms, told.at_ms), told)
+                at_ms, hosting = told.at_ms, told.hosting
+                self._hear(_Word(member_id, False, partitions, at_ms, at_ms, hosting), told)
             case GroupForwarded() | ReleaseStarted() if self.forwarded_ms is None:
                 self.forwarded_ms = told.at_ms
             case GroupHosted() | GroupAdopted() if self.forwarded_ms is not None:
@@ -122,12 +127,12 @@ class ClaimFold:
             self._add(word)
         self.waiting.clear()
         found: dict[TopicPartition, dict[_Speaker, Claim]] = {}
-        for (speaker, (topic, numbers)), (from_ms, to_ms) in self.spans.items():
+        for (speaker, (topic, numbers)), (first, last) in self.spans.items():
             for number in numbers:
                 of_partition = found.setdefault((topic, number), {})
-                claim = of_partition.setdefault(speaker, Claim(*speaker, from_ms, to_ms))
-                claim.from_ms = min(claim.from_ms, from_ms)
-                claim.to_ms = max(claim.to_ms, to_ms)
+                claim = of_partition.setdefault(speaker, Claim(*speaker, first, last))
+                claim.first = min(claim.first, first)
+                claim.last = max(claim.last, last)
         return {partition: list(claims.values()) for partition, claims in found.items()}
 
     def _hear(self, word: _Word, told: Told) -> None:
@@ -142,23 +147,24 @@ class ClaimFold:
             insort(self.waiting, word, key=attrgetter("to_ms"))
 
     def _add(self, word: _Word) -> None:
-        member_id, is_commit, partitions, from_ms, to_ms = word
+        member_id, is_commit, partitions, from_ms, to_ms, hosting = word
         begun_ms, rejoined_ms = self.begun_ms.get(member_id, ()), self.rejoined_ms
         rounds = bisect_right(begun_ms, from_ms) + bisect_right(rejoined_ms, from_ms)
-        last = bisect_right(begun_ms, to_ms) + bisect_right(rejoined_ms, to_ms)
-        if rounds == last:
-            self._extend((member_id, rounds, is_commit), partitions, from_ms, to_ms)
+        rounds_last = bisect_right(begun_ms, to_ms) + bisect_right(rejoined_ms, to_ms)
+        first, last = Moment(from_ms, from_ms, hosting), Moment(to_ms, to_ms, hosting)
+        if rounds == rounds_last:
+            self._extend((member_id, rounds, is_commit), partitions, first, last)
         else:
-            self._extend((member_id, rounds, is_commit), partitions, from_ms, from_ms)
-            self._extend((member_id, last, is_commit), partitions, to_ms, to_ms)
+            self._extend((member_id, rounds, is_commit), partitions, first, first)
+            self._extend((member_id, rounds_last, is_commit), partitions, last, last)
 
     def _extend(
-        self, speaker: _Speaker, partitions: Iterable[_Partitions], from_ms: int, to_ms: int
+        self, speaker: _Speaker, partitions: Iterable[_Partitions], first: Moment, last: Moment
     ) -> None:
         for each in partitions:
-            span = self.spans.setdefault((speaker, each), [from_ms, to_ms])
-            span[0] = min(span[0], from_ms)
-            span[1] = max(span[1], to_ms)
+            span = self.spans.setdefault((speaker, each), [first, last])
+            span[0] = min(span[0], first)
+            span[1] = max(span[1], last)
 
 
 def stated(claims: Iterable[Claim]) -> Iterator[Interval]:
@@ -166,22 +172,25 @@ def stated(claims: Iterable[Claim]) -> Iterator[Interval]:
     intermediate round that leaves the partition out. Positions are times."""
     in_order = sorted(claims, key=lambda each: (each.member_id, each.rounds, each.is_commit))
     for member_id, some in groupby(in_order, key=lambda each: each.member_id):
-        spans: list[list[int]] = []
+        spans: list[tuple[Moment, Moment]] = []
         rounds = 0
         for claim in some:
             # A statement begins a round, so the previous round must have claimed the partition too.
             expected = claim.rounds if claim.is_commit else claim.rounds - 1
             if not spans or rounds < expected:
-                spans.append([claim.from_ms, claim.to_ms])
+                spans.append((claim.first, claim.last))
             else:
-                spans[-1] = [min(spans[-1][0], claim.from_ms), max(spans[-1][1], claim.to_ms)]
+                first, last = spans[-1]
+                spans[-1] = min(first, claim.first), max(last, claim.last)
             rounds = claim.rounds
-        for from_ms, to_ms in spans:
+        for first, last in spans:
             yield Interval(
                 member_id=member_id,
-                from_position=from_ms,
-                from_ms=from_ms,
-                to_position=to_ms,
-                to_ms=to_ms,
+                from_position=first.position,
+                from_ms=first.at_ms,
+                to_position=last.position,
+                to_ms=last.at_ms,
                 leaves_gap=True,
+                begun=first,
+                ended=last,
             )

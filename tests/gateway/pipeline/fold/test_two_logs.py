@@ -118,6 +118,17 @@ def test_epochs_that_begin_again_tell_no_order() -> None:
     assert "overlap" not in kinds(first, second)
 
 
+def test_a_group_that_is_created_at_another_gateway_did_not_come_from_there() -> None:
+    """Its epochs begin again at the second gateway, whose clock is 5 s behind, after seconds at the
+    first one."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    first.tell(10, gives("a", 5))
+    second.tell(11 - 5, GroupCreated(kind="classic"), gets("b", 1))
+    second.tell(20 - 5, bump(2))
+    assert kinds(first, second) == {"unsure"}
+
+
 def test_what_a_member_states_is_no_epoch_of_the_group() -> None:
     """It may have been away for long."""
     first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
@@ -169,6 +180,23 @@ def committed(at_s: float, member_id: str, offset: int) -> OffsetsCommitted:
 def commits(writer: EventWriter, at_s: float, member_id: str, offset: int) -> None:
     """Tell of one commit."""
     writer.beside(at_s, committed(at_s, member_id, offset))
+
+
+@pytest.mark.parametrize(("epoch", "found"), [(6, set()), (1, {"unsure"})])
+def test_claims_that_overlap_by_clocks_are_unsure_unless_the_order_is_known(
+    epoch: int, found: set[str]
+) -> None:
+    """The clock of b's gateway is 5 s behind, so b seems to commit before a's last commit."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 4))
+    commits(first, 2, "a", 90)
+    commits(first, 9, "a", 100)
+    first.tell(10, gives("a", 5))
+    second.tell(11 - 5, gets("b", epoch))
+    commits(second, 12 - 5, "b", 110)
+    commits(second, 20 - 5, "b", 120)
+    rows = folded(*first.lines, *second.lines).ownership
+    assert {row.kind for row in rows if row.basis == "stated"} - {"owner"} == found
 
 
 def fetches(writer: EventWriter, at_s: float, member_id: str, offset: int) -> None:
