@@ -403,6 +403,9 @@ class OffsetFold:
                 if is_transactional:
                     followed.in_transaction_at = at
                     continue
+                storing = followed.storing
+                if storing is not None and storing.hosting.gateway_id != gateway_id:
+                    followed.elsewhere = storing, followed.stored
                 followed.before = followed.stored = last
                 followed.storing = followed.before_by = source
                 followed.is_foreign = owner_id is not None and not is_owner
@@ -510,6 +513,8 @@ class Partition:
     deleted."""
     storing: _Source | None = None
     """The event that stored it, or deleted it."""
+    elsewhere: tuple[_Source, int | None] | None = None
+    """The same of the latest such event in another gateway's log before."""
     is_foreign: bool = False
     """Whether somebody other than the owner did."""
     before: int | None = None
@@ -602,6 +607,11 @@ class Partition:
             return False
         if source.process_id != storing.process_id:
             return False
+        if self.elsewhere is not None:
+            elsewhere, stored = self.elsewhere
+            is_near = storing.at[0] - elsewhere.at[0] <= CLOCKS_DIFFER_MS_MAX
+            if is_near and stored is not None and stored >= told:
+                return False
         asked_by = getattr(step.told.event, "member_id", None)
         for other in later:
             if other.at[0] > step.at[0] + GONE_TOLD_MS_MAX:

@@ -255,6 +255,21 @@ def test_within_one_log_a_commit_is_lost_whatever_another_log_tells() -> None:
     assert findings(other, first) == ["lost"]
 
 
+def test_a_commit_that_perhaps_came_later_skips_nothing() -> None:
+    """The clock of b's gateway is 5 s behind, and b seems to commit 110 before a commits 100. Then
+    c, at the first gateway again, begins with 110."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, gets("a", 5))
+    commits(first, 9, "a", 100)
+    first.tell(10, gives("a", 5))
+    second.tell(11 - 5, gets("b", 5))
+    commits(second, 12 - 5, "b", 110)
+    second.tell(13 - 5, gives("b", 5))
+    first.tell(14, GroupHosted(reason="returns"), gets("c", 6))
+    fetches(first, 15, "c", 110)
+    assert findings(first, second) == ["unsure"]
+
+
 def goes_back(*, epoch: int) -> list[str | None]:
     """The clock of b's gateway is 15 s behind, and its commit of 110 seems to come before a's of
     100."""
