@@ -539,6 +539,7 @@ class Adopting:
     def _released_all(self, answer: LeaveGroupResponse, now_ms: int) -> None:
         self._is_releasing_all = False
         if have_left(answer):
+            self._not_before_ms = now_ms
             self._move(Stage.FORGETTING, now_ms)
         else:
             self._not_before_ms = now_ms + BACKOFF_MS
