@@ -45,7 +45,7 @@ from gateway.moves import moved
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode, name_of
-from kafka_codecs.heartbeat import HeartbeatResponse
+from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
@@ -549,12 +549,16 @@ class Adopting:
     def _answered(self, lane: Lane, asked: Struct, answer: Struct, now_ms: int) -> None:
         match self.stage:
             case Stage.GIVING_BACK:
-                match answer:
-                    case LeaveGroupResponse() if self._is_releasing_all:
+                match asked, answer:
+                    case _, LeaveGroupResponse() if self._is_releasing_all:
                         self._released_all(answer, now_ms)
-                    case JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse() if (
-                        lane is not Lane.ANCHOR  # which leaves with the others
+                    case _ if lane is Lane.ANCHOR:
+                        pass  # it leaves with the others
+                    case HeartbeatRequest(member_id=each), _ if (
+                        each != self._requests.leader.member_id
                     ):
+                        pass  # it was sent to see whether the round had begun
+                    case _, JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():
                         self._guarded(answer, now_ms)
                     case _:
                         pass

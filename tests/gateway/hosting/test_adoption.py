@@ -613,6 +613,16 @@ def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None
     assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
 
 
+def test_a_member_that_has_gone_is_not_taken_for_the_guard(script: Script) -> None:
+    """Its heartbeat was sent before the adoption failed, to see whether the round had begun."""
+    script.to_rejoining()
+    script.wait(HOLD_MAX_MS)
+    script.answer(Lane.OTHERS, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Lane.LEADER, joined(8))
+    assert isinstance(script.asked[Lane.OTHERS], SyncGroupRequest)
+    script.wait(0)
+
+
 def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -> None:
     """The log stores the lock after the adoption was given up. That has to be erased, too."""
     script.to_locking()
