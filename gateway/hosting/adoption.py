@@ -37,7 +37,7 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.holders import Holders
+from gateway.hosting.giving_back import BACKOFF_MS, GONE, HEARTBEAT_INTERVAL_MS, GivingBack
 from gateway.hosting.identity import AnchorIds, Guise
 from gateway.hosting.lanes import Lanes
 from gateway.hosting.states import ADOPTION, AdoptionStage
@@ -45,7 +45,7 @@ from gateway.moves import moved
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.error_codes import ErrorCode, name_of
-from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
@@ -55,11 +55,9 @@ HOLD_MAX_MS = 2_000
 Kafka allows, so an outsider that begins to join cannot disappear again meanwhile."""
 LOOK_AGAIN_MS = 10
 """The time between two heartbeats that wait for a JoinGroup to take effect."""
-HEARTBEAT_INTERVAL_MS = 3_000
 HEARTBEATS_AT_ONCE_MAX = 32
 """How many heartbeats of members may be on their way, so that the time for which calls are held
 hardly depends on the number of members."""
-BACKOFF_MS = 500
 
 Stage = AdoptionStage
 
@@ -69,10 +67,11 @@ _UNTOUCHED = (Stage.ANNOUNCING, Stage.IMPERSONATING)
 _BOUNDED = (Stage.IMPERSONATING, Stage.REJOINING, Stage.RELEASING, Stage.LOCKING, Stage.ANCHORING)
 """Undone if they take too long."""
 _GUARDED = (*_BOUNDED[1:], Stage.HANDING_OVER)
+_ENDING = (Stage.FORGETTING, Stage.UNDONE, Stage.ADOPTED)
+"""Answers of the coordinator change nothing any more."""
 _PASSING_ERRORS = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REBALANCE_IN_PROGRESS)
 """Kafka 4 answers the anchor's JoinGroup with these after a native consumer has tried to join. A
 later one may succeed."""
-_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 class Adopting:
@@ -121,10 +120,10 @@ class Adopting:
         self._is_hold_in_doubt = False
         """Whether the anchor may have lost the group, or never got it."""
         self._anchor_due_ms = 0
-        self._holders = Holders()
-        self._has_synced = self._is_guard_gone = self._is_releasing_all = False
-        """Whether the leader's member has completed its round, or is no longer in the group; and
-        whether the LeaveGroup of all members is on its way."""
+        self._has_synced = False
+        """Whether the leader's member has completed that round."""
+        self._giving_back: GivingBack | None = None
+        """While the stage is GivingBack."""
         self._not_before_ms = 0
 
     # -- what the driver asks --------------------------------------------------------------------
@@ -161,13 +160,7 @@ class Adopting:
     def guard(self) -> AnchorIds | None:
         """The ids of the leader's member while it guards the group: members that are recalled can
         commit under them."""
-        if self.stage is not Stage.GIVING_BACK or not self._has_synced or self._round is None:
-            return None
-        return AnchorIds(
-            member_id=self._round.member_id,
-            generation=self._round.generation_id,
-            instance_id=self._requests.leader.instance_id or "",
-        )
+        return None if self._giving_back is None else self._giving_back.guard
 
     @property
     def is_hold_bounded(self) -> bool:
@@ -176,11 +169,11 @@ class Adopting:
 
     def next_ms(self) -> int | None:
         """When to handle `TimePassed` next; None while only an answer can change anything."""
+        if self._giving_back is not None:
+            return self._giving_back.next_ms()
         times = []
         if self.is_hold_bounded and self._held_from_ms is not None:
             times.append(self._held_from_ms + HOLD_MAX_MS)
-        if (silent_ms := self._holders.next_ms()) is not None:
-            times.append(silent_ms)
         if self._keeps_anchor:
             times.append(self._anchor_due_ms)
         if self._waits_for_time:
@@ -201,13 +194,6 @@ class Adopting:
                 is_anchor_done = self._is_anchor_stable and not self._has_left
                 is_due = not (self._is_taking_over or is_anchor_done)
                 return (has_anchor_lane and is_due) or (has_lane and not self._has_left)
-            case Stage.GIVING_BACK if not self._holders:
-                return has_lane and has_anchor_lane
-            case Stage.GIVING_BACK if self._round is None:
-                is_free = has_lane and Lane.LEADER not in self._lanes
-                return is_free and not self._is_guard_gone
-            case Stage.GIVING_BACK:
-                return has_lane
             case Stage.RESUMING:
                 return not self._is_describing
             case Stage.FORGETTING:
@@ -240,10 +226,10 @@ class Adopting:
             case Unanswered(lane, why):
                 self._lanes.take(lane)
                 self._unanswered(lane, why, now_ms)
-            case Heard(member_id):
-                self._holders.heard(member_id, now_ms)
-            case GaveUp(member_id) if self._holders.let_go(member_id):
-                self._not_before_ms = now_ms
+            case Heard(member_id) if self._giving_back is not None:
+                self._giving_back.heard(member_id, now_ms)
+            case GaveUp(member_id) if self._giving_back is not None:
+                self._giving_back.gave_up(member_id, now_ms)
             case TookOver():
                 self._move(Stage.ADOPTED, now_ms)
             case TakeOverFailed():
@@ -253,18 +239,20 @@ class Adopting:
                 pass
         self._lose_patience(now_ms)
         self._advance(now_ms)
-        effects, self._effects = self._effects, []
+        effects = tuple(self._effects)
+        self._effects.clear()
         return effects
 
     def _lose_patience(self, now_ms: int) -> None:
         began_ms = self._held_from_ms
         if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:
             self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
-        if self._holders.let_go_silent(now_ms):
-            self._not_before_ms = now_ms
 
     def _advance(self, now_ms: int) -> None:
         """Do what is due."""
+        if self._giving_back is not None:
+            self._giving_back.advance(now_ms)
+            return
         match self.stage:
             case Stage.PROPOSED | Stage.CONFIRMING:
                 self._describe()
@@ -279,8 +267,6 @@ class Adopting:
                 self._watch_for_round(self._requests.leader, self._locked_generation, now_ms)
             case Stage.HANDING_OVER:
                 self._hand_over(now_ms)
-            case Stage.GIVING_BACK if now_ms >= self._not_before_ms:
-                self._give_back()
             case Stage.FORGETTING if now_ms >= self._not_before_ms:
                 self._store(None)
             case _:
@@ -489,83 +475,28 @@ class Adopting:
             return
         self._move(Stage.GIVING_BACK, now_ms)
         self._not_before_ms = now_ms
-        self._holders.recall(self._requests.group.members, now_ms)
-
-    def _give_back(self) -> None:
-        """Guard the group until nobody holds anything. Then remove all members, so that requests
-        that are still on their way are void."""
-        if Lane.OTHERS in self._lanes:
-            return
-        if not self._holders and Lane.ANCHOR not in self._lanes:
-            self._is_releasing_all = True
-            # The anchor joins only a locked group. Before, it may be another gateway's.
-            is_ours = self._adoption is not None and self._adoption.lock_generation is not None
-            members = self._requests.group.members
-            self._ask(Lane.OTHERS, self._requests.leave(members, with_anchor=is_ours))
-        elif self._is_guard_gone:
-            return
-        elif self._round is None:
-            if Lane.LEADER not in self._lanes:
-                self._ask(Lane.LEADER, self._requests.rejoin(is_locked=False))
-        elif not self._has_synced:
-            there = (member.member_id for member in self._round.members)
-            outsiders = [each for each in there if each != self._round.member_id]
-            protocol = self._round.protocol_name or ""
-            self._ask(
-                Lane.OTHERS,
-                self._requests.sync(self._round.generation_id, protocol, outsiders),
-            )
-        else:
-            beat = self._requests.beat(self._requests.leader, self._round.generation_id)
-            self._ask(Lane.OTHERS, beat)
-
-    def _guarded(
-        self, answer: JoinGroupResponse | SyncGroupResponse | HeartbeatResponse, now_ms: int
-    ) -> None:
-        """An answer about the leader's member while it guards the group."""
-        code = answer.error_code
-        if code in _GONE:
-            self._is_guard_gone, self._round = True, None
-        elif isinstance(answer, JoinGroupResponse):
-            self._has_synced = False
-            self._round = None if code else answer
-            self._not_before_ms = now_ms + (BACKOFF_MS if code else 0)
-        elif code:
-            self._round = None  # somebody has come: join the next round, and lead it
-        else:
-            self._has_synced = True
-            self._not_before_ms = now_ms + HEARTBEAT_INTERVAL_MS
-
-    def _released_all(self, answer: LeaveGroupResponse, now_ms: int) -> None:
-        self._is_releasing_all = False
-        if have_left(answer):
-            self._not_before_ms = now_ms
-            self._move(Stage.FORGETTING, now_ms)
-        else:
-            self._not_before_ms = now_ms + BACKOFF_MS
+        assert self._adoption is not None
+        self._giving_back = GivingBack(
+            self._requests,
+            self._lanes,
+            self._effects,
+            led_round=self._round,
+            has_synced=self._has_synced,
+            is_locked=self._adoption.lock_generation is not None,
+            now_ms=now_ms,
+        )
+        self._round, self._has_synced = None, False
 
     # -- answers of the coordinator --------------------------------------------------------------
 
     def _answered(self, lane: Lane, asked: Struct, answer: Struct, now_ms: int) -> None:
-        match self.stage:
-            case Stage.GIVING_BACK:
-                match asked, answer:
-                    case _, LeaveGroupResponse() if self._is_releasing_all:
-                        self._released_all(answer, now_ms)
-                    case _ if lane is Lane.ANCHOR:
-                        pass  # it leaves with the others
-                    case HeartbeatRequest(member_id=each), _ if (
-                        each != self._requests.leader.member_id
-                    ):
-                        pass  # it was sent to see whether the round had begun
-                    case _, JoinGroupResponse() | SyncGroupResponse() | HeartbeatResponse():
-                        self._guarded(answer, now_ms)
-                    case _:
-                        pass
-            case Stage.FORGETTING | Stage.UNDONE | Stage.ADOPTED:
-                pass
-            case _:
-                self._answered_going_on(lane, asked, answer, now_ms)
+        if self._giving_back is not None:
+            self._giving_back.answered(lane, asked, answer, now_ms)
+            if self._giving_back.is_over:
+                self._giving_back = None
+                self._move(Stage.FORGETTING, now_ms)
+        elif self.stage not in _ENDING:
+            self._answered_going_on(lane, asked, answer, now_ms)
 
     def _answered_going_on(self, lane: Lane, asked: Struct, answer: Struct, now_ms: int) -> None:
         match asked, answer:
@@ -602,7 +533,7 @@ class Adopting:
             case Stage.HANDING_OVER if is_round:
                 self._has_witness = True
             case Stage.HANDING_OVER if answer.error_code:
-                self._has_left = answer.error_code in _GONE
+                self._has_left = answer.error_code in GONE
                 self._has_witness = not self._has_left
             case Stage.REJOINING | Stage.ANCHORING | Stage.HANDING_OVER if not answer.error_code:
                 self._not_before_ms = now_ms + LOOK_AGAIN_MS
@@ -657,24 +588,18 @@ class Adopting:
 
     def _unanswered(self, lane: Lane, why: str, now_ms: int) -> None:
         """The request may have been carried out, or be carried out later."""
-        match self.stage:
-            case Stage.HANDING_OVER:
-                # Another coordinator may have loaded the locked group: the leader's member is in it
-                # alone, and must not leave before the anchor waits there, too.
-                self._has_left = self._has_witness = False
-                self._is_hold_in_doubt, self._anchor_due_ms = True, now_ms
-                if lane is Lane.ANCHOR:
-                    self._anchor, self._is_anchor_stable = None, False
-                self._not_before_ms = now_ms + BACKOFF_MS
-            case Stage.GIVING_BACK:
-                if lane is Lane.LEADER or not self._is_releasing_all:
-                    self._round, self._has_synced = None, False
-                self._is_releasing_all = False
-                self._not_before_ms = now_ms + BACKOFF_MS
-            case Stage.FORGETTING | Stage.UNDONE | Stage.ADOPTED:
-                pass
-            case _:
-                self._fail(f"the coordinator did not answer: {why}", now_ms)
+        if self._giving_back is not None:
+            self._giving_back.unanswered(lane, now_ms)
+        elif self.stage is Stage.HANDING_OVER:
+            # Another coordinator may have loaded the locked group: the leader's member is in it
+            # alone, and must not leave before the anchor waits there, too.
+            self._has_left = self._has_witness = False
+            self._is_hold_in_doubt, self._anchor_due_ms = True, now_ms
+            if lane is Lane.ANCHOR:
+                self._anchor, self._is_anchor_stable = None, False
+            self._not_before_ms = now_ms + BACKOFF_MS
+        elif self.stage not in _ENDING:
+            self._fail(f"the coordinator did not answer: {why}", now_ms)
 
     # -- small things ----------------------------------------------------------------------------
 

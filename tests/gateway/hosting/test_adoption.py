@@ -6,20 +6,15 @@ import pytest
 
 from coordinator.interface.config import GroupConfig
 from gateway.hosting.adoption import (
-    BACKOFF_MS,
-    HEARTBEAT_INTERVAL_MS,
     HEARTBEATS_AT_ONCE_MAX,
     HOLD_MAX_MS,
     LOOK_AGAIN_MS,
     Adopting,
 )
 from gateway.hosting.adoption_steps import (
-    Answered,
     Describe,
     Described,
     Drained,
-    GaveUp,
-    Heard,
     Lane,
     Store,
     Stored,
@@ -29,6 +24,7 @@ from gateway.hosting.adoption_steps import (
     TookOver,
     Treatment,
 )
+from gateway.hosting.giving_back import BACKOFF_MS, HEARTBEAT_INTERVAL_MS
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.error_codes import ErrorCode
@@ -378,126 +374,6 @@ def test_a_failed_take_over_is_repeated(script: Script) -> None:
     script.feed(TakeOverFailed("the log is away"))
     script.wait(BACKOFF_MS)
     script.took(TakeOver)
-
-
-# -- undoing it ------------------------------------------------------------------------------------
-
-
-def given_back(script: Script) -> None:
-    """An outsider slipped in after the others had left."""
-    script.to_releasing()
-    script.answer(Lane.OTHERS, left())
-    script.answer(Lane.LEADER, joined(8, A, "o-1", protocol="range"))
-
-
-def test_an_outsider_gets_nothing_while_members_may_hold_partitions(script: Script) -> None:
-    given_back(script)
-    assert script.treats(Treatment.RECALLED)
-    sync = script.asked[Lane.OTHERS]
-    assert [each.member_id for each in sync.assignments] == ["o-1"]
-    script.answer(Lane.OTHERS, SyncGroupResponse())
-    assert script.adopting.guard == AnchorIds(member_id=A, generation=8, instance_id="")
-    script.wait(HEARTBEAT_INTERVAL_MS)
-    assert isinstance(script.asked[Lane.OTHERS], HeartbeatRequest)
-
-
-def test_the_guard_leads_every_further_round(script: Script) -> None:
-    given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse())
-    script.wait(HEARTBEAT_INTERVAL_MS)
-    script.answer(Lane.OTHERS, ROUND)
-    assert script.adopting.guard is None
-    script.wait(0)
-    assert next(each.name for each in script.asked[Lane.LEADER].protocols) == GUISE.protocol
-
-
-def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> None:
-    given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse())
-    script.gave_up_all()
-    leave = script.asked.get(Lane.OTHERS, None)
-    if leave is None:
-        script.wait(HEARTBEAT_INTERVAL_MS)
-        leave = script.asked[Lane.OTHERS]
-    assert [each.member_id for each in leave.members] == [A, B], "an anchor may be somebody else's"
-    script.answer(Lane.OTHERS, left(0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID))
-    assert script.treats(Treatment.HELD)
-    assert script.took(Store).adoption is None
-    script.feed(Stored())
-    assert script.is_at(Stage.UNDONE)
-
-
-def test_the_log_forgets_it_as_soon_as_the_members_have_left(script: Script) -> None:
-    """Calls are held until then, so a failed JoinGroup of the guard must not delay it."""
-    given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    script.wait(0)
-    script.gave_up_all()
-    script.answer(Lane.LEADER, refused(ErrorCode.NOT_COORDINATOR))
-    script.answer(Lane.OTHERS, left())
-    assert script.took(Store).adoption is None
-
-
-def test_a_silent_member_is_given_up_when_its_session_is_over(script: Script) -> None:
-    given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse())
-    script.feed(GaveUp(A))
-    script.wait(6_000)
-    if Lane.OTHERS in script.asked:
-        script.answer(Lane.OTHERS, OK)
-    script.feed(Heard(B))
-    script.wait(9_999)
-    assert not isinstance(script.asked.get(Lane.OTHERS), LeaveGroupRequest)
-    script.asked.pop(Lane.OTHERS, None)
-    script.feed(Answered(Lane.OTHERS, OK))
-    script.wait(HEARTBEAT_INTERVAL_MS)
-    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
-
-
-def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None:
-    given_back(script)
-    script.answer(Lane.OTHERS, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    assert script.adopting.guard is None
-    script.wait(1_000)
-    assert not script.asked
-    script.gave_up_all()
-    assert isinstance(script.asked[Lane.OTHERS], LeaveGroupRequest)
-
-
-def test_a_member_that_has_gone_is_not_taken_for_the_guard(script: Script) -> None:
-    """Its heartbeat was sent before the adoption failed, to see whether the round had begun."""
-    script.to_rejoining()
-    script.wait(HOLD_MAX_MS)
-    script.answer(Lane.OTHERS, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    script.answer(Lane.LEADER, joined(8))
-    assert isinstance(script.asked[Lane.OTHERS], SyncGroupRequest)
-    script.wait(0)
-
-
-def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -> None:
-    """The log stores the lock after the adoption was given up. That has to be erased, too."""
-    script.to_locking()
-    script.answer(Lane.LEADER, joined(9))
-    script.answer(Lane.OTHERS, SyncGroupResponse())
-    script.took(Store)
-    script.wait(HOLD_MAX_MS)
-    script.answer(Lane.OTHERS, OK)
-    script.gave_up_all()
-    script.answer(Lane.OTHERS, left())
-    assert script.is_at(Stage.FORGETTING)
-    script.feed(Stored())
-    assert script.is_at(Stage.FORGETTING)
-    assert script.took(Store).adoption is None
-    script.feed(Stored())
-    assert script.is_at(Stage.UNDONE)
-
-
-def test_an_anchor_that_may_have_joined_leaves_with_the_members(script: Script) -> None:
-    script.to_anchoring()
-    script.fail(Lane.ANCHOR)
-    script.answer(Lane.OTHERS, OK)
-    script.gave_up_all()
-    assert [each.member_id for each in script.asked[Lane.OTHERS].members] == [A, B, ""]
 
 
 # -- after a restart -------------------------------------------------------------------------------

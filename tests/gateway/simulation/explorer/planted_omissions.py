@@ -91,7 +91,8 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
 
     def fail(adopting: Adopting, why: str, now_ms: int) -> None:
         real(adopting, why, now_ms)
-        adopting._holders = Holders()
+        if adopting._giving_back is not None:
+            adopting._giving_back._holders = Holders()
 
     patch.setattr(Adopting, "_fail", fail)
 
