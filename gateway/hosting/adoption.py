@@ -146,12 +146,6 @@ class Adopting:
         return self.stage in _GUARDED and is_certain
 
     @property
-    def holds_commits(self) -> bool:
-        """Whether commits wait. Until the anchor is stable, the cluster would refuse those of
-        members that have left."""
-        return self.treatment is Treatment.HELD
-
-    @property
     def is_over(self) -> bool:
         """Whether the adoption has ended, one way or the other."""
         return self.stage in (Stage.ADOPTED, Stage.UNDONE)
@@ -183,17 +177,17 @@ class Adopting:
     @property
     def _waits_for_time(self) -> bool:
         """Whether something is due that no outstanding answer brings about."""
-        has_lane = Lane.OTHERS not in self._lanes
-        has_anchor_lane = Lane.ANCHOR not in self._lanes
+        is_free = Lane.OTHERS not in self._lanes
+        is_anchor_free = Lane.ANCHOR not in self._lanes
         match self.stage:
             case Stage.REJOINING:
-                return has_lane and bool(self._requests.others) and not self._has_witness
+                return is_free and bool(self._requests.others) and not self._has_witness
             case Stage.ANCHORING:
-                return has_anchor_lane or (has_lane and not self._has_witness)
+                return is_anchor_free or (is_free and not self._has_witness)
             case Stage.HANDING_OVER:
                 is_anchor_done = self._is_anchor_stable and not self._has_left
                 is_due = not (self._is_taking_over or is_anchor_done)
-                return (has_anchor_lane and is_due) or (has_lane and not self._has_left)
+                return (is_anchor_free and is_due) or (is_free and not self._has_left)
             case Stage.RESUMING:
                 return not self._is_describing
             case Stage.FORGETTING:
@@ -263,7 +257,8 @@ class Adopting:
             case Stage.REJOINING if self._requests.others and not self._has_witness:
                 self._watch_for_round(self._requests.others[0], self._generation, now_ms)
             case Stage.ANCHORING:
-                self._join_anchor(now_ms)
+                if Lane.ANCHOR not in self._lanes and now_ms >= self._not_before_ms:
+                    self._ask(Lane.ANCHOR, self._requests.join_anchor(""))
                 self._watch_for_round(self._requests.leader, self._locked_generation, now_ms)
             case Stage.HANDING_OVER:
                 self._hand_over(now_ms)
@@ -382,10 +377,6 @@ class Adopting:
         self._store(self._adoption)
 
     # -- the anchor ------------------------------------------------------------------------------
-
-    def _join_anchor(self, now_ms: int) -> None:
-        if Lane.ANCHOR not in self._lanes and now_ms >= self._not_before_ms:
-            self._ask(Lane.ANCHOR, self._requests.join_anchor(""))
 
     def _hand_over(self, now_ms: int) -> None:
         if self._keeps_anchor and now_ms >= self._anchor_due_ms:
@@ -543,10 +534,12 @@ class Adopting:
     def _rejoined(self, answer: JoinGroupResponse, now_ms: int) -> None:
         """The JoinGroup of the leader's member."""
         if answer.error_code:
+            why = f"the leader's JoinGroup: {name_of(answer.error_code)}"
             if self.stage is Stage.REJOINING and answer.error_code not in _PASSING_ERRORS:
-                self._fail_untouched(answer, now_ms)
+                self.why = why  # refused at once, so nothing has changed
+                self._move(Stage.FORGETTING, now_ms)
             else:
-                self._fail(f"the leader's JoinGroup: {name_of(answer.error_code)}", now_ms)
+                self._fail(why, now_ms)
             return
         self._round = answer
         if self.stage is Stage.LOCKING:
@@ -555,11 +548,6 @@ class Adopting:
             self._fail("members have left meanwhile", now_ms)
         elif self._have_others_left or not self._requests.others:
             self._lock(now_ms)
-
-    def _fail_untouched(self, answer: JoinGroupResponse, now_ms: int) -> None:
-        """The coordinator refused the first JoinGroup, so nothing has changed."""
-        self.why = f"the leader's JoinGroup: {name_of(answer.error_code)}"
-        self._move(Stage.FORGETTING, now_ms)
 
     def _synced(self, answer: SyncGroupResponse, now_ms: int) -> None:
         if self.stage is Stage.LOCKING:

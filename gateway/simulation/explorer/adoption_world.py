@@ -489,7 +489,7 @@ class AdoptionWorld:
             sending.route = "relayed"
 
     def _route(self, name: str, sending: Sending) -> None:
-        if self.machine is not None and self.machine.holds_commits:
+        if self._holds_commits:
             return
         match self.treatment:
             case Treatment.HOSTED:
@@ -503,6 +503,11 @@ class AdoptionWorld:
                     sending.route, sending.ids = "guarded", guard
             case _:
                 sending.route = "relayed"
+
+    @property
+    def _holds_commits(self) -> bool:
+        """Until the anchor is stable, the cluster would refuse those of members that have left."""
+        return self.treatment is Treatment.HELD
 
     def _judged(self, name: str, sending: Sending, reply: Reply) -> None:
         assert isinstance(reply, OffsetVerdict)

@@ -13,6 +13,7 @@ from gateway.hosting.forwarded import WatchedGroup
 from gateway.hosting.group_adoption import GroupAdoption
 from gateway.hosting.holders import Holders
 from gateway.hosting.states import AdoptionStage as Stage
+from gateway.simulation.explorer.adoption_world import AdoptionWorld
 from gateway.simulation.explorer.search import Bounds, Report, explore
 from gateway.simulation.explorer.shape import Shape
 from gateway.simulation.explorer.worlds import WORLDS
@@ -73,9 +74,11 @@ def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
 @shows_in("adopt", "a commit of", {"adopt": 1, "commit": 1})
 def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
     """Commits are held only until the leader's member rejoins."""
-    patch.setattr(
-        Adopting, "holds_commits", property(lambda each: each.stage is Stage.IMPERSONATING)
-    )
+
+    def holds_commits(world: AdoptionWorld) -> bool:
+        return world.machine is not None and world.machine.stage is Stage.IMPERSONATING
+
+    patch.setattr(AdoptionWorld, "_holds_commits", property(holds_commits))
 
 
 @shows_in("adopt-outsider", " own ", {"adopt": 1, "start": 1, "slow": 1})
