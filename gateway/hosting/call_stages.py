@@ -35,7 +35,6 @@ from gateway.hosting.calls import (
     Probe,
     Refused,
     Released,
-    Store,
     grants_partitions,
     is_for_good,
 )
@@ -46,6 +45,7 @@ from gateway.hosting.group_release import GroupRelease
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.looking import Looking
+from gateway.hosting.recall import Recall
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.standing import Found, Standing, Verdict
@@ -571,7 +571,7 @@ class CallStages:
             return
         call.errand = None
         if call.stage is Stage.PLACING:
-            self._finish(call, self._move.recall.stored(call, codes))
+            self._finish(call, self._recall_of(call).stored(call, codes))
             return
         self._commits.stored(call, codes, now_ms)
         self._advance(call, now_ms)
@@ -686,10 +686,18 @@ class CallStages:
         call.is_gone = True
         self._note_time(call, now_ms)
         if isinstance(call, Commits):
-            if call.stage is Stage.PLACING and isinstance(call.errand, Store):
-                self._move.recall.lose()
-            self._commits.abandon(call, now_ms)
+            self._abandon(call, now_ms)
         self._finish(call, Failed())
+
+    def _abandon(self, call: Commits, now_ms: int) -> None:
+        """Nobody waits for the commits any more."""
+        self._recall_of(call).lose(call)
+        self._commits.abandon(call, now_ms)
+
+    def _recall_of(self, call: Commits) -> Recall:
+        """The recall that has sent the call's commits, if one has. It may be over by now."""
+        recall = self._release_of_group.recall
+        return recall if call.token in recall.in_flight else self._adoption.recall
 
     def _refuse(self, call: Call, situation: Situation, why: str = "") -> None:
         refused = Refused(situation, why or situation.value)
@@ -712,7 +720,7 @@ class CallStages:
         for call in tuple(self.unanswered.values()):
             if isinstance(call, Commits):
                 self._commits.abandon_undecided(call)
-                self._commits.abandon(call, now_ms)
+                self._abandon(call, now_ms)
             self._finish(call, Failed())
 
     def end(self) -> None:

@@ -251,7 +251,7 @@ class GroupRelease:
         next_ms = machine.next_ms()
         if next_ms is not None and next_ms <= now_ms:
             self.handle(TimePassed(), now_ms)
-        if machine.is_ready(len(self._engine.core.state.commits) + self.recall.in_flight):
+        if machine.is_ready(len(self._engine.core.state.commits) + len(self.recall.in_flight)):
             ids = self._anchor.hand_over() if self._anchor.is_here else None
             if ids is not None or not self._anchor.is_here:
                 self.handle(HandedOver(ids), now_ms)

@@ -58,8 +58,8 @@ class Recall:
         """Whether clients may return that still own partitions: franz-go keeps them on
         UNKNOWN_MEMBER_ID for its next round. Otherwise they get an error on which it loses them.
         The interval is that of native members."""
-        self.in_flight = 0
-        """Commits under the ids of the guard that have no answer yet."""
+        self.in_flight: set[Token] = set()
+        """The calls whose commits are sent under the ids of the guard, and have no answer yet."""
         self.leads_rounds = False
         """Whether members that still own partitions get a round, in which they are assigned
         nothing. Their coordinator may be one that does not ask what they own."""
@@ -81,7 +81,7 @@ class Recall:
 
     def end(self) -> None:
         """It is over. The next one begins with nothing."""
-        self.in_flight = 0
+        self.in_flight.clear()
         self._on_their_way.clear()
         self._to_own_nothing.clear()
         self._has_stray = False
@@ -179,26 +179,28 @@ class Recall:
             return FENCED if is_native else RECALLED
         for commit in call.commits.values():
             commit.outcome = Outcome(verdict=OffsetVerdict())
-        self.in_flight += 1
+        self.in_flight.add(call.token)
         call.send_on(Store(tuple(call.commits), guard))
         return None
 
     def stored(self, call: Commits, codes: Mapping[Token, frozenset[int] | str]) -> Answer:
         """What became of commits under the ids of the guard."""
-        self.in_flight -= 1
         for token, commit in call.commits.items():
             told = codes[token]
             if isinstance(told, str):
-                self._has_stray = True
+                self.lose(call)
                 commit.outcome = Outcome(verdict=OffsetVerdict(), is_away=True)
             elif told & ABOUT_THE_ANCHOR:
                 commit.outcome = Outcome(refused=NOT_GUARDED)
+        self.in_flight.discard(call.token)
         return call.outcomes
 
-    def lose(self) -> None:
-        """The client of such a commit has gone; the cluster may store it at any time."""
-        self.in_flight -= 1
-        self._has_stray = True
+    def lose(self, call: Commits) -> None:
+        """Nobody waits for the answer to the call any more. The cluster may store its commits at
+        any time, if they were sent."""
+        if call.token in self.in_flight:
+            self.in_flight.remove(call.token)
+            self._has_stray = True
 
 
 def _heard(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:

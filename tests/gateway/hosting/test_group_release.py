@@ -12,7 +12,7 @@ from coordinator.interface.records import GroupRelease, Release
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.adoption_steps import Answered, Ask, Lane, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
-from gateway.hosting.calls import Call, Forwarded, Store
+from gateway.hosting.calls import Call, Failed, Forwarded, Store
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group_release import SETTLE_MAX_MS
 from gateway.hosting.inputs import (
@@ -218,6 +218,20 @@ def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> N
     on.feed(Stored(first, dict.fromkeys(first.commits, LOST)))
     on.release(Store)
     assert situation_of(on.commit(on.member_id, on.joined.generation)) is Situation.RECALLED
+
+
+def test_a_release_ends_although_a_bug_has_lost_a_recalled_commit(on: Scene) -> None:
+    """Its client is told that it failed, and no answer of the cluster is waited for."""
+    on.begin()
+    on.hold(Store)
+    lost = on.commit(on.member_id, on.joined.generation)
+    on.pending.clear()
+    on.note(on.group.start_again(on.now_ms))
+    on.run()
+    assert lost.answer == Failed()
+    assert situation_of(on.commit(on.member_id, on.joined.generation)) is Situation.RECALLED
+    on.join(on.member_id)
+    assert isinstance(on.take(Ask).message, JoinGroupRequest)
 
 
 def test_a_rebalance_under_way_is_waited_for(on: Scene) -> None:
