@@ -8,7 +8,6 @@ certainly ended.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
@@ -18,10 +17,9 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import Reply
 from coordinator.interface.volatile_records import Token
 from gateway.hosting import hold
-from gateway.hosting.adoption_steps import Treatment
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.answer_times import AnswerTimes
-from gateway.hosting.answers import ANSWERS, BY_MEMBERS, JOINS, GroupApi, Situation
+from gateway.hosting.answers import BY_MEMBERS, JOINS, GroupApi, Situation
 from gateway.hosting.calls import (
     Abandoned,
     Answer,
@@ -45,11 +43,12 @@ from gateway.hosting.group_release import GroupRelease
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.logged_engine import Item, LoggedEngine
 from gateway.hosting.looking import Looking
+from gateway.hosting.placing import Place, Placing
 from gateway.hosting.recall import Recall
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Found, Standing, Verdict
-from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Mode, Stage
+from gateway.hosting.standing import Found, Standing
+from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
 from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS, WaitingCalls
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
@@ -84,6 +83,9 @@ class CallStages:
         self._release_of_group = release
         self._looking = looking
         self._effects = effects
+        self._placing = Placing(
+            standing, rules, engine=engine, adoption=adoption, release=release, effects=effects
+        )
         self._commits = CommitsInFlight(engine, anchor, can_anchor=rules.can_anchor)
         self.unanswered: dict[Token, Call] = {}
         """The calls without an answer."""
@@ -113,7 +115,7 @@ class CallStages:
 
     def looked(self, found: Found) -> None:
         """A look has ended that saw the group as the calls have to know it."""
-        config = self._config
+        config = self._rules.config_of(self._group_id)
         for call in self.unanswered.values():
             call.has_look = True
             call.held = hold.refusal(call, config, found)
@@ -137,7 +139,8 @@ class CallStages:
         """Advance the calls that wait if what they wait for has changed. Hundreds may wait for the
         anchor to join while each new one has its look."""
         anchor = self._anchor
-        outlook = self._move.outlook if self._is_moving else None
+        move = self._placing.move
+        outlook = None if move is None else move.outlook
         seen = (anchor.phase, anchor.is_here, anchor.confirmed, outlook)
         has_moved = seen != self._seen
         if not (has_moved or self._has_looked):
@@ -212,8 +215,7 @@ class CallStages:
                     assert isinstance(call, Commits)
                     self._queue(call, now_ms)
                 case Stage.PLACING:
-                    if not (self._is_moving and self._treat_by_move(call, now_ms)):
-                        self._place(call, now_ms)
+                    self._place(call, now_ms)
                 case Stage.CHECKING:
                     self._check(call, now_ms)
                 case Stage.ADMITTING:
@@ -239,94 +241,36 @@ class CallStages:
             self._wait_at_most(call, now_ms + MEMBER_PATIENCE_MS, now_ms)
 
     def _place(self, call: Call, now_ms: int) -> None:
-        """Who answers for the group, and is the client at its coordinator?"""
-        if not call.is_placed and not self._engine.is_live:
-            if call.is_foreign:
+        """Find out who answers the call."""
+        match self._placing.place(call, now_ms):
+            case Place.HERE:
+                self._enter(call, now_ms)
+            case Place.CLUSTER_WITHOUT_ANCHOR:
                 call.move(Stage.RELEASING)
-                return
-            if self._engine.phase is LogPhase.LOADING:  # its members may be in the log
-                self.waiting.add(call)
-                return
-            verdict = self._standing.verdict_for(call, now_ms)
-            if verdict is None:
+            case Place.AFTER_LOOK:
                 self._wait_for_look(call)
-                return
-            if not self._is_ours(call, verdict):
-                return
-        if not call.is_placed:
-            if call.is_at_coordinator is None:
-                if call.errand is None:
-                    call.send_on(Locate())
-                return
-            if not call.is_at_coordinator:
-                self._refuse(call, Situation.NOT_AT_COORDINATOR)
-                return
+            case Place.AFTER_LOAD:
+                self.waiting.add(call)
+            case Place.AFTER_MOVE if call.errand is None:
+                # Native clients give a heartbeat up after its interval.
+                is_join = call.api is GroupApi.JOIN
+                patience_ms = JOIN_PATIENCE_MS if is_join else MEMBER_PATIENCE_MS
+                self._wait_at_most(call, now_ms + patience_ms, now_ms)
+            case Place.AFTER_LOCATE if call.errand is None:
+                call.send_on(Locate())
+            case Place():
+                pass  # the client's task is on its errand
+            case answer:
+                self._finish(call, answer)
+
+    def _enter(self, call: Call, now_ms: int) -> None:
+        """The group here answers the call."""
         if not call.items:
             call.move(Stage.RELEASING)
         elif call.api not in JOINS or call.is_placed or self._is_held:
             self._begin(call, now_ms)
         else:
             call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
-
-    @property
-    def _is_moving(self) -> bool:
-        """Whether the group is being adopted or released."""
-        return self._adoption.is_under_way or self._release_of_group.is_under_way
-
-    @property
-    def _move(self) -> GroupAdoption | GroupRelease:
-        """The adoption or release that is under way."""
-        release = self._release_of_group
-        return release if release.is_under_way else self._adoption
-
-    def _treat_by_move(self, call: Call, now_ms: int) -> bool:
-        """Let the cluster answer the call, or the move, or let it wait. False if the group answers
-        as usual."""
-        move = self._move
-        treatment = move.treatment
-        if treatment is None or call.is_placed or self._engine.is_live:
-            return False
-        if treatment is Treatment.FORWARDED and self._release_of_group.admits(call):
-            if move is self._adoption and hold.may_be_held(call, self._config):
-                self._refuse(call, Situation.MOVING)  # the look is the adoption's
-            else:
-                self._finish(call, Forwarded(move.why))
-            return True
-        if treatment is Treatment.RECALLED and isinstance(call, Commits):
-            answer = move.store(call, self._engine.topics, now_ms)
-        else:
-            answer = move.answer(call, now_ms)
-        if answer is not None:
-            self._finish(call, answer)
-        elif call.errand is None:
-            # Native clients give a heartbeat up after its interval.
-            patience_ms = JOIN_PATIENCE_MS if call.api is GroupApi.JOIN else MEMBER_PATIENCE_MS
-            self._wait_at_most(call, now_ms + patience_ms, now_ms)
-        return True
-
-    def _is_ours(self, call: Call, verdict: Verdict) -> bool:
-        """Whether the gateway hosts the group. Answers the call if not."""
-        if verdict.mode is Mode.HOSTED:
-            return True
-        if verdict.situation is None or ANSWERS[verdict.situation, call.api] is None:
-            self._forward(call, verdict)
-        else:
-            self._refuse(call, verdict.situation, verdict.why)
-        return False
-
-    @property
-    def _config(self) -> GroupConfig:
-        return self._rules.config_of(self._group_id)
-
-    def _forward(self, call: Call, verdict: Verdict) -> None:
-        """Have the cluster answer, unless an operator holds the group."""
-        if not call.has_look and hold.may_be_held(call, self._config):
-            self._wait_for_look(call)
-        elif call.held is not None:
-            self._effects.append(refusal_line(self._group_id, call, call.held))
-            self._finish(call, call.held)
-        else:
-            self._finish(call, Forwarded(verdict.why))
 
     @property
     def _is_held(self) -> bool:

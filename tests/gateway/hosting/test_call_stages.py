@@ -23,7 +23,7 @@ from coordinator.interface.replies import (
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.anchor import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from gateway.hosting.answers import GroupApi, Situation
-from gateway.hosting.calls import Call, Learn, Locate, Refused, Released
+from gateway.hosting.calls import Call, Learn, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.standing import Nobody
@@ -129,26 +129,6 @@ def test_a_refused_join_needs_no_look_where_one_is_recent(on: HostedScene) -> No
     for _ in range(3):
         on.join("stranger")
     assert on.count(Look) == 1
-
-
-@pytest.mark.parametrize(
-    ("is_there", "situation"),
-    [(False, Situation.NOT_AT_COORDINATOR), (None, Situation.COORDINATOR_UNKNOWN)],
-)
-def test_a_client_elsewhere_is_sent_to_the_coordinator(
-    on: HostedScene, is_there: bool | None, situation: Situation
-) -> None:
-    """Before the engine or the anchor hears of it."""
-    on.is_at_coordinator = is_there
-    for call in (
-        on.native("n", is_at_coordinator=None),
-        on.beat("m", 1, is_at_coordinator=None),
-        on.commits(("", -1, None), is_at_coordinator=None),
-    ):
-        assert situation_of(call) is situation
-    assert on.count(Locate) == 3
-    assert on.count(AskCoordinator) == on.count(Write) == 0
-    assert on.group.is_idle
 
 
 def test_unknown_topics_refuse_a_request(on: HostedScene) -> None:
