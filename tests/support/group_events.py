@@ -20,6 +20,7 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsRevoked,
+    PartitionsStated,
     Protocol,
 )
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
@@ -88,6 +89,10 @@ def gets(member_id: str, *numbers: int) -> PartitionsAssigned:
 
 def gives(member_id: str, *numbers: int) -> PartitionsReleased:
     return PartitionsReleased(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
+
+
+def says(member_id: str, *numbers: int) -> PartitionsStated:
+    return PartitionsStated(member_id=member_id, member_epoch=1, partitions={TOPIC: numbers})
 
 
 def is_to_give(member_id: str, *numbers: int) -> PartitionsRevoked:
