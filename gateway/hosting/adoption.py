@@ -85,8 +85,8 @@ class Adopting:
         *,
         found: Adoption | None = None,
     ) -> None:
-        """`guise`: what the anchor joins as. `found`: what the log knows of an adoption that a
-        killed process began."""
+        """`guise`: what the anchor joins as. `found`: the log's record of an adoption that a killed
+        process began."""
         self.stage = Stage.PROPOSED if found is None else Stage.RESUMING
         self.why = ""
         """Why the adoption was undone, for operators."""
@@ -141,7 +141,7 @@ class Adopting:
     def vouches(self) -> bool:
         """Whether heartbeats of the group's generation succeed while calls are held: the cluster
         has just confirmed every member, and the leader's member or the anchor guards the group.
-        Before that, the cluster might remove a member that believes to be in."""
+        Before that, the cluster might remove a member that believes it is still in the group."""
         is_certain = not (self._has_resumed or self._is_hold_in_doubt)
         return self.stage in _GUARDED and is_certain
 

@@ -98,7 +98,7 @@ class CallStages:
         """Whether a look or a load of the log has ended since then."""
         self._is_ending = False
 
-    # -- what the group asks and tells -----------------------------------------------------------
+    # -- what the group asks ---------------------------------------------------------------------
 
     def __len__(self) -> int:
         """The number of calls without an answer."""
@@ -114,7 +114,7 @@ class CallStages:
         self._has_looked = True
 
     def looked(self, found: Found) -> None:
-        """A look has ended that saw the group as the calls have to know it."""
+        """A look at the cluster has ended."""
         config = self._rules.config_of(self._group_id)
         for call in self.unanswered.values():
             call.has_look = True
@@ -137,7 +137,7 @@ class CallStages:
 
     def _advance_waiting(self, now_ms: int) -> bool:
         """Advance the calls that wait if what they wait for has changed. Hundreds may wait for the
-        anchor to join while each new one has its look."""
+        anchor to join while each new call has a look at the cluster."""
         anchor = self._anchor
         move = self._placing.move
         outlook = None if move is None else move.outlook
@@ -154,7 +154,7 @@ class CallStages:
     # -- the short way of calls of a group at rest -----------------------------------------------
 
     def send_at_rest(self, call: Commits, now_ms: int) -> bool:
-        """Accept a commit of a live group, and send it. False if it is not alone, or has to wait,
+        """Accept a commit to a live group, and send it. False if it came with others, has to wait,
         or may be refused."""
         ids = self._anchor.ids(now_ms)
         can_send = self._engine.is_live and (ids is not None or not self._rules.can_anchor)
@@ -179,7 +179,7 @@ class CallStages:
         self, call: Commits, codes: Mapping[Token, frozenset[int] | str], now_ms: int
     ) -> bool:
         """Answer a commit that the cluster has stored. False if anything waits for it, or if the
-        cluster has said anything else."""
+        cluster gave any other answer."""
         commit = call.only
         if commit is None or commit.phase is not _SENT or call.stage is not Stage.STORING:
             return False
@@ -436,8 +436,8 @@ class CallStages:
             self._reply(call, call.reply, now_ms)
 
     def _has_gone(self, call: Call) -> bool:
-        """Whether the member that sent the call is not in the group under its id. A thousand
-        members may wait for the same heartbeat, and for each the engine would decide again."""
+        """Whether the member that sent the call is no longer in the group. A thousand members may
+        wait for the same heartbeat of the anchor, so the engine is not asked for each."""
         match call.event:
             case SyncGroupReceived(member_id=id_) | ConsumerHeartbeatReceived(member_id=id_):
                 return call.api in BY_MEMBERS and id_ not in self._engine.members

@@ -162,7 +162,7 @@ def test_an_outsider_that_has_begun_to_join_ends_it_without_a_trace(script: Scri
 
 
 def test_heartbeats_succeed_only_while_the_group_is_guarded(script: Script) -> None:
-    """Until then the cluster may remove a member that would believe to be in."""
+    """Until then the cluster may remove a member that believes it is still in the group."""
     script.to_impersonating()
     assert not script.adopting.vouches
     script.beat()

@@ -41,7 +41,7 @@ def given_again(writer: EventWriter) -> None:
 
 @expects(owner(0, "a", 1, 2), gap(0, 2, 3), owner(0, "b", 3))
 def an_emptied_group(writer: EventWriter) -> None:
-    """Its members own nothing, even if no event tells how they went."""
+    """Its members own nothing, even if no event says how they left."""
     writer.tell(1, gets("a", 0))
     writer.tell(2, group_goes(PREPARING, EMPTY))
     writer.tell(3, gets("b", 0))

@@ -78,7 +78,7 @@ def an_empty_group(writer: EventWriter) -> None:
     writer.tell(10, gets("c", 0))
 
 
-def one_who_was_there_before(writer: EventWriter) -> None:
+def a_member_that_was_there_before(writer: EventWriter) -> None:
     """It neither joins nor leaves, so the group is empty when all others have left."""
     writer.lose(3)
     writer.beside(0, says("old", 1))
@@ -88,7 +88,7 @@ def one_who_was_there_before(writer: EventWriter) -> None:
     writer.tell(10, gets("c", 0))
 
 
-def one_whom_a_restart_forgot(writer: EventWriter) -> None:
+def a_member_that_a_restart_forgot(writer: EventWriter) -> None:
     """A member that joined a classic group, which was not complete when its gateway ended, is no
     longer in it. When all others have left, the group is empty."""
     writer.tell(0, GroupCreated(kind="classic"))
@@ -105,8 +105,8 @@ def one_whom_a_restart_forgot(writer: EventWriter) -> None:
 
 EMPTY_MS: Mapping[WriteHistory, tuple[float, float, int]] = {
     an_empty_group: (2, 10, 5000),
-    one_who_was_there_before: (2, 10, 0),
-    one_whom_a_restart_forgot: (4, 10, 5000),
+    a_member_that_was_there_before: (2, 10, 0),
+    a_member_that_a_restart_forgot: (4, 10, 5000),
 }
 """The start, the end and the empty time of the only gap."""
 

@@ -68,7 +68,7 @@ def a_replacement_that_begins_a_rebalance_before_a_restart(writer: EventWriter) 
     owner(1, "e", 8),
 )
 def a_replacement_that_a_restart_may_have_forgotten(writer: EventWriter) -> None:
-    """The old process may have told it, or the new one, which would know the member."""
+    """Either process may have written the replacement, and the new one would know the member."""
     writer.beside(0, joins("a"), group_goes(EMPTY, PREPARING), group_goes(PREPARING, COMPLETING))
     writer.tell(1, group_goes(COMPLETING, STABLE), gets("a", 0, 1))
     writer.beside(2, joins("c"), group_goes(STABLE, PREPARING))
@@ -89,7 +89,8 @@ def a_replacement_that_a_restart_may_have_forgotten(writer: EventWriter) -> None
     owner(0, "f", 9),
 )
 def perhaps_forgotten_until_the_group_is_empty(writer: EventWriter) -> None:
-    """No event tells that it left, so it may have been over long before. After that it is."""
+    """No event says that the member left, so its ownership may have ended long before. An empty
+    group ends it for certain."""
     writer.beside(0, joins("a"), group_goes(EMPTY, PREPARING), group_goes(PREPARING, COMPLETING))
     writer.tell(1, group_goes(COMPLETING, STABLE), gets("a", 0))
     writer.beside(2, joins("c"), group_goes(STABLE, PREPARING))
@@ -103,7 +104,7 @@ def perhaps_forgotten_until_the_group_is_empty(writer: EventWriter) -> None:
 
 @expects(owner(0, "a", 0, 2), owner(0, "b", 2), unsure(0, "d", "b", 5, 5), owner(0, "d", 5))
 def perhaps_forgotten_by_a_process_without_a_line(writer: EventWriter) -> None:
-    """It may have told only what it wrote, and then nothing."""
+    """The process that forgot the member may have written nothing but records."""
     writer.tell(0, group_goes(COMPLETING, STABLE), gets("a", 0))
     writer.beside(1, joins("e"), group_goes(STABLE, PREPARING))
     writer.tell(2, gives("a", 0), becomes("a", "b"), joins("b"), gets("b", 0))
@@ -114,7 +115,7 @@ def perhaps_forgotten_by_a_process_without_a_line(writer: EventWriter) -> None:
 @expects(owner(0, "a", 0, 2), owner(0, "b", 2), unsure(0, "d", "b", 5, 5), owner(0, "d", 5))
 def perhaps_forgotten_before_a_replacement_began_a_generation(writer: EventWriter) -> None:
     """Its line is among the records, and `c` rejoins without one. So either process may have
-    told it, before the new one has told anything beside the records."""
+    written it: the new one has written nothing beside the records yet."""
     perhaps_forgotten_by_a_process_without_a_line(writer)
     writer.process_id = "another"
     writer.beside(6, joins("f"), group_goes(STABLE, PREPARING))
@@ -159,7 +160,7 @@ def perhaps_forgotten_before_a_conversion(writer: EventWriter) -> None:
 
 @expects(owner(0, "a", 1), unsure(0, "b", "a", 2, 2), owner(0, "b", 2))
 def perhaps_forgotten_although_its_process_went_on(writer: EventWriter) -> None:
-    """The old process told another line after the join, and wrote no record of it either."""
+    """The old process wrote another line after the join, but still no record of the member."""
     writer.beside(0, joins("c"), group_goes(EMPTY, PREPARING))
     writer.tell(1, joins("a"), gets("a", 0))
     writer.beside(1, joins("d"))
@@ -193,7 +194,7 @@ def a_forgotten_instance_that_joins_after_a_generation(writer: EventWriter) -> N
 @expects(owner(0, "a", 2, 4), gap(0, 4, 5), owner(0, "b", 5), owner(1, "c", 0, 1), gap(1, 1))
 def an_instance_in_a_rebalance_that_began_with_the_process(writer: EventWriter) -> None:
     """The place of `c` was kept when the old process ended, so the new one began a rebalance, and
-    its end forgot `a` (DEV D61). No event tells when it began."""
+    its end forgot `a` (DEV D61). No event says when it began."""
     writer.tell(0, group_goes(COMPLETING, STABLE), gets("c", 1))
     writer.tell(1, gives("c", 1), leaves("c"))
     writer.tell(2, becomes("x", "a"), joins("a", instance_id="i"), gets("a", 0))
@@ -211,7 +212,7 @@ def an_instance_in_a_rebalance_that_began_with_the_process(writer: EventWriter) 
     gap(1, 1),
 )
 def perhaps_forgotten_in_a_rebalance_that_began_with_the_process(writer: EventWriter) -> None:
-    """The same, but nobody comes back as the instance. A process that was stable would have written
+    """The same, but nobody comes back as the instance. If the group had been stable, there would be
     a record of `a`."""
     writer.tell(0, group_goes(COMPLETING, STABLE), gets("c", 1), gets("x", 0))
     writer.tell(1, gives("c", 1), leaves("c"))
@@ -223,9 +224,9 @@ def perhaps_forgotten_in_a_rebalance_that_began_with_the_process(writer: EventWr
 
 @expects(owner(0, "x", 0, 2), owner(0, "a", 2), unsure(0, "b", "a", 4, 4), owner(0, "b", 4))
 def perhaps_forgotten_before_a_conversion_of_a_group_at_rest(writer: EventWriter) -> None:
-    """The same, but the third process converts the group, before anything tells that a rebalance
-    had begun. If the first one had let `a` take the instance, the group would have been stable, and
-    the conversion have a record of `a`."""
+    """The same, but the third process converts the group, before any event shows that a
+    rebalance had begun. If the first one had let `a` take the instance, the group would have been
+    stable, and the conversion would have written a record of `a`."""
     writer.beside(0, group_goes(PREPARING, COMPLETING))
     writer.tell(0, group_goes(COMPLETING, STABLE), gets("x", 0))
     writer.tell(2, gives("x", 0), becomes("x", "a"), joins("a", instance_id="i"), gets("a", 0))
@@ -236,7 +237,7 @@ def perhaps_forgotten_before_a_conversion_of_a_group_at_rest(writer: EventWriter
 
 @expects(owner(0, "x", 0, 2), owner(0, "a", 2), unsure(0, "b", "a", 5, 5), owner(0, "b", 5))
 def perhaps_forgotten_after_a_downgrade_at_rest(writer: EventWriter) -> None:
-    """No event tells that the group is stable then, but it is, until the next process begins a
+    """No event says so, but the group is stable then, until the next process begins a
     rebalance because somebody had left."""
     down = GroupConverted(direction="consumer->classic", is_live=True, members=2, cause="n left")
     writer.tell(0, gets("x", 0))
@@ -249,7 +250,8 @@ def perhaps_forgotten_after_a_downgrade_at_rest(writer: EventWriter) -> None:
 
 @expects(owner(0, "x", 0, 2), owner(0, "a", 2), overlap(0, "b", "a", 4), owner(0, "b", 4))
 def an_overlap_in_a_conversion_by_the_same_process(writer: EventWriter) -> None:
-    """Its next line shows that it had not ended, so it had told the beginning of a rebalance."""
+    """Its next line shows that it went on, so it would have written the beginning of a
+    rebalance."""
     writer.beside(0, group_goes(PREPARING, COMPLETING))
     writer.tell(0, group_goes(COMPLETING, STABLE), gets("x", 0))
     writer.tell(2, gives("x", 0), becomes("x", "a"), joins("a", instance_id="i"), gets("a", 0))
@@ -293,7 +295,7 @@ def an_overlap_soon_after_an_adoption(writer: EventWriter) -> None:
 
 @expects(owner(0, "a", 2), overlap(0, "b", "a", 5), owner(0, "b", 5))
 def an_overlap_in_a_rebalance_of_the_same_process(writer: EventWriter) -> None:
-    """Its beginning is told, so the group was stable when `a` joined, and has a record of it."""
+    """An event shows its beginning, so the group was stable when `a` joined, and has a record."""
     writer.tell(
         2,
         group_goes(COMPLETING, STABLE),
