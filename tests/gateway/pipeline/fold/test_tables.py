@@ -176,13 +176,8 @@ def test_groups_of_one_name_are_folded_in_their_clusters() -> None:
 
 
 def test_epochs_that_force_no_order_any_more_are_late() -> None:
-    """The second log had been moved behind the first one, which then goes on with its epochs."""
-    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
-    order = Order()
-    first.tell(1, assigned(3))
-    first.tell(10, assigned(4))
-    second.tell(9, assigned(5))
-    list(order.take(placed(*first.lines, *second.lines)))
+    """The first log goes on with its epochs."""
+    order, first, _second = second_moved_behind_first()
     assert order.forced()
     taken = len(first.lines)
     first.tell(20, assigned(6))
@@ -191,13 +186,8 @@ def test_epochs_that_force_no_order_any_more_are_late() -> None:
 
 
 def test_hostings_keep_their_order_when_the_group_returns() -> None:
-    """The second log is moved behind the first part of the other one, and goes on after it."""
-    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
-    order = Order()
-    first.tell(1, assigned(3))
-    first.tell(10, assigned(4))
-    second.tell(9, assigned(5))
-    list(order.take(placed(*first.lines, *second.lines)))
+    """The second log goes on behind the first part of the other one."""
+    order, first, second = second_moved_behind_first()
     taken = len(second.lines)
     second.tell(9.5, assigned(6))
     (later,) = order.take(placed(*second.lines[taken:]))
@@ -208,6 +198,17 @@ def test_hostings_keep_their_order_when_the_group_returns() -> None:
     numbers = [("g0", 0), ("g1", 0), ("g1", 1)]
     one, other, returned = (Hosting(*each) for each in numbers)
     assert order.forced() == {frozenset((one, other)), frozenset((one, returned))}
+
+
+def second_moved_behind_first() -> tuple[Order, EventWriter, EventWriter]:
+    """Two logs: the clock of the second one is behind, but its epochs tell that it came later."""
+    first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
+    first.tell(1, assigned(3))
+    first.tell(10, assigned(4))
+    second.tell(9, assigned(5))
+    order = Order()
+    list(order.take(placed(*first.lines, *second.lines)))
+    return order, first, second
 
 
 def test_a_sequence_that_begins_again_goes_on_while_the_clock_is_behind() -> None:
