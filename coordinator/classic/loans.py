@@ -102,7 +102,7 @@ def _assigned(
 
 def _borrowers(step: StepBuilder, left: ClassicGroupMember) -> Iterator[tuple[int, str]]:
     """Members that subscribe alike, each with the number of its partitions. Not the leader: it
-    would assign the partitions anew."""
+    would assign the partitions again."""
     group = step.classic
     for member in islice(group.members.values(), BORROWERS_MAX):
         held = _assigned(group, member, step.topics)

@@ -1,7 +1,7 @@
 """One task that waits for all idle connections, and handles what arrives without waking theirs.
 
-Each socket is registered once, edge-triggered. Trio's own `wait_readable` registers anew for every
-wait and switches tasks for every frame, which costs more than relaying a small frame.
+Each socket is registered once, edge-triggered. Trio's own `wait_readable` registers it again for
+every wait and switches tasks for every frame, which costs more than relaying a small frame.
 """
 
 import select

@@ -170,7 +170,7 @@ _InOrder: TypeAlias = tuple[int, int, str, int, int, bool, int, str, int, int]
 
 
 class LateLineError(Exception):
-    """A line belongs before others that have been taken: order all of them anew."""
+    """A line belongs before others that have been taken: order all of them again."""
 
 
 _Time: TypeAlias = tuple[int, int]

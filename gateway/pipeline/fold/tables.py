@@ -244,7 +244,7 @@ class GroupFold:
     def take(self, lines: Iterable[Line]) -> Tables:
         """Take the next lines, in any order, and return the rows that no later line changes. The
         state does not grow with commits. Raises LateLineError if a line belongs before those taken
-        earlier: then fold all of them anew."""
+        earlier: then fold all of them again."""
         lines = list(lines)
         self._count(lines)
         made = Tables()

@@ -427,7 +427,7 @@ def test_90_a_classic_group_with_a_custom_assignor_needs_a_joiner_that_goes_on_w
 def test_91_the_group_goes_back_with_the_protocol_of_the_classic_members(
     classic: GroupScript,
 ) -> None:
-    """The assignor's words to each member stay, until the classic leader assigns anew."""
+    """The assignor's words to each member stay, until the classic leader assigns again."""
     rolls(classic)
     classic.sync("c1", epoch_of(classic, "c1"), protocol_name="weighted")
     classic.native("n1", -1)

@@ -310,7 +310,7 @@ def test_a_group_whose_lag_is_unknown_is_not_judged() -> None:
 
 
 def test_a_client_that_switches_again_and_again_is_told(watched: Watched) -> None:
-    """Three times within ten minutes; then it counts anew."""
+    """Three times within ten minutes; then it starts to count again."""
     protocols: tuple[Protocol, ...] = ("consumer", "classic", "consumer", "classic")
     told = []
     for each in protocols:
