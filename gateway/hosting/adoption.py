@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import Adoption, ClassicGroupMember
 from gateway.hosting.adoptable import resumes_at, snapshot, why_not
-from gateway.hosting.adoption_requests import Requests, have_left, is_alone
+from gateway.hosting.adoption_requests import BACKOFF_MS, GONE, Requests, have_left, is_alone
 from gateway.hosting.adoption_steps import (
     Answered,
     Describe,
@@ -37,7 +37,7 @@ from gateway.hosting.adoption_steps import (
     Unanswered,
 )
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.giving_back import BACKOFF_MS, GONE, HEARTBEAT_INTERVAL_MS, GivingBack
+from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS, GivingBack
 from gateway.hosting.identity import AnchorIds, Guise
 from gateway.hosting.lanes import Lanes
 from gateway.hosting.states import ADOPTION, AdoptionStage

@@ -21,6 +21,9 @@ LOCK_MARGIN_MS = 10_000
 """How much longer the leader's member stays than the members may believe that they own something:
 longer than the adoption takes, and than one of its heartbeats can be late."""
 ANCHOR_SESSION_MS = 60_000
+BACKOFF_MS = 500
+GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+"""Answers about a member that is no longer in the group."""
 REASON = "groupferry adopts this group"
 NOTHING = encode_assignment(Assignment(assigned_partitions=()), VERSIONS[0])
 """The assignment of an outsider. Clients do not understand zero bytes."""

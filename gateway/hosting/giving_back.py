@@ -5,23 +5,18 @@ assigns nothing to outsiders. Once no member can hold a partition any more, all 
 leave, so that requests that are still on their way are void.
 """
 
-from gateway.hosting.adoption_requests import Requests, have_left
+from gateway.hosting.adoption_requests import BACKOFF_MS, GONE, Requests, have_left
 from gateway.hosting.adoption_steps import Effect, Lane
 from gateway.hosting.holders import Holders
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.lanes import Lanes
 from kafka_codecs.declaration import Struct
-from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 
 HEARTBEAT_INTERVAL_MS = 3_000
-BACKOFF_MS = 500
-
-GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-"""The member is no longer in the group."""
 
 
 class GivingBack:

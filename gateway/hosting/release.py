@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from coordinator.interface.records import Release
-from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS
+from gateway.hosting.adoption_requests import ANCHOR_SESSION_MS, BACKOFF_MS, GONE
 from gateway.hosting.adoption_steps import (
     Answered,
     Ask,
@@ -45,15 +45,11 @@ GATHER_OWNERS_MAX_MS = ANCHOR_SESSION_MS - 5_000
 """How long it waits at most for members that still own partitions: it sends no heartbeats."""
 LOOK_AGAIN_MS = 25
 """The time between the first two looks at who has come. It doubles from look to look."""
-BACKOFF_MS = 500
 NATIVE_FIRST_MAX_MS = 15_000
 """How long classic members wait in the end for a native one to be the first in the cluster: the 10
 s for which clients back off from a gateway that was killed, and a heartbeat interval."""
 
 Stage = ReleaseStage
-
-_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND)
-"""Answers to a LeaveGroup: the anchor was not there any more."""
 
 
 class Releasing:
@@ -295,4 +291,4 @@ class Releasing:
 def _has_left(answer: LeaveGroupResponse) -> bool:
     """Whether the anchor is certainly not in the group any more."""
     codes = {answer.error_code, *(each.error_code for each in answer.members)}
-    return codes <= {ErrorCode.NONE, *_GONE}
+    return codes <= {ErrorCode.NONE, *GONE}

@@ -11,6 +11,7 @@ from gateway.hosting.adoption import (
     LOOK_AGAIN_MS,
     Adopting,
 )
+from gateway.hosting.adoption_requests import BACKOFF_MS
 from gateway.hosting.adoption_steps import (
     Describe,
     Described,
@@ -24,7 +25,7 @@ from gateway.hosting.adoption_steps import (
     TookOver,
     Treatment,
 )
-from gateway.hosting.giving_back import BACKOFF_MS, HEARTBEAT_INTERVAL_MS
+from gateway.hosting.giving_back import HEARTBEAT_INTERVAL_MS
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.error_codes import ErrorCode

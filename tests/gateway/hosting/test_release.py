@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coordinator.interface.records import ClassicGroupValue, Release
+from gateway.hosting.adoption_requests import BACKOFF_MS
 from gateway.hosting.adoption_steps import (
     Answered,
     Ask,
@@ -20,7 +21,6 @@ from gateway.hosting.adoption_steps import (
 )
 from gateway.hosting.identity import OLDER_INSTANCE_ID, AnchorIds
 from gateway.hosting.release import (
-    BACKOFF_MS,
     GATHER_MAX_MS,
     LOOK_AGAIN_MS,
     NATIVE_FIRST_MAX_MS,
