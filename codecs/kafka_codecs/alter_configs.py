@@ -5,7 +5,7 @@
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.incremental_alter_configs import AlterConfigsResourceResponse
 from kafka_codecs.primitives import Int8, Int32
 
@@ -23,7 +23,7 @@ class AlterConfigsResource(Struct):
     """The new configs of a resource; configs not listed return to their defaults."""
 
     resource_type: Int8
-    resource_name: str
+    resource_name: str = wire(entity=Entity.CONFIG_RESOURCE)
     configs: tuple[AlterableConfig, ...]
 
 

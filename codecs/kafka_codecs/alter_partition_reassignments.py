@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments (key 45), the response only, versions 0 and 1.
+"""AlterPartitionReassignments (key 45), versions 0 and 1.
 
-Requests are relayed, not read. Flexible from the start (KIP-455). v1 says whether the replication
+Flexible from the start (KIP-455). v1 says whether the replication
 factor may change (KIP-860).
 
 Errors, top-level: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, REQUEST_TIMED_OUT; per partition:
@@ -9,8 +9,33 @@ UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.primitives import Int16, Int32
+
+
+@structure
+class ReassignablePartition(Struct):
+    """A partition, and its new replicas; null cancels a reassignment that is under way."""
+
+    partition_index: Int32
+    replicas: tuple[Int32, ...] | None = None
+
+
+@structure
+class ReassignableTopic(Struct):
+    """The partitions of a topic."""
+
+    name: str = wire(entity=Entity.TOPIC)
+    partitions: tuple[ReassignablePartition, ...]
+
+
+@message(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(2))
+class AlterPartitionReassignmentsRequest(Struct):
+    """Give partitions other replicas."""
+
+    timeout_ms: Int32 = 60_000
+    allow_replication_factor_change: bool = wire(since=1, default=True)
+    topics: tuple[ReassignableTopic, ...]
 
 
 @structure
@@ -26,7 +51,7 @@ class ReassignablePartitionResponse(Struct):
 class ReassignableTopicResponse(Struct):
     """The answers for a topic."""
 
-    name: str
+    name: str = wire(entity=Entity.TOPIC)
     partitions: tuple[ReassignablePartitionResponse, ...]
 
 

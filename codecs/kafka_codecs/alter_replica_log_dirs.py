@@ -1,14 +1,37 @@
-"""AlterReplicaLogDirs (key 34), the response only, versions 1 and 2.
+"""AlterReplicaLogDirs (key 34), versions 1 and 2.
 
-Requests are relayed, not read. v2 is flexible.
+v2 is flexible.
 
 Errors, per partition: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE,
 CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.primitives import Int16, Int32
+
+
+@structure
+class AlterReplicaLogDirTopic(Struct):
+    """The partitions of a topic."""
+
+    name: str = wire(entity=Entity.TOPIC)
+    partitions: tuple[Int32, ...]
+
+
+@structure
+class AlterReplicaLogDir(Struct):
+    """A folder of the broker, and the replicas to move there."""
+
+    path: str
+    topics: tuple[AlterReplicaLogDirTopic, ...]
+
+
+@message(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(1, 3))
+class AlterReplicaLogDirsRequest(Struct):
+    """Move replicas between the folders of a broker."""
+
+    dirs: tuple[AlterReplicaLogDir, ...]
 
 
 @structure
@@ -23,7 +46,7 @@ class AlterReplicaLogDirPartitionResult(Struct):
 class AlterReplicaLogDirTopicResult(Struct):
     """The answers for a topic."""
 
-    topic_name: str
+    topic_name: str = wire(entity=Entity.TOPIC)
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...]
 
 

@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kafka_codecs.add_offsets_to_txn import AddOffsetsToTxnResponse
-from kafka_codecs.add_partitions_to_txn import AddPartitionsToTxnResponse
+from kafka_codecs.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kafka_codecs.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from kafka_codecs.alter_partition_reassignments import AlterPartitionReassignmentsResponse
-from kafka_codecs.alter_replica_log_dirs import AlterReplicaLogDirsResponse
+from kafka_codecs.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from kafka_codecs.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_codecs.consumer_group_describe import (
@@ -27,17 +33,27 @@ from kafka_codecs.consumer_group_prepare_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
 )
-from kafka_codecs.create_partitions import CreatePartitionsResponse
+from kafka_codecs.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from kafka_codecs.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from kafka_codecs.delete_records import DeleteRecordsResponse
+from kafka_codecs.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kafka_codecs.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kafka_codecs.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kafka_codecs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from kafka_codecs.elect_leaders import ElectLeadersResponse
-from kafka_codecs.end_txn import EndTxnResponse
+from kafka_codecs.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka_codecs.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kafka_codecs.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from kafka_codecs.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from kafka_codecs.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kafka_codecs.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_codecs.errors import WireError
 from kafka_codecs.fetch import FetchRequest, FetchResponse
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -46,7 +62,7 @@ from kafka_codecs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kafka_codecs.init_producer_id import InitProducerIdResponse
+from kafka_codecs.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.list_config_resources import (
@@ -55,17 +71,25 @@ from kafka_codecs.list_config_resources import (
 )
 from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka_codecs.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka_codecs.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kafka_codecs.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from kafka_codecs.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from kafka_codecs.produce import ProduceResponse
 from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_codecs.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kafka_codecs.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafka_codecs.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from kafka_codecs.write_txn_markers import WriteTxnMarkersResponse
+from kafka_codecs.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 __all__ = ["APIS", "Api", "ApiKey", "first_flexible_version"]
 
@@ -98,25 +122,31 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (ApiVersionsRequest, ApiVersionsResponse),
     (CreateTopicsRequest, CreateTopicsResponse),
     (DeleteTopicsRequest, DeleteTopicsResponse),
-    (None, DeleteRecordsResponse),
-    (None, InitProducerIdResponse),
-    (None, OffsetForLeaderEpochResponse),
-    (None, AddPartitionsToTxnResponse),
-    (None, AddOffsetsToTxnResponse),
-    (None, EndTxnResponse),
-    (None, WriteTxnMarkersResponse),
+    (DeleteRecordsRequest, DeleteRecordsResponse),
+    (InitProducerIdRequest, InitProducerIdResponse),
+    (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
+    (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
+    (EndTxnRequest, EndTxnResponse),
+    (WriteTxnMarkersRequest, WriteTxnMarkersResponse),
     (TxnOffsetCommitRequest, TxnOffsetCommitResponse),
     (DescribeConfigsRequest, DescribeConfigsResponse),
     (AlterConfigsRequest, AlterConfigsResponse),
-    (None, AlterReplicaLogDirsResponse),
-    (None, CreatePartitionsResponse),
+    (AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
+    (CreatePartitionsRequest, CreatePartitionsResponse),
     (SaslAuthenticateRequest, SaslAuthenticateResponse),
     (DeleteGroupsRequest, DeleteGroupsResponse),
-    (None, ElectLeadersResponse),
+    (ElectLeadersRequest, ElectLeadersResponse),
     (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
-    (None, AlterPartitionReassignmentsResponse),
+    (AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
     (OffsetDeleteRequest, OffsetDeleteResponse),
     (DescribeClusterRequest, DescribeClusterResponse),
+    (DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+    (DescribeLogDirsRequest, DescribeLogDirsResponse),
+    (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
+    (DescribeProducersRequest, DescribeProducersResponse),
+    (DescribeTransactionsRequest, DescribeTransactionsResponse),
+    (ListTransactionsRequest, ListTransactionsResponse),
     (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
     (ListConfigResourcesRequest, ListConfigResourcesResponse),

@@ -14,7 +14,7 @@ THROTTLING_QUOTA_EXCEEDED (v6+), INVALID_REQUEST.
 from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.primitives import Int8, Int16, Int32
 
@@ -39,7 +39,7 @@ class CreatableTopicConfig(Struct):
 class CreatableTopic(Struct):
     """A topic; -1 partitions or replicas if `assignments` decides, or the cluster's default."""
 
-    name: str
+    name: str = wire(entity=Entity.TOPIC)
     num_partitions: Int32
     replication_factor: Int16
     assignments: tuple[CreatableReplicaAssignment, ...] = ()
@@ -70,8 +70,8 @@ class CreatableTopicConfigs(Struct):
 class CreatableTopicResult(Struct):
     """The answer for one topic."""
 
-    name: str
-    topic_id: UUID = wire(since=7, default=NO_TOPIC_ID, ignorable=True)
+    name: str = wire(entity=Entity.TOPIC)
+    topic_id: UUID = wire(since=7, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     error_code: Int16 = 0
     error_message: str | None = None
     topic_config_error_code: Int16 = wire(since=5, tag=0, default=0, ignorable=True)

@@ -17,6 +17,7 @@ encoding it refuses any other value unless the field is ignorable.
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum, auto
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from kafka_codecs.api_keys import ApiKey
@@ -28,6 +29,16 @@ ALWAYS = 1 << 15
 """Above every version: the `until` of a field that no version removed."""
 
 
+class Entity(Enum):
+    """What a value names. Kafka's schemas say it of names (`entityType`), not of topic ids."""
+
+    TOPIC = auto()
+    TOPIC_ID = auto()
+    TRANSACTIONAL_ID = auto()
+    CONFIG_RESOURCE = auto()
+    """A resource of the kind that the field `resource_type` beside it says."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
     """Kafka's schema for a field, apart from its type; versions are inclusive."""
@@ -37,6 +48,7 @@ class Wire:
     nullable_since: int = 0
     tag: int | None = None
     ignorable: bool = False
+    entity: Entity | None = None
 
     def is_in(self, version: int) -> bool:
         """Whether `version` has the field."""
@@ -66,14 +78,21 @@ def wire(
     default: Any = MISSING,
     ignorable: bool = False,
     secret: bool = False,
+    entity: Entity | None = None,
 ) -> Any:
     """Declare a field that needs more than its type.
 
     `tag` makes it a tagged field in all versions from `since` on. The encoder omits a tagged field
-    that has its default. A `secret` stays out of representations.
+    that has its default. A `secret` stays out of representations. `entity`: what the value, or each
+    value of an array, names.
     """
     rules = Wire(
-        since=since, until=until, nullable_since=nullable_since, tag=tag, ignorable=ignorable
+        since=since,
+        until=until,
+        nullable_since=nullable_since,
+        tag=tag,
+        ignorable=ignorable,
+        entity=entity,
     )
     return field(default=default, repr=not secret, metadata={Wire: rules})
 

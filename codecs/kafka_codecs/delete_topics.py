@@ -12,7 +12,7 @@ THROTTLING_QUOTA_EXCEEDED (v5+).
 from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.primitives import Int16, Int32
 
@@ -21,8 +21,8 @@ from kafka_codecs.primitives import Int16, Int32
 class DeleteTopicState(Struct):
     """A topic by its name or by its id. (The class name is Kafka's.)"""
 
-    name: str | None = None
-    topic_id: UUID = NO_TOPIC_ID
+    name: str | None = wire(default=None, entity=Entity.TOPIC)
+    topic_id: UUID = wire(default=NO_TOPIC_ID, entity=Entity.TOPIC_ID)
 
 
 @message(ApiKey.DELETE_TOPICS, versions=range(1, 7))
@@ -30,7 +30,7 @@ class DeleteTopicsRequest(Struct):
     """Delete topics: `topic_names` up to v5, `topics` from v6 on."""
 
     topics: tuple[DeleteTopicState, ...] = wire(since=6, default=())
-    topic_names: tuple[str, ...] = wire(until=5, default=())
+    topic_names: tuple[str, ...] = wire(until=5, default=(), entity=Entity.TOPIC)
     timeout_ms: Int32
 
 
@@ -38,8 +38,8 @@ class DeleteTopicsRequest(Struct):
 class DeletableTopicResult(Struct):
     """The answer for one topic; its name is null if the request had an unknown id."""
 
-    name: str | None = wire(nullable_since=6)
-    topic_id: UUID = wire(since=6, default=NO_TOPIC_ID, ignorable=True)
+    name: str | None = wire(nullable_since=6, entity=Entity.TOPIC)
+    topic_id: UUID = wire(since=6, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     error_code: Int16 = 0
     error_message: str | None = wire(since=5, default=None, ignorable=True)
 

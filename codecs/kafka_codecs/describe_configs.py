@@ -12,7 +12,7 @@ TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FA
 from enum import IntEnum
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.primitives import Int8, Int16, Int32
 
 
@@ -61,7 +61,7 @@ class DescribeConfigsResource(Struct):
     """A resource and the keys of the requested configs; null requests all of them."""
 
     resource_type: Int8
-    resource_name: str
+    resource_name: str = wire(entity=Entity.CONFIG_RESOURCE)
     configuration_keys: tuple[str, ...] | None = ()
 
 
@@ -104,7 +104,7 @@ class DescribeConfigsResult(Struct):
     error_code: Int16 = 0
     error_message: str | None = None
     resource_type: Int8
-    resource_name: str
+    resource_name: str = wire(entity=Entity.CONFIG_RESOURCE)
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43), the response only, versions 0 to 2: requests are relayed, not read.
+"""ElectLeaders (key 43), versions 0 to 2.
 
 v1 adds a top-level error and unclean elections (KIP-460); v2 is flexible.
 
@@ -8,8 +8,25 @@ UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
-from kafka_codecs.primitives import Int16, Int32
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
+from kafka_codecs.primitives import Int8, Int16, Int32
+
+
+@structure
+class TopicPartitions(Struct):
+    """The partitions of a topic."""
+
+    topic: str = wire(entity=Entity.TOPIC)
+    partitions: tuple[Int32, ...]
+
+
+@message(ApiKey.ELECT_LEADERS, versions=range(3))
+class ElectLeadersRequest(Struct):
+    """Elect the leaders of these partitions; null means all partitions."""
+
+    election_type: Int8 = wire(since=1, default=0)
+    topic_partitions: tuple[TopicPartitions, ...] | None
+    timeout_ms: Int32 = 60_000
 
 
 @structure
@@ -25,7 +42,7 @@ class PartitionResult(Struct):
 class ReplicaElectionResult(Struct):
     """The answers for a topic."""
 
-    topic: str
+    topic: str = wire(entity=Entity.TOPIC)
     partition_result: tuple[PartitionResult, ...]
 
 

@@ -1,4 +1,4 @@
-"""EndTxn (key 26), the response only, versions 0 to 5: requests are relayed, not read.
+"""EndTxn (key 26), versions 0 to 5.
 
 - v1 lets a broker answer before it throttles; v2 may answer PRODUCER_FENCED; v3 is flexible.
 - v4 may answer TRANSACTION_ABORTABLE, v5 returns the producer's next epoch (KIP-890).
@@ -9,8 +9,18 @@ INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, wire
+from kafka_codecs.declaration import Entity, Struct, message, wire
 from kafka_codecs.primitives import Int16, Int32, Int64
+
+
+@message(ApiKey.END_TXN, versions=range(6))
+class EndTxnRequest(Struct):
+    """Commit or abort a transaction."""
+
+    transactional_id: str = wire(entity=Entity.TRANSACTIONAL_ID)
+    producer_id: Int64
+    producer_epoch: Int16
+    committed: bool
 
 
 @message(ApiKey.END_TXN, versions=range(6))

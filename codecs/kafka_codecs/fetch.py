@@ -19,7 +19,7 @@ REPLICA_NOT_AVAILABLE, CORRUPT_MESSAGE, UNSUPPORTED_COMPRESSION_TYPE.
 from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.primitives import Int8, Int16, Int32, Int64
 from kafka_codecs.produce import LeaderIdAndEpoch, NodeEndpoint
@@ -54,8 +54,8 @@ class FetchPartition(Struct):
 class FetchTopic(Struct):
     """A topic to read, by name up to v12, by id from v13 on."""
 
-    topic: str = wire(until=12, default="", ignorable=True)
-    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True)
+    topic: str = wire(until=12, default="", ignorable=True, entity=Entity.TOPIC)
+    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     partitions: tuple[FetchPartition, ...]
 
 
@@ -63,8 +63,8 @@ class FetchTopic(Struct):
 class ForgottenTopic(Struct):
     """A topic that leaves the session, by name up to v12, by id from v13 on."""
 
-    topic: str = wire(until=12, default="", ignorable=True)
-    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True)
+    topic: str = wire(until=12, default="", ignorable=True, entity=Entity.TOPIC)
+    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     partitions: tuple[Int32, ...]
 
 
@@ -133,8 +133,8 @@ class PartitionData(Struct):
 class FetchableTopicResponse(Struct):
     """A topic, by name up to v12, by id from v13 on."""
 
-    topic: str = wire(until=12, default="", ignorable=True)
-    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True)
+    topic: str = wire(until=12, default="", ignorable=True, entity=Entity.TOPIC)
+    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     partitions: tuple[PartitionData, ...]
 
 

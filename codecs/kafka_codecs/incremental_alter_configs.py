@@ -11,7 +11,7 @@ GROUP_AUTHORIZATION_FAILED, NOT_CONTROLLER, POLICY_VIOLATION.
 from enum import IntEnum
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.primitives import Int8, Int16, Int32
 
 
@@ -38,7 +38,7 @@ class AlterConfigsResource(Struct):
     """The changes to one resource, applied all or none."""
 
     resource_type: Int8
-    resource_name: str
+    resource_name: str = wire(entity=Entity.CONFIG_RESOURCE)
     configs: tuple[AlterableConfig, ...]
 
 
@@ -57,7 +57,7 @@ class AlterConfigsResourceResponse(Struct):
     error_code: Int16 = 0
     error_message: str | None = None
     resource_type: Int8
-    resource_name: str
+    resource_name: str = wire(entity=Entity.CONFIG_RESOURCE)
 
 
 @message(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(2))

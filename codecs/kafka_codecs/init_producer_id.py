@@ -1,4 +1,4 @@
-"""InitProducerId (key 22), the response only, versions 0 to 6: requests are relayed, not read.
+"""InitProducerId (key 22), versions 0 to 6.
 
 - v1 lets a broker answer before it throttles; v2 is flexible; v3 lets a producer resume (KIP-360).
 - v4 may answer PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE (KIP-890).
@@ -10,8 +10,20 @@ INVALID_PRODUCER_EPOCH, INVALID_TRANSACTION_TIMEOUT.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, wire
+from kafka_codecs.declaration import Entity, Struct, message, wire
 from kafka_codecs.primitives import Int16, Int32, Int64
+
+
+@message(ApiKey.INIT_PRODUCER_ID, versions=range(7))
+class InitProducerIdRequest(Struct):
+    """Request a producer id; the transactional id is null for an idempotent producer."""
+
+    transactional_id: str | None = wire(entity=Entity.TRANSACTIONAL_ID)
+    transaction_timeout_ms: Int32
+    producer_id: Int64 = wire(since=3, default=-1)
+    producer_epoch: Int16 = wire(since=3, default=-1)
+    enable2_pc: bool = wire(since=6, default=False)
+    keep_prepared_txn: bool = wire(since=6, default=False)
 
 
 @message(ApiKey.INIT_PRODUCER_ID, versions=range(7))

@@ -7,7 +7,7 @@ Errors: CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION for a type that the br
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.describe_configs import ConfigResourceType
 from kafka_codecs.primitives import Int8, Int16, Int32
 
@@ -23,7 +23,7 @@ class ListConfigResourcesRequest(Struct):
 class ConfigResource(Struct):
     """A resource that has configs."""
 
-    resource_name: str
+    resource_name: str = wire(entity=Entity.CONFIG_RESOURCE)
     resource_type: Int8 = wire(since=1, default=ConfigResourceType.CLIENT_METRICS, ignorable=True)
 
 

@@ -8,7 +8,7 @@ TOPIC_AUTHORIZATION_FAILED.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.primitives import Int8, Int16, Int32, Int64
 
 LATEST = -1
@@ -28,7 +28,7 @@ class ListOffsetsPartition(Struct):
 class ListOffsetsTopic(Struct):
     """The partitions of a topic."""
 
-    name: str
+    name: str = wire(entity=Entity.TOPIC)
     partitions: tuple[ListOffsetsPartition, ...]
 
 
@@ -57,7 +57,7 @@ class ListOffsetsPartitionResponse(Struct):
 class ListOffsetsTopicResponse(Struct):
     """The answers for a topic."""
 
-    name: str
+    name: str = wire(entity=Entity.TOPIC)
     partitions: tuple[ListOffsetsPartitionResponse, ...]
 
 

@@ -19,7 +19,7 @@ REBOOTSTRAP_REQUIRED.
 from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.primitives import Int16, Int32
 
 NO_TOPIC_ID = UUID(int=0)
@@ -30,8 +30,8 @@ AUTHORIZED_OPERATIONS_OMITTED = -(2**31)
 class MetadataRequestTopic(Struct):
     """A topic by its name or, from v12 on, by its id."""
 
-    topic_id: UUID = wire(since=10, default=NO_TOPIC_ID, ignorable=True)
-    name: str | None = wire(nullable_since=10)
+    topic_id: UUID = wire(since=10, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
+    name: str | None = wire(nullable_since=10, entity=Entity.TOPIC)
 
 
 @message(ApiKey.METADATA, versions=range(14))
@@ -72,8 +72,8 @@ class MetadataResponseTopic(Struct):
     """A topic; its name is null if the request had an unknown id."""
 
     error_code: Int16 = 0
-    name: str | None = wire(nullable_since=12)
-    topic_id: UUID = wire(since=10, default=NO_TOPIC_ID, ignorable=True)
+    name: str | None = wire(nullable_since=12, entity=Entity.TOPIC)
+    topic_id: UUID = wire(since=10, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     is_internal: bool = wire(since=1, default=False, ignorable=True)
     partitions: tuple[MetadataResponsePartition, ...] = ()
     topic_authorized_operations: Int32 = wire(since=8, default=AUTHORIZED_OPERATIONS_OMITTED)

@@ -1,14 +1,39 @@
-"""OffsetForLeaderEpoch (key 23), the response only, versions 2 to 4.
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4.
 
-Requests are relayed, not read. v3 lets a follower ask; v4 is flexible.
+v3 lets a follower ask; v4 is flexible.
 
 Errors, per partition: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER,
 UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.primitives import Int16, Int32, Int64
+
+
+@structure
+class OffsetForLeaderPartition(Struct):
+    """A partition, and the leader epoch whose end is wanted."""
+
+    partition: Int32
+    current_leader_epoch: Int32 = -1
+    leader_epoch: Int32
+
+
+@structure
+class OffsetForLeaderTopic(Struct):
+    """The partitions of a topic."""
+
+    topic: str = wire(entity=Entity.TOPIC)
+    partitions: tuple[OffsetForLeaderPartition, ...]
+
+
+@message(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))
+class OffsetForLeaderEpochRequest(Struct):
+    """Request the end offsets of leader epochs. The replica id of a consumer is -1 or -2."""
+
+    replica_id: Int32 = wire(since=3, default=-2, ignorable=True)
+    topics: tuple[OffsetForLeaderTopic, ...]
 
 
 @structure
@@ -25,7 +50,7 @@ class EpochEndOffset(Struct):
 class OffsetForLeaderTopicResult(Struct):
     """The answers for a topic."""
 
-    topic: str
+    topic: str = wire(entity=Entity.TOPIC)
     partitions: tuple[EpochEndOffset, ...]
 
 

@@ -15,7 +15,7 @@ the new leader.
 from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.primitives import Int16, Int32, Int64
 
@@ -54,8 +54,8 @@ class PartitionProduceResponse(Struct):
 class TopicProduceResponse(Struct):
     """A topic, by name up to v12, by id from v13 on."""
 
-    name: str = wire(until=12, default="", ignorable=True)
-    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True)
+    name: str = wire(until=12, default="", ignorable=True, entity=Entity.TOPIC)
+    topic_id: UUID = wire(since=13, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     partition_responses: tuple[PartitionProduceResponse, ...]
 
 

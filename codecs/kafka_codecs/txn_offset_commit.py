@@ -17,7 +17,7 @@ TRANSACTION_ABORTABLE (v4+), GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and UNKNOWN_
 from uuid import UUID
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure, wire
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
 from kafka_codecs.metadata import NO_TOPIC_ID
 from kafka_codecs.primitives import Int16, Int32, Int64
 
@@ -45,7 +45,7 @@ class TxnOffsetCommitRequestTopic(Struct):
 class TxnOffsetCommitRequest(Struct):
     """Commit offsets as part of a transaction."""
 
-    transactional_id: str
+    transactional_id: str = wire(entity=Entity.TRANSACTIONAL_ID)
     group_id: str
     producer_id: Int64
     producer_epoch: Int16

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (key 27), the response only, versions 1 and 2: requests are relayed, not read.
+"""WriteTxnMarkers (key 27), versions 1 and 2.
 
 Flexible from the start. v2 adds the transaction version to the request (KIP-1228).
 
@@ -7,8 +7,35 @@ NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
 """
 
 from kafka_codecs.api_keys import ApiKey
-from kafka_codecs.declaration import Struct, message, structure
-from kafka_codecs.primitives import Int16, Int32, Int64
+from kafka_codecs.declaration import Entity, Struct, message, structure, wire
+from kafka_codecs.primitives import Int8, Int16, Int32, Int64
+
+
+@structure
+class WritableTxnMarkerTopic(Struct):
+    """The partitions of a topic."""
+
+    name: str = wire(entity=Entity.TOPIC)
+    partition_indexes: tuple[Int32, ...]
+
+
+@structure
+class WritableTxnMarker(Struct):
+    """The end of a producer's transaction."""
+
+    producer_id: Int64
+    producer_epoch: Int16
+    transaction_result: bool
+    topics: tuple[WritableTxnMarkerTopic, ...]
+    coordinator_epoch: Int32
+    transaction_version: Int8 = wire(since=2, default=0, ignorable=True)
+
+
+@message(ApiKey.WRITE_TXN_MARKERS, versions=range(1, 3))
+class WriteTxnMarkersRequest(Struct):
+    """End transactions in their partitions."""
+
+    markers: tuple[WritableTxnMarker, ...]
 
 
 @structure
@@ -23,7 +50,7 @@ class WritableTxnMarkerPartitionResult(Struct):
 class WritableTxnMarkerTopicResult(Struct):
     """The answers for a topic."""
 
-    name: str
+    name: str = wire(entity=Entity.TOPIC)
     partitions: tuple[WritableTxnMarkerPartitionResult, ...]
 
 

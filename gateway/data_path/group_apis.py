@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.data_path.grants import Grants
+from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.upstream import Upstream
 from gateway.hosting.owner import Owner
 from kafka_codecs.declaration import Struct
@@ -33,6 +34,8 @@ class GroupRequest:
     """What the cluster has lately allowed the client."""
     at_s: float
     """When it was read."""
+    private_names: PrivateNames = NOTHING_PRIVATE
+    """The topics that no client may describe."""
     tls_subject: str | None = None
     """The subject of the client's verified certificate, if it showed one."""
 

@@ -17,14 +17,15 @@ from gateway.data_path.client_frames import (
     framed_answer,
 )
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.entities import NAMING_APIS
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import AnswerUnderWay, CommitUnderWay, GroupRequest
 from gateway.data_path.offer import NO_VERSIONS
 from gateway.data_path.places import Place
+from gateway.data_path.private_names import NOTHING_MASKED
 from gateway.data_path.relayed_requests import RelayedRequests
-from gateway.data_path.treatments import TREATMENTS
 from gateway.data_path.upstream_connection import SIZE
 from gateway.transport.sockets import send_all
 from gateway.transport.tls import TlsSocket
@@ -195,11 +196,10 @@ class GroupRequests:
     async def answer(self, key: ApiKey, size: int) -> None:
         """Answer the next request."""
         header, body = await self._frames.hold_body(size, key)
-        hidden = None
-        if TREATMENTS[key].guarded:
-            compact = key.is_flexible(header.api_version)
-            hidden = self._shared.private_names.hide(body, compact=compact)
-        message = await self._frames.decoded(header, hidden.frame if hidden else body)
+        private, masks = self._shared.private_names, NOTHING_MASKED
+        message = await self._frames.decoded(header, body)
+        if key in NAMING_APIS and private.may_be_in(body):
+            message, masks = private.mask(message)
         request = self._request(header, message, trio.current_time())
         if key is ApiKey.OFFSET_COMMIT:
             await self._answer_commits(request)
@@ -209,9 +209,7 @@ class GroupRequests:
             response = await response
         if isinstance(response, FindCoordinatorResponse):
             response = await self._shared.rewrite(response)
-        if hidden:
-            response = await self._relayed.refused(response)
-        await self._reply(request, response)
+        await self._reply(request, await self._relayed.for_client(key, response, masks))
 
     def _request(self, header: RequestHeader, message: Struct, at_s: float) -> GroupRequest:
         upstream = self._frames.upstream
@@ -224,6 +222,7 @@ class GroupRequests:
             node_id=upstream.node_id,
             grants=self._grants,
             at_s=at_s,
+            private_names=self._shared.private_names,
             tls_subject=self._tls_subject,
         )
 

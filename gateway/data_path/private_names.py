@@ -1,48 +1,48 @@
 """Protects the gateway's own topics and transactional ids from clients.
 
-In a request each private name is masked: replaced by a name of the same length that no topic can
-have. The broker refuses that name and serves the rest. In the answer the original name is restored
-with an authorization error. The rest of the request therefore need not be decoded. Pure, except for
+In a request each private name is masked: replaced by one that the broker refuses, so that it
+serves the rest. In the answer the original name is restored, with an authorization error. Lists do
+not show private names: they are treated as topics that the client may not describe.
+
+All of this is decided on decoded values, and what the broker gets is encoded from them, because
+another parser may read the same bytes otherwise: Kafka accepts overlong varints, for example.
+Bytes prove only an absence: in every encoding, the bytes of a name stand together. Pure, except for
 looking up topic ids.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import chain
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kafka_codecs.declaration import Struct
+from gateway.data_path.entities import entity_fields, is_topic
+from kafka_codecs.declaration import Entity, Struct
 from kafka_codecs.error_codes import ErrorCode
 
-WHY = "it belongs to the gateway"
+REASON = "it belongs to the gateway"
 
 _FIRST_MASK = ord("!")  # no character from here to the last mask is legal in topic names
 _NO_UUID_VERSION = 0xF << 76
+_NO_TRANSACTIONAL_ID = ""  # brokers refuse it, and take any other for a new one
 
 _S = TypeVar("_S", bound=Struct)
+_Value = str | UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hidden:
-    """A request with masked names, for the broker."""
+@dataclass(slots=True, kw_only=True)
+class Masks:
+    """The masks in one request; false if there are none."""
 
-    frame: bytes
-    whole: bool
-    """Whether it names a private transactional id, so that the whole request is refused."""
+    names: dict[_Value, _Value] = field(default_factory=dict)
+    """The original names and ids, by their masks."""
+    refuses_all: bool = False
+    """Whether a transactional id is private, so that the whole request is refused."""
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mask:
-    name: bytes
-    mask: bytes
-    is_topic: bool
-
-    def prefixed(self, *, compact: bool) -> tuple[bytes, bytes]:
-        """Name and mask as encoded strings; their lengths prevent a match inside a longer name."""
-        size = len(self.name)
-        prefix = _varint(size + 1) if compact else size.to_bytes(2, "big")
-        return prefix + self.name, prefix + self.mask
+NOTHING_MASKED = Masks()
 
 
 class PrivateNames:
@@ -56,93 +56,144 @@ class PrivateNames:
         topic_ids: Callable[[], Sequence[UUID]] = tuple,
     ) -> None:
         """`topic_ids` returns the current ids of the topics."""
-        named = [*((name, True) for name in topics), *((name, False) for name in transactional_ids)]
-        self._masks = [
-            _Mask(name.encode(), chr(_FIRST_MASK + place).encode() + name.encode()[1:], is_topic)
-            for place, (name, is_topic) in enumerate(named)
-        ]
+        self._topic_masks: dict[_Value, _Value] = {
+            name: chr(_FIRST_MASK + place) + name[1:] for place, name in enumerate(topics)
+        }
         self._topic_ids = topic_ids
+        self._transactional_ids = frozenset(transactional_ids)
+        self._bytes = [name.encode() for name in (*topics, *transactional_ids)]
 
     def __bool__(self) -> bool:
-        return bool(self._masks)
+        return bool(self._bytes)
 
     def may_be_in(self, frame: bytes) -> bool:
-        """A quick check whether a request may contain a private name."""
-        return any(mask.name in frame for mask in chain(self._masks, self._id_masks()))
+        """Whether a request may contain a private name. False is certain."""
+        return any(name in frame for name in self._bytes) or any(
+            topic_id.bytes in frame for topic_id in self._topic_ids()
+        )
 
-    def hide(self, frame: bytes, *, compact: bool) -> Hidden | None:
-        """The request with masked names, None if it contains none. `compact`: whether its strings
-        are in the compact encoding."""
-        if not self._masks:
-            return None
-        shown, whole = frame, False
-        for mask in self._masks:
-            name, instead = mask.prefixed(compact=compact)
-            if name in shown:
-                shown = shown.replace(name, instead)
-                whole |= not mask.is_topic
-        for mask in self._id_masks():
-            shown = shown.replace(mask.name, mask.mask)
-        return None if shown == frame else Hidden(frame=shown, whole=whole)
+    def has_topic(self, name: str) -> bool:
+        """Whether a topic is private."""
+        return name in self._topic_masks
 
-    def mask_of(self, topic: bytes) -> bytes | None:
-        """The mask for a topic's name or id bytes, None if the topic is not private."""
-        for mask in chain(self._masks, self._id_masks()):
-            if mask.is_topic and mask.name == topic:
-                return mask.mask
+    def mask_bytes(self, name: bytes, entity: Entity, masks: Masks) -> bytes | None:
+        """The mask for a name or id in its encoding, which has the same length; it is added to
+        `masks`. None if the name is not private."""
+        private = self._masks()
+        if entity is Entity.TRANSACTIONAL_ID:
+            private = {value: chr(_FIRST_MASK) + value[1:] for value in self._transactional_ids}
+        for value, mask in private.items():
+            is_id = isinstance(value, UUID)
+            if is_id == (entity is Entity.TOPIC_ID) and _bytes_of(value) == name:
+                masks.names[mask] = value
+                masks.refuses_all |= entity is Entity.TRANSACTIONAL_ID
+                return _bytes_of(mask)
         return None
 
-    def refused(self, answer: _S, *, whole: bool = False) -> _S:
-        """The broker's answer to a masked request, with the original names and errors."""
-        if whole:
-            return _with_error(answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        known = {mask.mask.decode(): mask.name.decode() for mask in self._masks}
-        ids = {UUID(bytes=mask.mask): UUID(bytes=mask.name) for mask in self._id_masks()}
-        return _unmasked(answer, known | ids)
+    def mask(self, request: _S) -> tuple[_S, Masks]:
+        """The request with masked names, for the broker."""
+        topic_masks, masks = self._masks(), Masks()
 
-    def _id_masks(self) -> Iterator[_Mask]:
+        def masked(message: Any) -> Any:
+            changes: dict[str, Any] = {}
+            for name, entity in entity_fields(message):
+                value = getattr(message, name)
+                if entity is None:
+                    changes[name] = _mapped(value, masked)
+                elif entity is Entity.TRANSACTIONAL_ID:
+                    changes[name] = _mapped(value, masked_transactional_id)
+                elif is_topic(entity, message):
+                    changes[name] = _mapped(value, masked_topic)
+            return replace(message, **changes)
+
+        def masked_topic(value: _Value) -> _Value:
+            mask = topic_masks.get(value)
+            if mask is None:
+                return value
+            masks.names[mask] = value
+            return mask
+
+        def masked_transactional_id(value: str) -> str:
+            if value not in self._transactional_ids:
+                return value
+            masks.names[_NO_TRANSACTIONAL_ID] = value
+            masks.refuses_all = True
+            return _NO_TRANSACTIONAL_ID
+
+        return masked(request), masks
+
+    def without_private(self, answer: _S) -> _S:
+        """The answer, whose lists leave out everything private."""
+        changes: dict[str, Any] = {}
+        for name, entity in entity_fields(answer):
+            value = getattr(answer, name)
+            if entity is None and isinstance(value, tuple):
+                changes[name] = tuple(
+                    self.without_private(entry) for entry in value if not self._is_private(entry)
+                )
+        return replace(answer, **changes) if changes else answer
+
+    def _is_private(self, entry: Struct) -> bool:
+        for name, entity in entity_fields(entry):
+            value = getattr(entry, name)
+            if entity is Entity.TRANSACTIONAL_ID:
+                if value in self._transactional_ids:
+                    return True
+            elif entity and is_topic(entity, entry) and value in self._topic_masks:
+                return True
+        return False
+
+    def _masks(self) -> dict[_Value, _Value]:
+        masks: dict[_Value, _Value] = dict(self._topic_masks)
         for topic_id in self._topic_ids():
-            mask = UUID(int=topic_id.int | _NO_UUID_VERSION)
-            yield _Mask(topic_id.bytes, mask.bytes, is_topic=True)
+            masks[topic_id] = UUID(int=topic_id.int | _NO_UUID_VERSION)
+        return masks
 
 
 NOTHING_PRIVATE = PrivateNames()
 
 
-def _unmasked(message: _S, known: dict[Any, Any]) -> _S:
+def restored(answer: _S, masks: Masks) -> _S:
+    """The broker's answer to a masked request, with the original names and their errors."""
+    answer = _with_names(answer, masks.names)
+    if masks.refuses_all:
+        return _with_error(answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return answer
+
+
+def _with_names(message: _S, names: Mapping[_Value, _Value]) -> _S:
     is_private = False
     changes: dict[str, Any] = {}
-    for name, value in _parts_of(message):
-        if isinstance(value, str | UUID) and value in known:
-            changes[name] = known[value]
+    for name, entity in entity_fields(message):
+        value = getattr(message, name)
+        if entity is None:
+            changes[name] = _mapped(value, lambda entry: _with_names(entry, names))
+        elif value in names:
+            changes[name] = names[value]
             is_private = True
-        elif isinstance(value, tuple):
-            changes[name] = tuple(
-                _unmasked(each, known) if isinstance(each, Struct) else each for each in value
-            )
     made = replace(message, **changes)
     return _with_error(made, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if is_private else made
 
 
 def _with_error(message: _S, code: int) -> _S:
     changes: dict[str, Any] = {}
-    for name, value in _parts_of(message):
+    for part in fields(message):
+        name, value = part.name, getattr(message, part.name)
         if name.endswith("error_code"):
             changes[name] = code
         elif name == "error_message":
-            changes[name] = WHY
-        elif isinstance(value, tuple):
-            changes[name] = tuple(
-                _with_error(each, code) if isinstance(each, Struct) else each for each in value
-            )
+            changes[name] = REASON
+        elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
+            changes[name] = tuple(_with_error(entry, code) for entry in value)
     return replace(message, **changes)
 
 
-def _parts_of(message: Struct) -> Iterator[tuple[str, Any]]:
-    for part in fields(message):
-        yield part.name, getattr(message, part.name)
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value changed, or each entry of a list; null stays null."""
+    if isinstance(value, tuple):
+        return tuple(change(entry) for entry in value)
+    return None if value is None else change(value)
 
 
-def _varint(value: int) -> bytes:
-    low, high = value & 0x7F, value >> 7
-    return bytes([low | 0x80]) + _varint(high) if high else bytes([low])
+def _bytes_of(value: _Value) -> bytes:
+    return value.bytes if isinstance(value, UUID) else value.encode()

@@ -11,6 +11,7 @@ TAGS_MAX = 256
 _SIZE_AND_HEADER_START = 12  # size, api key, api version, correlation id
 _INT16 = struct.Struct(">h")
 _VARINT_BYTES_MAX = 5
+_UINT32_MAX = 2**32 - 1
 
 
 def acks_of(frame: memoryview, api_version: int) -> int | None:
@@ -65,6 +66,6 @@ def varint(frame: memoryview, at: int) -> tuple[int, int]:
     for place in range(_VARINT_BYTES_MAX):
         byte = frame[at + place]
         value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
+        if byte < 0x80 and value <= _UINT32_MAX:
             return value, at + place + 1
-    raise BadFrame("a varint of more than five bytes")
+    raise BadFrame("a varint above 32 bits")

@@ -1,43 +1,50 @@
 """Relays the requests of one client to its broker.
 
 Most pass as they are. Private names are masked (`private_names.py`), and some answers are
-rewritten.
+rewritten. Produce and Fetch are never held for that: their names are masked as they pass
+(`request_heads.py`), unless a Fetch is short.
 """
 
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.authentication import Authentication
 from gateway.data_path.client_frames import ASIDE_FROM_BYTES, ClientFrames
 from gateway.data_path.connection_context import ConnectionContext
+from gateway.data_path.entities import NAMING_APIS
 from gateway.data_path.entries import bytes_of
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.fetch_away import nothing_fetched
 from gateway.data_path.fetch_held import held_fetch
 from gateway.data_path.offer import NO_VERSIONS
+from gateway.data_path.private_names import NOTHING_MASKED, Masks, restored
 from gateway.data_path.produce_acks import acks_of
-from gateway.data_path.produce_topics import ProduceTopics
+from gateway.data_path.request_heads import FetchHead, MaskBytes, ProduceHead, RequestHead
 from gateway.data_path.stream import BUFFER_BYTES
-from gateway.data_path.treatments import PRODUCE_ADDRESSES_SINCE, TREATMENTS
+from gateway.data_path.treatments import (
+    LISTS_NAMES,
+    PRODUCE_ADDRESSES_SINCE,
+    TREATMENTS,
+    Treatment,
+)
 from gateway.data_path.upstream_connection import (
     CORRELATION_ID_IN_REQUEST,
     SIZE,
     Take,
     UpstreamConnection,
 )
+from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.fetch import FetchRequest, FetchResponse
-from kafka_codecs.header import decode_request_header
+from kafka_codecs.header import RequestHeader, decode_request_header, encode_request_header
 
 SEARCHED_BYTES_MAX = 16 * 1024
 """Up to this size, searching a request for a name costs less than reading its topics."""
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
-
-_S = TypeVar("_S", bound=Struct)
 
 
 class RelayedRequests:
@@ -80,7 +87,7 @@ class RelayedRequests:
         low, high = self._upstream.offer.relayed.get(api_key, NO_VERSIONS)
         if not low <= version <= high or not connection.has_room():
             return False
-        if self._has_private_names and self._may_name_private(api_key, size):
+        if self._has_private_names and self._must_look(api_key, size):
             return False
         if self._authentication is not None:
             self._authentication.check_relayed()
@@ -98,29 +105,48 @@ class RelayedRequests:
         return True
 
     async def relay(self, key: ApiKey, size: int, version: int, correlation_id: int) -> None:
-        """Relay the next request, which may name something private."""
+        """Relay the next request, which may name something private, and its answer, which may
+        have to change."""
         self.fetches += key is ApiKey.FETCH
         if key is ApiKey.PRODUCE:
             await self._relay_produce(size, version, correlation_id)
-        elif await self._names_private(key, size):
-            await self._relay_masked(key, size, version, correlation_id)
+        elif not await self._may_name_private(key, size):
+            await self._relay_unread(key, size, version, correlation_id)
+        elif key is ApiKey.FETCH and size > BUFFER_BYTES:
+            head = FetchHead(version, *self._masking)
+            await self._relay_walked(await self._opened_with_room(), size, correlation_id, head)
         else:
-            await self._relay_unchanged(key, size, correlation_id)
+            await self._relay_masked(key, size)
 
-    async def relay_rewritten(
+    async def for_client(
+        self, key: ApiKey, answer: Struct, masks: Masks = NOTHING_MASKED
+    ) -> Struct:
+        """The answer of a broker, or of a group, as the client gets it."""
+        if self._has_private_names and (masks or key in LISTS_NAMES):
+            show = partial(self._shown, key, answer, masks)
+            answer = await self._frames.aside_if_large(show, bytes_of(answer, ASIDE_FROM_BYTES))
+        if TREATMENTS[key].treatment is not Treatment.REWRITE:
+            return answer
+        return await self._shared.rewrite(answer)
+
+    def _shown(self, key: ApiKey, answer: Struct, masks: Masks) -> Struct:
+        if key in LISTS_NAMES:
+            answer = self._shared.private_names.without_private(answer)
+        return restored(answer, masks) if masks else answer
+
+    def _take(
+        self, key: ApiKey, version: int, correlation_id: int, masks: Masks = NOTHING_MASKED
+    ) -> Take | None:
+        """What the answer has to pass through; None if it needs no change."""
+        is_listing = self._has_private_names and key in LISTS_NAMES
+        if not masks and not is_listing and TREATMENTS[key].treatment is not Treatment.REWRITE:
+            return None
+        change = partial(self.for_client, key, masks=masks)
+        return partial(self._frames.rewritten, key, version, correlation_id, change)
+
+    async def _relay_unread(
         self, key: ApiKey, size: int, version: int, correlation_id: int
     ) -> None:
-        """Relay the next request, and its answer with our addresses."""
-        rewrite = self._shared.rewrite
-        take = partial(self._frames.rewritten, key, version, correlation_id, rewrite)
-        await self._relay(size, correlation_id, take)
-
-    async def refused(self, answer: _S, *, whole: bool = False) -> _S:
-        """An answer to a request in which a private name was masked, with that name refused."""
-        refuse = partial(self._shared.private_names.refused, answer, whole=whole)
-        return await self._frames.aside_if_large(refuse, bytes_of(answer, ASIDE_FROM_BYTES))
-
-    async def _relay_unchanged(self, key: ApiKey, size: int, correlation_id: int) -> None:
         try:
             await self._upstream.opened()
         except UpstreamError:
@@ -130,7 +156,7 @@ class RelayedRequests:
             assert isinstance(request, FetchRequest)
             await self._frames.send(header, nothing_fetched(request))
         else:
-            await self._relay(size, correlation_id)
+            await self._relay(size, correlation_id, self._take(key, version, correlation_id))
 
     async def _relay(self, size: int, correlation_id: int, take: Take | None = None) -> None:
         connection = await self._opened_with_room()
@@ -144,70 +170,95 @@ class RelayedRequests:
 
     # Private names
 
-    def _may_name_private(self, api_key: int, size: int) -> bool:
-        """Whether the request may name something private. Only a short request that is completely
-        here can be searched; any other must be read."""
-        private, frame_bytes = self._shared.private_names, SIZE.size + size
-        if not self._has_private_names or not TREATMENTS[ApiKey(api_key)].guarded:
+    @property
+    def _masking(self) -> tuple[MaskBytes, int]:
+        return self._shared.private_names.mask_bytes, self._shared.limits.max_request_entries
+
+    def _must_look(self, api_key: int, size: int) -> bool:
+        """Whether the request may name something private, or its answer list it. Only a short
+        request that is completely here can be known not to."""
+        key: Any = api_key  # an ApiKey's hash is its number's
+        if key in LISTS_NAMES:
+            return True
+        if key not in NAMING_APIS:
             return False
+        frame_bytes = SIZE.size + size
         if size > SEARCHED_BYTES_MAX or not self._source.ready(frame_bytes):
             return True
-        return private.may_be_in(bytes(self._source.head()[:frame_bytes]))
+        head = self._source.head()[:frame_bytes]
+        return self._shared.private_names.may_be_in(bytes(head))
 
-    async def _names_private(self, key: ApiKey, size: int) -> bool:
-        """Whether the request names something private. A request longer than the buffer must be
-        held."""
-        private, frame_bytes = self._shared.private_names, SIZE.size + size
-        if not self._has_private_names or not TREATMENTS[key].guarded:
+    async def _may_name_private(self, key: ApiKey, size: int) -> bool:
+        """Whether the request may name something private. One that is longer than the buffer
+        counts as such."""
+        frame_bytes = SIZE.size + size
+        if not self._has_private_names or key not in NAMING_APIS:
             return False
         if frame_bytes > BUFFER_BYTES:
             return True
         while not self._source.ready(frame_bytes):
             await self._frames.receive()
-        return private.may_be_in(bytes(self._source.head()[:frame_bytes]))
+        return self._shared.private_names.may_be_in(bytes(self._source.head()[:frame_bytes]))
 
-    async def _relay_masked(
-        self, key: ApiKey, size: int, version: int, correlation_id: int
-    ) -> None:
+    async def _relay_masked(self, key: ApiKey, size: int) -> None:
+        """Relay a request as it was understood, so that no other parser reads it otherwise."""
         frame = await self._frames.hold(size)
-        hidden = self._shared.private_names.hide(frame, compact=key.is_flexible(version))
-        if hidden and key is ApiKey.FETCH:
-            await self._fetch_without_private(hidden.frame)
-            return
-        take: Take | None = None
-        if hidden:
-            frame = hidden.frame
-            refuse = partial(self.refused, whole=hidden.whole)
-            take = partial(self._frames.rewritten, key, version, correlation_id, refuse)
+        header, body_at = decode_request_header(frame)
+        version, masks = header.api_version, NOTHING_MASKED
+        if self._shared.private_names.may_be_in(frame):
+            request = await self._frames.decoded(header, frame[body_at:])
+            request, masks = self._shared.private_names.mask(request)
+            if masks and isinstance(request, FetchRequest):
+                await self._fetch_without_private(header, request, masks)
+                return
+            frame = encode_request_header(header) + encode(request, version)
+        take = self._take(key, version, header.correlation_id, masks)
         connection = await self._opened_with_room()
-        await connection.send_held(frame, connection.expect(correlation_id, take))
+        await connection.send_held(frame, connection.expect(header.correlation_id, take))
 
-    async def _fetch_without_private(self, frame: bytes) -> None:
+    async def _fetch_without_private(
+        self, header: RequestHeader, request: FetchRequest, masks: Masks
+    ) -> None:
         """Fetch the other topics outside of any session, because a session names a topic only
         once."""
-        header, body_at = decode_request_header(frame)
-        request = self._frames.read(ApiKey.FETCH, header.api_version, frame[body_at:])
-        assert isinstance(request, FetchRequest)
         if request.session_epoch > 0:
             await self._frames.send(header, nothing_fetched(request))
             return
         held = held_fetch(request)
         answer: FetchResponse = await self._upstream.ask(held, header.api_version)
-        await self._frames.send(header, await self.refused(answer))
+        await self._frames.send(header, await self.for_client(ApiKey.FETCH, answer, masks))
+
+    async def _relay_walked(
+        self, connection: UpstreamConnection, size: int, upstream_id: int, head: RequestHead
+    ) -> None:
+        """Relay a request while its names are masked, whatever its length."""
+        source, left = self._source, SIZE.size + size
+        source.patch(CORRELATION_ID_IN_REQUEST, upstream_id)
+        while left and not head.is_done:
+            here = source.head()[:left]
+            done = head.advance(here)
+            if done > left or (not done and len(here) in {left, BUFFER_BYTES}):
+                raise BadFrame(f"a {head.api_key.name} request with unreadable names")
+            if done:
+                source.relay_bytes(done)
+                await source.catch_up(connection.sock)
+                left -= done
+                continue
+            await source.flush(connection.sock)  # receiving would drop the run
+            await self._frames.receive()
+        source.relay_bytes(left)
 
     # Produce, which is long: it is never held, and `acks` says whether it is answered.
 
     async def _relay_produce(self, size: int, version: int, correlation_id: int) -> None:
         acks = await self._acks(size, version)
-        topics: ProduceTopics | None = None
-        if self._may_name_private(ApiKey.PRODUCE, size):
-            mask_of = self._shared.private_names.mask_of
-            entries_max = self._shared.limits.max_request_entries
-            topics = ProduceTopics(version, mask_of, entries_max=entries_max)
+        head: ProduceHead | None = None
+        if self._has_private_names and self._must_look(ApiKey.PRODUCE, size):
+            head = ProduceHead(version, *self._masking)
         connection = await self._opened_with_room()
-        upstream_id = self._produce_id(connection, version, correlation_id, acks, topics)
-        if topics:
-            await self._relay_masked_topics(connection, size, upstream_id, topics)
+        upstream_id = self._produce_id(connection, version, correlation_id, acks, head)
+        if head:
+            await self._relay_walked(connection, size, upstream_id, head)
         else:
             self._source.patch(CORRELATION_ID_IN_REQUEST, upstream_id)
             self._source.relay(size)
@@ -229,41 +280,15 @@ class RelayedRequests:
         version: int,
         correlation_id: int,
         acks: int,
-        topics: ProduceTopics | None = None,
+        head: ProduceHead | None = None,
     ) -> int:
         """The correlation id for a Produce request, whose answer is then expected if there will be
         one."""
         if acks == 0:
             return connection.unanswered_id()
         take: Take | None = None
-        if topics or version >= PRODUCE_ADDRESSES_SINCE:
-            change = partial(self._restore_produce_answer, topics)
+        if head or version >= PRODUCE_ADDRESSES_SINCE:
+            masks = head.masks if head else NOTHING_MASKED
+            change = partial(self.for_client, ApiKey.PRODUCE, masks=masks)
             take = partial(self._frames.rewritten, ApiKey.PRODUCE, version, correlation_id, change)
         return connection.expect(correlation_id, take)
-
-    async def _restore_produce_answer(self, topics: ProduceTopics | None, answer: Struct) -> Struct:
-        if topics and topics.masked:
-            answer = await self.refused(answer)
-        return await self._shared.rewrite(answer)
-
-    async def _relay_masked_topics(
-        self,
-        connection: UpstreamConnection,
-        size: int,
-        upstream_id: int,
-        topics: ProduceTopics,
-    ) -> None:
-        source, left = self._source, SIZE.size + size
-        source.patch(CORRELATION_ID_IN_REQUEST, upstream_id)
-        while left and not topics.is_done:
-            here = source.head()[:left]
-            done = topics.advance(here)
-            if done > left or (not done and len(here) in {left, BUFFER_BYTES}):
-                raise BadFrame("a Produce request with unreadable topics")
-            if done:
-                source.relay_bytes(done)
-                await source.catch_up(connection.sock)
-                left -= done
-                continue
-            await self._frames.receive()
-        source.relay_bytes(left)

@@ -10,6 +10,7 @@ from gateway.data_path.conversions import ask_for_metadata
 from gateway.data_path.errors import BadFrame, NotAuthenticated, RequestRefused
 from gateway.data_path.group_requests import GroupRequests
 from gateway.data_path.places import Place
+from gateway.data_path.private_names import Masks
 from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import REBOOTSTRAP, Client
 from gateway.data_path.treatments import TREATMENTS, Treatment
@@ -20,7 +21,7 @@ from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
-from kafka_codecs.metadata import MetadataRequest
+from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 
 
 class RequestServer:
@@ -82,7 +83,7 @@ class RequestServer:
                 return
             await self._authentication.check(treatment)
         # Without SASL of clients, the broker refuses a SASL request.
-        if key is ApiKey.PRODUCE or treatment in {Treatment.RELAY, Treatment.SASL}:
+        if treatment in {Treatment.RELAY, Treatment.SASL}:
             await self._relayed.relay(key, size, version, correlation_id)
         elif key is ApiKey.METADATA and self._is_sent_away(version):
             header, _body = await self._frames.hold_body(size)
@@ -92,7 +93,7 @@ class RequestServer:
         elif treatment is Treatment.REWRITE and version > self._upstream.versions[key][1]:
             await self._ask_for_metadata(*await self._frames.hold_request(size))
         elif treatment is Treatment.REWRITE:
-            await self._relayed.relay_rewritten(key, size, version, correlation_id)
+            await self._relayed.relay(key, size, version, correlation_id)
         else:
             await self._groups.answer(key, size)
 
@@ -175,9 +176,10 @@ class RequestServer:
         """Answer from memory if no broker can. Otherwise wait for the client's own broker."""
         header, request = await self._frames.hold_request(size)
         assert isinstance(request, MetadataRequest)
-        answer = await self._shared.recall_metadata(request)
+        masked, masks = self._shared.private_names.mask(request)
+        answer = await self._shared.recall_metadata(masked)
         if answer is not None:
-            await self._frames.send(header, await self._shared.rewrite(answer))
+            await self._send_metadata(header, answer, masks)
         else:
             await self._upstream.opened()
             await self._ask_for_metadata(header, request)
@@ -186,5 +188,12 @@ class RequestServer:
         """Ask the upstream in a version that it supports, and answer in the client's version."""
         assert isinstance(request, MetadataRequest)
         names, version = self._shared.topic_names, header.api_version
-        answer = await ask_for_metadata(request, self._upstream, version, names)
-        await self._frames.send(header, await self._shared.rewrite(answer))
+        masked, masks = self._shared.private_names.mask(request)
+        answer = await ask_for_metadata(masked, self._upstream, version, names)
+        await self._send_metadata(header, answer, masks)
+
+    async def _send_metadata(
+        self, header: RequestHeader, answer: MetadataResponse, masks: Masks
+    ) -> None:
+        shown = await self._relayed.for_client(ApiKey.METADATA, answer, masks)
+        await self._frames.send(header, shown)

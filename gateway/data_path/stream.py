@@ -271,6 +271,7 @@ class FrameSource:
 
     async def fill(self) -> bool:
         """Receive more bytes. False at the end of the stream. The run must have been sent."""
+        assert self._run == self._start, "a run waits to be sent"
         if self._drained:
             await self._wait()
         while (count := self._receive()) is None:

@@ -50,8 +50,6 @@ class Treated:
     without_upstream: bool = False
     """Offered in all versions even if the upstream does not have the api: the gateway answers
     alone."""
-    guarded: bool = False
-    """Whether requests could read, write or change something private: see `private_names.py`."""
     converted_up_to: int | None = None
     """Offered up to here if the upstream supports `converted_from` or a later version of the range:
     requests are converted."""
@@ -62,30 +60,20 @@ def _relay(low: int, high: int) -> Treated:
     return Treated(treatment=Treatment.RELAY, min_version=low, max_version=high)
 
 
-def _guard(low: int, high: int) -> Treated:
-    return Treated(treatment=Treatment.RELAY, min_version=low, max_version=high, guarded=True)
-
-
-def _rewrite(
-    low: int, high: int, converted_up_to: int | None = None, *, guarded: bool = False
-) -> Treated:
+def _rewrite(low: int, high: int, converted_up_to: int | None = None) -> Treated:
     return Treated(
         treatment=Treatment.REWRITE,
         min_version=low,
         max_version=high,
-        guarded=guarded,
         converted_up_to=converted_up_to,
     )
 
 
-def _answer(
-    low: int, high: int, *, without_upstream: bool = False, guarded: bool = False
-) -> Treated:
+def _answer(low: int, high: int, *, without_upstream: bool = False) -> Treated:
     return Treated(
         treatment=Treatment.ANSWER,
         min_version=low,
         max_version=high,
-        guarded=guarded,
         without_upstream=without_upstream,
     )
 
@@ -108,9 +96,9 @@ def _vet(
 
 TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
     {
-        ApiKey.PRODUCE: _rewrite(3, 13, guarded=True),
-        ApiKey.FETCH: _guard(4, 15),  # v16 has addresses at the end of a frame we never hold
-        ApiKey.LIST_OFFSETS: _guard(1, 11),
+        ApiKey.PRODUCE: _rewrite(3, 13),
+        ApiKey.FETCH: _relay(4, 15),  # v16 has addresses at the end of a frame we never hold
+        ApiKey.LIST_OFFSETS: _relay(1, 11),
         # Native members look topics up by id, which v12 allows.
         ApiKey.METADATA: _rewrite(0, 13, converted_up_to=13),
         # Native members need v9. v10 names topics by id.
@@ -127,15 +115,15 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.SASL_HANDSHAKE: _sasl(0, 1),
         ApiKey.SASL_AUTHENTICATE: _sasl(0, 2),
         ApiKey.API_VERSIONS: _answer(0, 4, without_upstream=True),
-        ApiKey.CREATE_TOPICS: _guard(2, 7),
-        ApiKey.DELETE_TOPICS: _guard(1, 6),
-        ApiKey.DELETE_RECORDS: _guard(0, 2),
-        ApiKey.INIT_PRODUCER_ID: _guard(0, 6),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: _guard(2, 4),
-        ApiKey.ADD_PARTITIONS_TO_TXN: _guard(0, 3),  # from v4 on for brokers only (KIP-890)
-        ApiKey.ADD_OFFSETS_TO_TXN: _guard(0, 4),
-        ApiKey.END_TXN: _guard(0, 5),
-        ApiKey.WRITE_TXN_MARKERS: _guard(1, 2),  # Admin.abortTransaction sends it
+        ApiKey.CREATE_TOPICS: _relay(2, 7),
+        ApiKey.DELETE_TOPICS: _relay(1, 6),
+        ApiKey.DELETE_RECORDS: _relay(0, 2),
+        ApiKey.INIT_PRODUCER_ID: _relay(0, 6),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: _relay(2, 4),
+        ApiKey.ADD_PARTITIONS_TO_TXN: _relay(0, 3),  # from v4 on for brokers only (KIP-890)
+        ApiKey.ADD_OFFSETS_TO_TXN: _relay(0, 4),
+        ApiKey.END_TXN: _relay(0, 5),
+        ApiKey.WRITE_TXN_MARKERS: _relay(1, 2),  # Admin.abortTransaction sends it
         # v5 is the first for transactions of KIP-890; v6 names topics by id.
         ApiKey.TXN_OFFSET_COMMIT: _vet(0, 6, converted_up_to=6, converted_from=5),
         ApiKey.DESCRIBE_ACLS: _relay(1, 3),
@@ -143,14 +131,14 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.DELETE_ACLS: _relay(1, 3),
         # Descriptions of brokers contain addresses, and the groups hosted here have configs.
         ApiKey.DESCRIBE_CONFIGS: _answer(1, 4, without_upstream=True),
-        ApiKey.ALTER_CONFIGS: _answer(0, 2, guarded=True),
-        ApiKey.ALTER_REPLICA_LOG_DIRS: _guard(1, 2),
+        ApiKey.ALTER_CONFIGS: _answer(0, 2),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: _relay(1, 2),
         ApiKey.DESCRIBE_LOG_DIRS: _relay(1, 5),
-        ApiKey.CREATE_PARTITIONS: _guard(0, 3),
+        ApiKey.CREATE_PARTITIONS: _relay(0, 3),
         ApiKey.DELETE_GROUPS: _vet(0, 3, converted_up_to=3),
-        ApiKey.ELECT_LEADERS: _guard(0, 2),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(0, 1, without_upstream=True, guarded=True),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _guard(0, 1),
+        ApiKey.ELECT_LEADERS: _relay(0, 2),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(0, 1, without_upstream=True),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _relay(0, 1),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: _relay(0, 0),
         ApiKey.OFFSET_DELETE: _vet(0, 0),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: _relay(0, 1),
@@ -173,6 +161,15 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: _answer(0, 0),
     }
 )
+
+LISTS_NAMES = frozenset(
+    {
+        *(ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_LOG_DIRS),
+        *(ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.LIST_TRANSACTIONS),
+        ApiKey.LIST_CONFIG_RESOURCES,
+    }
+)
+"""The apis whose answers list topics or transactional ids that the request does not name."""
 
 PRODUCE_ADDRESSES_SINCE = 10
 """The first Produce version whose answer may contain addresses (KIP-951). Older answers pass."""

@@ -44,6 +44,8 @@ TAME = tuple(
         "heartbeat_interval_ms": _MILLISECONDS,
         "retention_time_ms": _MILLISECONDS,
         "log_append_time_ms": _MILLISECONDS,
+        "transaction_timeout_ms": _MILLISECONDS,
+        "transaction_start_time_ms": _MILLISECONDS,
         "client_assignors": st.none(),
         "should_compute_assignment": st.just(False),
         "error": st.just(0),

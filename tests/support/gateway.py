@@ -90,6 +90,7 @@ async def whole_gateway(
     security: Security = UNPROTECTED,
     permission_lifetime_s: float = PERMISSION_LIFETIME_S,
     operators: OperatorsConfig = NO_OPERATORS,
+    private_topics: tuple[str, ...] = (),
 ) -> AsyncIterator[Gateway]:
     """Run a gateway as `groupferry serve` does."""
     events: list[GatewayEvent] = []
@@ -124,6 +125,7 @@ async def whole_gateway(
             refuses_defective=refuses_defective,
             anchor_linger_s=anchor_linger_s,
             operators=operators,
+            private_topics=private_topics,
         )
         sinks = Sinks(
             listener=lambda told: (

@@ -91,10 +91,15 @@ class GuardedBroker(OffsetBroker):
 
 @asynccontextmanager
 async def stage_of(
-    broker: GuardedBroker, lifetime_s: float = 60, groups: GroupConfig = QUICK
+    broker: GuardedBroker,
+    lifetime_s: float = 60,
+    groups: GroupConfig = QUICK,
+    private_topics: tuple[str, ...] = (),
 ) -> AsyncIterator[OffsetStage]:
     """A client of the group g."""
-    async with offset_stage(broker, permission_lifetime_s=lifetime_s, groups=groups) as stage:
+    async with offset_stage(
+        broker, permission_lifetime_s=lifetime_s, groups=groups, private_topics=private_topics
+    ) as stage:
         yield stage
 
 

@@ -7,9 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import trio
+import trio.testing
+
 from gateway.data_path.config import Limits
 from gateway.data_path.group_apis import GroupApis, GroupRequest
-from gateway.data_path.private_names import PrivateNames
+from gateway.data_path.private_names import Masks, PrivateNames
 from gateway.data_path.relayed_requests import SEARCHED_BYTES_MAX
 from gateway.data_path.stream import BUFFER_BYTES
 from kafka_codecs import decode
@@ -161,6 +164,19 @@ async def test_a_private_topic_is_refused_and_the_others_are_stored() -> None:
             assert _short(STATE) not in broker.stored[-1]
 
 
+async def test_a_request_that_arrives_in_pieces_is_relayed_whole() -> None:
+    """What has arrived of the records is sent before more is awaited."""
+    async with ground() as (broker, client):
+        records = b"r" * (BUFFER_BYTES // 2)
+        frame = produce_frame(9, {OTHER: [records]})
+        with trio.fail_after(5):
+            for start in range(0, len(frame), 20_000):
+                await client.send(frame[start : start + 20_000])
+                await trio.testing.wait_all_tasks_blocked(0.02)
+            await client.frame()
+        assert records in broker.stored[-1]
+
+
 async def test_records_that_contain_the_name_pass_unchanged() -> None:
     """The name in a record's data is not a topic."""
     async with ground() as (broker, client):
@@ -236,14 +252,14 @@ async def test_no_fetch_session_contains_a_private_topic() -> None:
         assert answered.error_code == FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_an_answer_is_searched_only_if_its_request_had_a_private_name() -> None:
-    """Searching an answer with ten thousand configs takes long."""
+async def test_a_request_is_searched_only_if_it_may_have_a_private_name() -> None:
+    """Searching a request with ten thousand configs, and its answer, takes long."""
     searched: list[Struct] = []
 
     class Counted(PrivateNames):
-        def refused(self, answer: _S, *, whole: bool = False) -> _S:
-            searched.append(answer)
-            return super().refused(answer, whole=whole)
+        def mask(self, request: _S) -> tuple[_S, Masks]:
+            searched.append(request)
+            return super().mask(request)
 
     class Alters(GroupApis):
         async def answer(self, request: GroupRequest) -> Struct:

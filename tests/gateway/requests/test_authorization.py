@@ -117,6 +117,13 @@ async def test_a_topic_that_the_client_may_not_describe_refuses_the_heartbeat() 
         assert (await native_join(stage, "numbers", "never")).error_code == 0
 
 
+async def test_a_private_topic_refuses_the_heartbeat() -> None:
+    """The cluster would let the client describe it."""
+    async with stage_of(GuardedBroker(), private_topics=("state",)) as stage:
+        assert (await native_join(stage, "numbers", "state")).error_code == TOPIC_REFUSED
+        assert (await native_join(stage, "numbers")).error_code == 0
+
+
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST])
 async def test_an_unclear_answer_allows_nothing(code: ErrorCode) -> None:
     """The client tries again."""

@@ -2,17 +2,21 @@
 
 from uuid import UUID
 
+import pytest
 import trio
 
 from tests.support.guarded_broker import GuardedBroker, native_join, stage_of
 
 
-async def test_a_regular_expression_matches_what_the_member_may_describe() -> None:
-    """Of the other topics it learns neither ids nor partitions."""
-    broker = GuardedBroker(hidden_topics=frozenset({"secret"}))
+@pytest.mark.parametrize("hidden_by", ["the cluster", "the gateway"])
+async def test_a_regular_expression_matches_what_the_member_may_describe(hidden_by: str) -> None:
+    """Of the other topics it learns neither ids nor partitions. The gateway's own topics are among
+    them."""
+    is_private = hidden_by == "the gateway"
+    broker = GuardedBroker(hidden_topics=frozenset() if is_private else frozenset({"secret"}))
     broker.other_topics = {"secret": UUID(int=2)}
     broker.topic_id = UUID(int=1)
-    async with stage_of(broker) as stage:
+    async with stage_of(broker, private_topics=("secret",) if is_private else ()) as stage:
         joined = await native_join(stage, regex=".*")
         assert joined.error_code == 0
         assert joined.member_id is not None
