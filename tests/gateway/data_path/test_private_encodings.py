@@ -80,7 +80,8 @@ def overlong_encoding(message: Struct, version: int, padding: int) -> bytes:
         stream.write(bytes([rest]))
 
     stream = BytesIO()
-    codec: Any = message_codec(type(message), version)
+    kind: Any = type(message)
+    codec: Any = message_codec(kind, version)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(UVARINT), "write", lambda _self, value, to: write(value, to))
         codec.write(message, stream)
