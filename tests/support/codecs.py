@@ -6,16 +6,20 @@
 import re
 from dataclasses import fields
 from functools import cache
+from io import BytesIO
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+import pytest
 from hypothesis import strategies as st
 
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
+from kafka_codecs.assembly import message_codec
 from kafka_codecs.consumer_protocol import Assignment, Subscription
 from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
+from kafka_codecs.primitives import UVARINT
 from kafka_codecs.state_records import LAYOUTS
 from tests.support.hypothesis_profile import thinned_out
 
@@ -142,6 +146,25 @@ def sample(message_type: Any, version: int, *, flexible: bool | None = None) -> 
         if declared.name != "unknown_tags" and rules_of(declared).is_in(version)
     }
     return message_type(**chosen, unknown_tags=((_FIRST_UNKNOWN_TAG, b"new"),) if flexible else ())
+
+
+def overlong_encoding(message: Struct, version: int, padding: int) -> bytes:
+    """The message with each varint longer than it need be, as Kafka accepts it."""
+
+    def write(value: int, stream: BytesIO) -> None:
+        rest, size = value, 0
+        while rest > 0x7F or size < padding:
+            stream.write(bytes([rest & 0x7F | 0x80]))
+            rest, size = rest >> 7, size + 1
+        stream.write(bytes([rest]))
+
+    stream = BytesIO()
+    kind: Any = type(message)
+    codec: Any = message_codec(kind, version)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(UVARINT), "write", lambda _self, value, to: write(value, to))
+        codec.write(message, stream)
+    return stream.getvalue()
 
 
 def _sample_of(hint: Any, version: int, flexible: bool) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from typing import Any
 from uuid import UUID
 
@@ -13,13 +12,11 @@ from gateway.data_path.private_names import PrivateNames
 from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
-from kafka_codecs.assembly import message_codec
 from kafka_codecs.declaration import Entity, Struct
 from kafka_codecs.describe_configs import ConfigResourceType
 from kafka_codecs.fetch import FetchRequest
 from kafka_codecs.header import RequestHeader
-from kafka_codecs.primitives import UVARINT
-from tests.support.codecs import NOT_IN_KAFKA, sample
+from tests.support.codecs import NOT_IN_KAFKA, overlong_encoding, sample
 from tests.support.data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.wire import Wire, connected, produce_frame, request_frame
@@ -69,25 +66,6 @@ def names_in(message: Struct) -> Iterator[Any]:
                 yield part
 
 
-def overlong_encoding(message: Struct, version: int, padding: int) -> bytes:
-    """The message with each varint longer than it need be, as Kafka accepts it."""
-
-    def write(value: int, stream: BytesIO) -> None:
-        rest, size = value, 0
-        while rest > 0x7F or size < padding:
-            stream.write(bytes([rest & 0x7F | 0x80]))
-            rest, size = rest >> 7, size + 1
-        stream.write(bytes([rest]))
-
-    stream = BytesIO()
-    kind: Any = type(message)
-    codec: Any = message_codec(kind, version)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(UVARINT), "write", lambda _self, value, to: write(value, to))
-        codec.write(message, stream)
-    return stream.getvalue()
-
-
 @dataclass(slots=True)
 class Recording(FakeBroker):
     """A broker that has every api, and answers with samples."""
@@ -128,7 +106,7 @@ async def _check_request(
     request_type = APIS[key].request
     assert request_type is not None
     plain = sample(request_type, version)
-    seen = set()
+    seen: set[Entity] = set()
     for entities in ({*Entity}, {Entity.TOPIC_ID}, {*Entity} - {Entity.TOPIC_ID}):
         request = with_private_names(plain, entities)
         if isinstance(request, FetchRequest):

@@ -1,0 +1,106 @@
+"""The gateway's own topics and its writer, attacked in encodings that a real broker accepts."""
+
+from uuid import UUID, uuid4
+
+import pytest
+import trio
+from confluent_kafka import Producer
+
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path.private_names import PrivateNames
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.declaration import Struct
+from kafka_codecs.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_codecs.describe_log_dirs import DescribeLogDirsRequest
+from kafka_codecs.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_codecs.init_producer_id import InitProducerIdRequest
+from kafka_codecs.list_transactions import ListTransactionsRequest
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.support.codecs import overlong_encoding
+from tests.support.data_path import running_gateway
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.wire import Wire, connected, request_frame
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+SECRET = b"the state of a group"
+PADDINGS = (0, 1, 4)
+
+
+async def test_no_encoding_opens_the_state_to_a_client(kafka: KafkaCluster) -> None:
+    """Nothing is read, fenced, deleted or listed, and the writer goes on."""
+    state, writer = f"state-{uuid4()}", f"writer-{uuid4()}"
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": writer})
+    await kafka.make_topic(state)
+    await trio.to_thread.run_sync(_write, producer, state, True)
+    topic_id = await _topic_id(kafka, state)
+    private = PrivateNames((state,), (writer,), topic_ids=lambda: (topic_id,))
+    async with (
+        running_gateway(kafka.addresses, private_names=private) as gateway,
+        connected(gateway.address) as client,
+    ):
+        for request, versions in (*_attacks(state, topic_id, writer), *_lists()):
+            for version in versions:
+                for padding in PADDINGS:
+                    answer = await _answer(client, request, version, padding)
+                    assert SECRET not in answer, (request, version)
+                    if request.SCHEMA.api_key not in _NAMED_IN_THE_ANSWER:
+                        assert state.encode() not in answer, (request, version)
+                        assert writer.encode() not in answer, (request, version)
+    assert await _topic_id(kafka, state) == topic_id
+    await trio.to_thread.run_sync(_write, producer, state, False)
+
+
+def _write(producer: Producer, topic: str, is_first: bool) -> None:
+    if is_first:
+        producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, SECRET, partition=0)
+    producer.commit_transaction()
+
+
+Attack = tuple[Struct, tuple[int, ...]]
+"""A request, and the versions that are tried."""
+_NAMED_IN_THE_ANSWER = {ApiKey.FETCH, ApiKey.DELETE_TOPICS}
+"""The refusals repeat the name."""
+
+
+def _attacks(state: str, topic_id: UUID, writer: str) -> list[Attack]:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    by_name = FetchTopic(topic=state, partitions=(partition,))
+    by_id = FetchTopic(topic_id=topic_id, partitions=(partition,))
+    return [
+        (FetchRequest(max_wait_ms=100, min_bytes=1, topics=(by_name,)), (4, 11, 12)),
+        (FetchRequest(max_wait_ms=100, min_bytes=1, topics=(by_id,)), (13, 15)),
+        (InitProducerIdRequest(transactional_id=writer, transaction_timeout_ms=1_000), (1, 4)),
+        (DeleteTopicsRequest(topic_names=(state,), timeout_ms=1_000), (3, 5)),
+        (DeleteTopicsRequest(topics=(DeleteTopicState(name=state),), timeout_ms=1_000), (6,)),
+        (DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic_id),), timeout_ms=1), (6,)),
+    ]
+
+
+def _lists() -> list[Attack]:
+    return [
+        (MetadataRequest(topics=None), (1, 12)),
+        (DescribeLogDirsRequest(topics=None), (1, 4)),
+        (DescribeTopicPartitionsRequest(topics=()), (0,)),
+        (ListTransactionsRequest(state_filters=(), producer_id_filters=()), (0, 1)),
+    ]
+
+
+async def _answer(client: Wire, request: Struct, version: int, padding: int) -> bytes:
+    key = request.SCHEMA.api_key
+    assert key is not None
+    body = overlong_encoding(request, version, padding)
+    await client.send(request_frame(key, version, 7, body))
+    return await client.frame()
+
+
+async def _topic_id(kafka: KafkaCluster, topic: str) -> UUID:
+    request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
+    async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
+        answer: MetadataResponse = await connection.ask(request, 12)
+    (described,) = answer.topics
+    assert described.error_code == 0
+    return described.topic_id
