@@ -153,9 +153,9 @@ def _clients(glance: Glance, tally: Tally | None) -> Iterator[ClientVersion]:
             members=members,
             speaks_consumer=speaks_consumer(name, version),
             defects=tuple(
-                f"{each.symptom} (before {each.good_since[0]}.{each.good_since[1]};"
-                f" {each.reference})"
-                for each in defects_of(name, version)
+                f"{defect.level}: {defect.symptom} (before {defect.first_good_version};"
+                f" {defect.reference})"
+                for defect in defects_of(name, version)
             ),
         )
 

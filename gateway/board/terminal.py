@@ -149,7 +149,7 @@ def readiness_text(found: GroupReadiness) -> RenderableType:
                 f" new protocol: {speaks}"
             )
         )
-        lines += [Text(f"    defective: {escaped(each)}", style="red") for each in client.defects]
+        lines += [Text(f"    {escaped(each)}", style="red") for each in client.defects]
     if found.left_out:
         lines.append(Text(f"  and {found.left_out} more lines"))
     return Group(*lines)

@@ -42,7 +42,8 @@ class DefectiveJoins:
         if software is None or not self.is_concerned(message):
             return None
         assert isinstance(message, ConsumerGroupHeartbeatRequest)
-        defects = defects_of(software.name, software.version)
+        known = defects_of(software.name, software.version)
+        defects = tuple(defect for defect in known if defect.level == "defective")
         if not defects or self._is_member(message):
             return None
         return why_refused(software.name, software.version, defects)
@@ -71,9 +72,9 @@ class DefectiveJoins:
 
 def why_refused(name: str, version: str, defects: tuple[Defect, ...]) -> str:
     """One line for the client, whose application logs it (DEV D72)."""
-    good = max(each.good_since for each in defects)
-    why = "; ".join(f"{each.symptom} ({each.reference})" for each in defects)
+    latest = max(defects, key=lambda defect: defect.good_since)
+    reasons = "; ".join(f"{defect.symptom} ({defect.reference})" for defect in defects)
     return (
-        f"{name} {version} is defective with group.protocol=consumer: {why}. Use version"
-        f" {good[0]}.{good[1]} or later, or group.protocol=classic"
+        f"{name} {version} is defective with group.protocol=consumer: {reasons}. Use version"
+        f" {latest.first_good_version} or later, or group.protocol=classic"
     )

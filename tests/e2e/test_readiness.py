@@ -77,6 +77,6 @@ async def test_a_defective_version_is_named_and_refused(tmp_path: Path) -> None:
     assert (found["mode"], found["members"], found["can_convert"]) == ("hosted", 1, True)
     (client,) = found["clients"]
     assert client["software_version"].startswith(VERSION)
-    assert len(client["defects"]) == 2
+    assert len(client["defects"]) == 3
     assert "can convert: yes" in text
     assert "defective: an early version of the new protocol" in text

@@ -405,7 +405,7 @@ async function assess() {
       ...(found.can_be_adopted ? [make("p", {}, "It can be adopted now.")] : []),
       ...part("To change in the consumers before they switch:", found.to_change),
       ...part("Clients:", found.clients.map((each) => `${each.members} x ${[each.software_name, each.software_version].filter(Boolean).join(" ") || "unknown"}, `
-        + `new protocol: ${each.speaks_consumer === null ? "unknown" : each.speaks_consumer ? "yes" : "no"}${each.defects.map((why) => `; defective: ${why}`).join("")}`)),
+        + `new protocol: ${each.speaks_consumer === null ? "unknown" : each.speaks_consumer ? "yes" : "no"}${each.defects.map((why) => `; ${why}`).join("")}`)),
     ];
   } catch (error) { told = [make("p", {}, error.message)]; }
   await confirmed(`Is ${group} ready?`, told, null);

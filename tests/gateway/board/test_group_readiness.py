@@ -70,6 +70,7 @@ def test_a_group_that_is_ready_says_which_versions_are_defective() -> None:
     assert [each.rpartition("(before ")[2].partition(";")[0] for each in old.defects] == [
         "2.12",
         "2.15",
+        "2.15",
     ]
     assert (new.software_version, new.speaks_consumer, new.defects) == ("2.16.1", True, ())
 
