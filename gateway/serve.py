@@ -3,7 +3,7 @@
 import gc
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import asdict, replace
 
@@ -12,6 +12,7 @@ import trio
 
 from gateway.admin.config import AdminConfig
 from gateway.cluster.access import Access
+from gateway.cluster.broker_configs import cluster_numbers
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.connection_limits import connection_limits_below
@@ -35,7 +36,7 @@ from gateway.operators import OperatorsConfig
 from gateway.readable import escaped
 from gateway.reloading import Reloading, group_limits_of, limits_of
 from gateway.security import Security, security_of
-from gateway.settings import Settings
+from gateway.settings import BROKER_CONFIGS, Settings, file_key
 from gateway.state_folder import StateFolderError, locked
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.kafka.transactions import transactional_id
@@ -173,6 +174,26 @@ async def _check_cluster(
                 log.warning("own_topic_open", topic=topic, principals=sorted(writers))
 
 
+async def _with_broker_configs(settings: Settings, address: Address, access: Access) -> Settings:
+    """The settings with the brokers' limits of groups where none is set. Logs where one is set to
+    another value: a group behind the gateway then meets other limits than at the cluster."""
+    configs: Mapping[str, int] = {}
+    with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
+        async with await BrokerConnection.open(*address, access=access) as connection:
+            if not is_embedded(connection.versions):
+                names = [file_key(name) for name in BROKER_CONFIGS]
+                configs = await cluster_numbers(connection, access, names)
+    theirs = {name: configs[file_key(name)] for name in BROKER_CONFIGS if file_key(name) in configs}
+    for name in sorted(settings.model_fields_set & theirs.keys()):
+        if (value := getattr(settings, name)) != theirs[name]:
+            log.warning("broker_config_differs", setting=name, value=value, broker=theirs[name])
+    try:
+        return settings.with_broker_configs(theirs)
+    except ValueError as error:
+        log.warning("broker_configs_not_taken", reason=str(error))
+        return settings
+
+
 @asynccontextmanager
 async def _events_topic(settings: Settings, access: Access) -> AsyncIterator[EventsTopic | None]:
     if settings.events_topic is None:
@@ -244,6 +265,8 @@ async def _run_settings(
         config = replace(config, upstream=upstream)
         own_topics, max_connections = config.private_topics, reloading.limits.max_connections
         await _check_cluster(settings, upstream[0], security.own, own_topics, max_connections)
+        limited = await _with_broker_configs(settings, upstream[0], security.own)
+        config = replace(config, groups=limited.group_config())
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
         state_log = await kept.enter_async_context(open_state_log(settings, security.own))
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))

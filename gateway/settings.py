@@ -5,6 +5,7 @@ has Kafka's name: `group.max.size` in the config file.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -156,6 +157,13 @@ _BETWEEN = (
     ),
 )
 """A setting, and the two settings that bound it."""
+
+BROKER_CONFIGS = (
+    *("group_min_session_timeout_ms", "group_max_session_timeout_ms", "group_max_size"),
+    *(name for names in _BETWEEN[1:3] for name in names),
+    "group_consumer_max_size",
+)
+"""The settings that are the brokers' own unless they are set here."""
 
 _NEED_PROTOCOL = (
     (("upstream_tls_ca", "upstream_tls_cert", "upstream_tls_key"), ("ssl", "sasl_ssl")),
@@ -501,6 +509,14 @@ class Settings(BaseModel):
         """Whether the admin API listens on loopback only, if at all."""
         return self.admin_listen is None or self.admin_listen.host in _LOOPBACK
 
+    def with_broker_configs(self, configs: Mapping[str, int]) -> Self:
+        """The settings with these `BROKER_CONFIGS` where none is set. Raises ValueError if they do
+        not fit those that are."""
+        unset = configs.keys() - self.model_fields_set
+        settings = self.model_copy(update={name: configs[name] for name in unset})
+        settings._check_group_configs()
+        return settings
+
     def group_config(self) -> GroupConfig:
         """The engine's configuration."""
         return GroupConfig(
@@ -545,6 +561,10 @@ class Settings(BaseModel):
             )
         if self.events_topic == self.state_topic:
             raise ValueError(f"events_topic: {self.events_topic} is the topic of the state log")
+        self._check_group_configs()
+        return self
+
+    def _check_group_configs(self) -> None:
         for value, low, high in _BETWEEN:
             if not getattr(self, low) <= getattr(self, value) <= getattr(self, high):
                 raise ValueError(
@@ -557,7 +577,6 @@ class Settings(BaseModel):
                 "group.consumer.heartbeat.interval.ms must be below "
                 f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
             )
-        return self
 
     @model_validator(mode="after")
     def _fit_the_protocol(self) -> Self:

@@ -46,7 +46,8 @@ def _check_session_timeout(step: StepBuilder, event: JoinGroupReceived) -> None:
     if not low <= event.session_timeout_ms <= high:
         raise GroupError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"the session timeout must be between {low} and {high} ms",
+            f"the session timeout must be between {low} and {high} ms"
+            " (group.min.session.timeout.ms, group.max.session.timeout.ms)",
             member_id=event.member_id,
         )
 

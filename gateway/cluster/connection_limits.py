@@ -9,14 +9,9 @@ from itertools import islice
 import trio
 
 from gateway.cluster.access import Access
+from gateway.cluster.broker_configs import broker_configs
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
-from kafka_codecs.describe_configs import (
-    ConfigResourceType,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
 from kafka_codecs.metadata import MetadataRequest, MetadataResponseBroker
 
 BROKERS_ASKED_MAX = 20
@@ -26,6 +21,7 @@ ANSWER_TIMEOUT_S = 5.0
 
 _TOTAL, _PER_IP = "max.connections", "max.connections.per.ip"
 _OVERRIDES = "max.connections.per.ip.overrides"
+_NAMES = (_TOTAL, _PER_IP, _OVERRIDES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +45,8 @@ async def connection_limits_below(
         address = (broker.host, broker.port)
         with suppress(UpstreamError), trio.move_on_after(ANSWER_TIMEOUT_S):
             async with await BrokerConnection.open(*address, access=access) as each:
-                limits = _limits(await _configs(each, broker.node_id), each.local_host)
+                configs = await broker_configs(each, broker.node_id, _NAMES)
+                limits = _limits(configs, each.local_host)
                 found.extend(
                     ConnectionLimit(node_id=broker.node_id, config=config, limit=limit)
                     for config, limit in limits
@@ -61,18 +58,6 @@ async def connection_limits_below(
         for broker in islice(brokers, BROKERS_ASKED_MAX):
             nursery.start_soon(ask, broker)
     return sorted(found, key=lambda each: each.node_id)
-
-
-async def _configs(connection: BrokerConnection, node_id: int) -> Mapping[str, str | None]:
-    asked = DescribeConfigsResource(
-        resource_type=ConfigResourceType.BROKER,
-        resource_name=f"{node_id}",
-        configuration_keys=(_TOTAL, _PER_IP, _OVERRIDES),
-    )
-    answer: DescribeConfigsResponse = await connection.ask(
-        DescribeConfigsRequest(resources=(asked,))
-    )
-    return {config.name: config.value for result in answer.results for config in result.configs}
 
 
 def _limits(configs: Mapping[str, str | None], local_host: str) -> Iterator[tuple[str, int]]:

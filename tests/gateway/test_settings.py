@@ -184,3 +184,19 @@ def test_the_security_protocol_and_its_settings_belong_together(
     with pytest.raises(SettingsError) as caught:
         load({"upstream": "k:1", **flags})
     assert caught.value.lines == [line]
+
+
+def test_limits_of_groups_are_the_brokers_unless_they_are_set() -> None:
+    """A group must not meet other limits behind the gateway than at the cluster."""
+    settings = load({"upstream": "a:1", "group_max_session_timeout_ms": "50000"})
+    theirs = {"group_min_session_timeout_ms": 1_000, "group_max_session_timeout_ms": 60_000}
+    taken = settings.with_broker_configs(theirs).group_config()
+    assert taken.classic_min_session_timeout_ms == 1_000
+    assert taken.classic_max_session_timeout_ms == 50_000
+
+
+def test_limits_that_do_not_fit_those_that_are_set_are_refused() -> None:
+    """The caller then keeps its own, and says so."""
+    settings = load({"upstream": "a:1", "group_max_session_timeout_ms": "50000"})
+    with pytest.raises(ValueError, match=r"group\.min\.session\.timeout\.ms"):
+        settings.with_broker_configs({"group_min_session_timeout_ms": 90_000})

@@ -1,0 +1,45 @@
+"""The gateway learns configs of the brokers, if they tell them."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gateway.cluster.access import PLAIN_ACCESS
+from gateway.cluster.broker_configs import cluster_numbers
+from gateway.cluster.broker_connection import BrokerConnection
+from gateway.settings import BROKER_CONFIGS, Settings, file_key
+from tests.gateway.cluster.test_connection_limits import CLUSTER_AUTHORIZATION_FAILED, broker_with
+from tests.support.kafka_broker import KafkaCluster
+
+MIN_SESSION, MAX_SIZE = "group.min.session.timeout.ms", "group.max.size"
+
+
+@pytest.mark.parametrize(
+    ("configs", "told"),
+    [
+        ({MIN_SESSION: "1000", "other": "5"}, {MIN_SESSION: 1_000}),
+        ({MIN_SESSION: "", MAX_SIZE: "-1"}, {}),
+        ({}, {}),
+    ],
+)
+async def test_numbers_are_taken_as_the_broker_tells_them(
+    configs: Mapping[str, str], told: Mapping[str, int]
+) -> None:
+    """An older broker lacks some of them."""
+    async with broker_with(configs) as connection:
+        assert await cluster_numbers(connection, PLAIN_ACCESS, (MIN_SESSION, MAX_SIZE)) == told
+
+
+async def test_a_broker_that_does_not_tell_is_not_an_error() -> None:
+    """The gateway may lack DESCRIBE_CONFIGS."""
+    async with broker_with({}, CLUSTER_AUTHORIZATION_FAILED) as connection:
+        assert await cluster_numbers(connection, PLAIN_ACCESS, (MIN_SESSION,)) == {}
+
+
+@pytest.mark.kafka
+async def test_a_real_broker_tells_all_that_it_has(kafka: KafkaCluster) -> None:
+    """The defaults of the settings are Kafka's, so a broker that sets nothing changes nothing."""
+    names = {file_key(name): name for name in BROKER_CONFIGS}
+    async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
+        told = await cluster_numbers(connection, PLAIN_ACCESS, tuple(names))
+    assert told == {name: Settings.model_fields[field].default for name, field in names.items()}
