@@ -17,7 +17,7 @@ from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken, raise_broken
 from tests.support.releases import RELEASES, TEST_IDS
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
-from tests.support.spark import running_spark
+from tests.support.spark import SPARK_FOLDER, need_spark, running_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,11 +51,11 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Mark tests with the fixture `spark` before `-m` selects, and allow them the time in which a
-    JVM starts on a busy machine. Allow tests with real brokers a repetition. Once pytest has
-    sorted the tests, put slow ones first."""
+    """Mark tests of modules that import PySpark, or with the fixture `spark`, before `-m` selects,
+    and allow them the time in which a JVM starts on a busy machine. Allow tests with real brokers a
+    repetition. Once pytest has sorted the tests, put slow ones first."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if SPARK_FOLDER in item.path.parents or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
@@ -65,6 +65,13 @@ def pytest_collection_modifyitems(
     if hasattr(config, "workerinput"):
         slow_ones_first(items)
     return done
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs Spark on a machine without it."""
+    if item.get_closest_marker("spark"):
+        need_spark()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,15 @@
 """Requirements of tests may be missing, but not in CI."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from tests.support.requirements import missing
+from tests.support import requirements
+from tests.support.requirements import LEFT_OUT, missing
+
+TESTS = Path(__file__).parents[1]
+SKIPS = re.compile(r"importorskip\(|pytest\.skip\(|mark\.skip")
 
 
 @pytest.mark.parametrize(
@@ -13,5 +20,25 @@ def test_a_missing_requirement_skips_a_test_and_fails_it_in_ci(
 ) -> None:
     """The reason is given in either case."""
     monkeypatch.setenv("CI", ci)
+    monkeypatch.delenv(LEFT_OUT, raising=False)
     with pytest.raises(outcome, match="needs npm"):
         missing("needs npm")
+
+
+def test_ci_skips_only_the_tests_of_the_extra_that_it_leaves_to_another_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another extra, and what is part of none, fail."""
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv(LEFT_OUT, "pipeline")
+    with pytest.raises(pytest.skip.Exception):
+        missing("needs pyspark", extra="pipeline")
+    for extra in ("", "connect"):
+        with pytest.raises(pytest.fail.Exception):
+            missing("needs it", extra=extra)
+
+
+def test_nothing_else_skips_a_test() -> None:
+    """A skip that CI does not know would hide a test that never runs."""
+    modules = set(TESTS.rglob("*.py")) - {Path(__file__), Path(requirements.__file__)}
+    assert [path for path in modules if SKIPS.search(path.read_text())] == []

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gateway.loading import loading
-from tests.support.spark import need_spark
 
 # Ctrl-C comes during the search for a module of the commands. In a callback of importlib or of a
 # weak reference it is "ignored"; in `__set_name__` it becomes a RuntimeError (Python 3.11).
@@ -75,13 +74,13 @@ def test_ctrl_c_ends_the_command_during_any_import(place: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("place", ["a_weak_reference", "set_name"])
 @pytest.mark.parametrize("command", [("report", "."), ("simulate",)])
 def test_ctrl_c_ends_it_while_spark_loads(
     place: str, command: tuple[str, ...], tmp_path: Path
 ) -> None:
     """PySpark takes longer to load than everything else."""
-    need_spark()
     done = interrupted(place, "pyspark.sql", *command, "--output", str(tmp_path / "output"))
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
 

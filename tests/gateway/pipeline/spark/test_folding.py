@@ -1,10 +1,17 @@
 """What Spark's Python processes do besides the fold."""
 
 from gateway.events.group_events import GroupCreated
-from gateway.pipeline.fold.tables import PIECE_MIN
-from gateway.pipeline.spark.folding import Pieces
+from gateway.pipeline.fold.row import columns
+from gateway.pipeline.fold.tables import ALL_ROWS, PIECE_MIN
+from gateway.pipeline.spark.folding import Pieces, struct_of
 from gateway.pipeline.spark.packing import packed_lines
 from tests.support.event_writer import EventWriter
+
+
+def test_the_rows_of_every_table_can_be_stored() -> None:
+    """A column for each field of the row."""
+    for row in ALL_ROWS.values():
+        assert struct_of(row).names == list(columns(row))
 
 
 def test_the_lines_of_a_group_may_be_read_again() -> None:

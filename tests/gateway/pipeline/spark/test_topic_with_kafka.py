@@ -23,14 +23,14 @@ from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.ports import HOST, free_port
 from tests.support.serve_process import serving
-from tests.support.spark import SETTINGS, kafka_source, need_spark
+from tests.support.spark import SETTINGS, kafka_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from gateway.pipeline.spark.topic import EventsTopic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 CHILD_S_MAX = 300
 GATEWAY_S_MAX = 60
@@ -215,7 +215,6 @@ def test_a_missing_topic_is_reported(told: Told, tmp_path: Path) -> None:
 
 def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes no longer than one look-up."""
-    need_spark()
     from gateway.pipeline import PipelineError
     from gateway.pipeline.spark import topic  # needs PySpark
 

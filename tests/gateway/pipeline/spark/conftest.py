@@ -1,4 +1,4 @@
-"""Skips the pipeline's tests on a machine without PySpark."""
+"""Skips the modules of this folder, which import PySpark, on a machine without it."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,15 +9,12 @@ from tests.support.spark import need_spark
 
 
 class Module(pytest.Module):
-    """A module that is skipped if it cannot be imported without Spark."""
+    """A module that is imported only where Spark can run."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """The tests of the module."""
-        try:
-            return super().collect()
-        except self.CollectError:
-            need_spark()
-            raise
+        need_spark()
+        return super().collect()
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
