@@ -65,14 +65,15 @@ class Roll:
     async def step(
         self,
         title: str,
-        act: Callable[[], Awaitable[object]] | None = None,
+        act: Callable[[], Awaitable[str | None]] | None = None,
         replaced: str | None = None,
     ) -> RollStep:
-        """Do this, and wait until the group has settled. Raises DemoError."""
+        """Do this, and wait until the group has settled. `act` may return another title, for what
+        happened instead. Raises DemoError."""
         since_s = time.monotonic()
         if act is not None:
             log.info("step_started", step=title)
-            await act()
+            title = await act() or title
         view = await self._settled_view(title)
         until_s = time.monotonic()
         wanted = list(self._fleet.wanted.values())

@@ -4,22 +4,28 @@ The consumers begin on the cluster and end there. The last one is never restarte
 its bootstrap address is pointed at the cluster, and the gateway sends it there.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import trio
 
-from gateway.control.client import give
+from gateway.board.views import GroupReadiness
+from gateway.control.client import give, look
 from gateway.control.control_socket import NoControlSocket
-from gateway.control.messages import Adopt, CommandRefused, Release, Remove
+from gateway.control.messages import Adopt, AssessGroup, CommandRefused, Release, Remove
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
 from gateway.demo.front import Front
-from gateway.demo.roll import Roll
+from gateway.demo.roll import Roll, RollStep
 
-ADOPT_LIMIT_S = 30.0
-"""How long the group may take to be adoptable: each consumer has to send a heartbeat."""
+REPEAT_LIMIT_S = 60.0
+"""How long a refused command is given again. Before an adoption each consumer has to send a
+heartbeat; before a release a member that could not leave stays for its session."""
+ADOPTIONS_MAX = 3
+"""How many adoptions are begun. Each that is undone costs its members a rebalance."""
+ADOPTED, UNDONE = "the group is adopted", "the adoption is undone"
+NOT_ADOPTED = "the group is not adopted"
 _TRY_AGAIN_S = 0.5
 
 
@@ -50,6 +56,7 @@ class Story:
         self._front = front
         self._front_address = front_address
         self._stop_watching = stop_watching
+        self._why_undone = ""
 
     async def run(self) -> None:
         """Run all steps. Raises DemoError if one does not settle, or is refused, or if a consumer
@@ -65,42 +72,79 @@ class Story:
         for name in others:
             await self._move(name, "behind the gateway", self._gateway)
         await self._move(last, "behind the gateway", self._front_address)
-        await self._undisturbed("the group is adopted", self._adopt)
+        await self._adopt()
         await self._roll.there_and_back()
         await self._roll.step("the group is released", self._release)
         for name in others:
             await self._move(name, "back at the cluster", self._cluster)
-        await self._undisturbed(f"{last} bootstraps again", self._remove)
+        _require_undisturbed(await self._roll.step(f"{last} bootstraps again", self._remove))
 
     async def _move(self, name: str, where: str, bootstrap: str) -> None:
         replace = partial(self._fleet.replace, name, "classic", bootstrap)
         await self._roll.step(f"{name} {where}", replace, name)
 
-    async def _undisturbed(self, title: str, act: Callable[[], Awaitable[None]]) -> None:
-        step = await self._roll.step(title, act)
-        if step.rebalanced:
-            members = ", ".join(each.member for each in step.rebalanced)
-            raise DemoError(f"{title}: a rebalance, seen by {members}")
-
     async def _adopt(self) -> None:
-        reasons: tuple[str, ...] = ()
-        with trio.move_on_after(ADOPT_LIMIT_S):
-            while True:
-                reasons = (await give(self._state_dir, Adopt(group_id=self._group))).reasons
-                if not reasons:
-                    return
-                await trio.sleep(_TRY_AGAIN_S)
-        raise DemoError(f"the group is not adopted: {'; '.join(reasons)}")
+        """Adopt the group without a rebalance. An undone adoption costs one, so it is a step of its
+        own, and the group is adopted again."""
+        for _ in range(ADOPTIONS_MAX):
+            step = await self._roll.step(ADOPTED, self._begin_adoption)
+            if step.title == ADOPTED:
+                _require_undisturbed(step)
+                return
+        raise DemoError(f"{NOT_ADOPTED}: undone {ADOPTIONS_MAX} times, last: {self._why_undone}")
+
+    async def _begin_adoption(self) -> str:
+        """Adopt the group as soon as that is possible. Returns the title of what became of it."""
+        title = ADOPTED
+
+        async def adopt() -> Sequence[str]:
+            nonlocal title
+            adoption = await give(self._state_dir, Adopt(group_id=self._group))
+            if adoption.reasons and adoption.held_ms is not None:
+                title, self._why_undone = UNDONE, "; ".join(adoption.reasons)
+                return ()
+            if adoption.reasons and await self._mode() == "hosted":
+                return ()  # an adoption that outlasted its command
+            return adoption.reasons
+
+        await _repeat(adopt, NOT_ADOPTED)
+        return title
 
     async def _release(self) -> None:
-        released = await give(self._state_dir, Release(group_id=self._group))
-        if released.reasons:
-            raise DemoError(f"the group is not released: {'; '.join(released.reasons)}")
+        async def release() -> Sequence[str]:
+            released = await give(self._state_dir, Release(group_id=self._group))
+            if released.reasons and await self._mode() == "forwarded":
+                return ()  # a release that outlasted its command
+            return released.reasons
+
+        await _repeat(release, "the group is not released")
 
     async def _remove(self) -> None:
         self._stop_watching()
         self._front.target = self._cluster
-        removed = await give(self._state_dir, Remove())
-        if not removed.is_removed:
-            why = "; ".join((*removed.reasons, *removed.clients_left))
-            raise DemoError(f"the gateway is not removed: {why}")
+
+        async def remove() -> Sequence[str]:
+            removed = await give(self._state_dir, Remove())
+            return () if removed.is_removed else (*removed.reasons, *removed.clients_left)
+
+        await _repeat(remove, "the gateway is not removed")
+
+    async def _mode(self) -> str:
+        """Who serves the group, as the gateway says."""
+        question = AssessGroup(group_id=self._group)
+        return (await look(self._state_dir, question, GroupReadiness)).mode
+
+
+async def _repeat(command: Callable[[], Awaitable[Sequence[str]]], problem: str) -> None:
+    """Give a command until it returns no reasons why it was refused. Raises DemoError."""
+    end_s = trio.current_time() + REPEAT_LIMIT_S
+    while reasons := await command():
+        if trio.current_time() >= end_s:
+            raise DemoError(f"{problem}: {'; '.join(reasons)}")
+        await trio.sleep(_TRY_AGAIN_S)
+
+
+def _require_undisturbed(step: RollStep) -> None:
+    if step.rebalanced:
+        members = ", ".join(change.member for change in step.rebalanced)
+        raise DemoError(f"{step.title}: a rebalance, seen by {members}")

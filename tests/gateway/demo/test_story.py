@@ -1,20 +1,21 @@
 """The story's steps in their order, and what ends it. test_whole_story.py runs it on Kafka."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from trio.testing import MockClock
 
-from gateway.control.messages import Adopt, Adoption, Order, Release, Released, Removed
+from gateway.control.messages import Adoption, Order, Released, Remove, Removed
 from gateway.demo import story as story_module
 from gateway.demo.errors import DemoError
 from gateway.demo.fleet import Fleet
 from gateway.demo.front import Front
 from gateway.demo.ledger import Change
 from gateway.demo.roll import Roll
-from gateway.demo.story import Story
+from gateway.demo.story import ADOPTIONS_MAX, Story
+
+Outcome = Adoption | Released | Removed
 
 
 class PaperRoll:
@@ -26,11 +27,12 @@ class PaperRoll:
 
     async def step(self, title: str, act: Any = None, _replaced: str | None = None) -> Any:
         """One step."""
-        self.titles.append(title)
         if act is not None:
-            await act()
+            title = await act() or title
+        self.titles.append(title)
         change = Change(member="a", gave_up=1, got=1)
-        return type("Step", (), {"rebalanced": (change,) if title in self._disturbed else ()})
+        rebalanced = (change,) if title in self._disturbed else ()
+        return type("Step", (), {"title": title, "rebalanced": rebalanced})
 
     async def there_and_back(self) -> None:
         """The roll."""
@@ -49,15 +51,41 @@ class PaperFleet:
         self.moves.append((name, bootstrap))
 
 
-class Stage:
-    """A story with a gateway that refuses the first adoptions."""
+GIVEN: dict[str, Outcome] = {
+    "adopt": Adoption(group_id="g", is_adopted=True, held_ms=20),
+    "release": Released(group_id="g", is_released=True),
+    "remove": Removed(is_removed=True),
+}
+REFUSED: dict[str, Outcome] = {
+    "adopt": Adoption(group_id="g", is_adopted=False, reasons=("b is outside",)),
+    "release": Released(group_id="g", is_released=False, reasons=("b is native",)),
+    "remove": Removed(is_removed=False, reasons=("b came back",)),
+}
+UNDONE = Adoption(group_id="g", is_adopted=False, reasons=("undone: a left",), held_ms=3000)
+TITLES = [
+    "all start on the cluster",
+    "a behind the gateway",
+    "b behind the gateway",
+    "the group is adopted",
+    "there and back",
+    "the group is released",
+    "a back at the cluster",
+    "b bootstraps again",
+]
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *disturbed: str) -> None:
+
+class Stage:
+    """A story with a gateway whose first outcomes of each command are listed."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *disturbed: str, mode: str = "unknown"
+    ) -> None:
         self.roll, self.fleet, self.front = PaperRoll(*disturbed), PaperFleet(), Front("gateway")
         self.orders: list[str] = []
-        self.refusals: Sequence[str] = ()
-        self.removed = Removed(is_removed=True)
+        self.outcomes: dict[str, list[Outcome]] = {name: [] for name in GIVEN}
+        self.mode = mode
         monkeypatch.setattr(story_module, "give", self._give)
+        monkeypatch.setattr(story_module, "look", self._look)
         self.story = Story(
             cast("Roll", self.roll),
             cast("Fleet", self.fleet),
@@ -70,36 +98,60 @@ class Stage:
             stop_watching=lambda: self.orders.append("stop watching"),
         )
 
-    async def _give(self, _folder: Path, order: Order) -> Adoption | Released | Removed:
+    async def _give(self, _folder: Path, order: Order) -> Outcome:
         self.orders.append(order.command)
-        if isinstance(order, Adopt):
-            reasons, self.refusals = tuple(self.refusals[:1]), self.refusals[1:]
-            return Adoption(group_id="g", is_adopted=not reasons, reasons=reasons)
-        if isinstance(order, Release):
-            return Released(group_id="g", is_released=True)
-        assert self.front.target == "cluster"
-        return self.removed
+        assert (self.front.target == "cluster") is isinstance(order, Remove)
+        first = self.outcomes[order.command]
+        return first.pop(0) if first else GIVEN[order.command]
+
+    async def _look(self, *_question: object) -> Any:
+        return type("Readiness", (), {"mode": self.mode})
 
 
-async def test_the_gateway_is_inserted_and_removed(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
-) -> None:
+async def test_the_gateway_is_inserted_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last consumer comes by the front, and is not restarted on its way back."""
     stage = Stage(monkeypatch)
-    stage.refusals = ["b is outside", "b is outside"]
     await stage.story.run()
-    assert stage.roll.titles == [
-        "all start on the cluster",
-        "a behind the gateway",
-        "b behind the gateway",
-        "the group is adopted",
-        "there and back",
-        "the group is released",
-        "a back at the cluster",
-        "b bootstraps again",
-    ]
+    assert stage.roll.titles == TITLES
     assert stage.fleet.moves == [("a", "gateway"), ("b", "front"), ("a", "cluster")]
-    assert stage.orders == ["adopt"] * 3 + ["release", "stop watching", "remove"]
+    assert stage.orders == ["adopt", "release", "stop watching", "remove"]
+
+
+@pytest.mark.parametrize("command", list(GIVEN))
+async def test_a_command_that_is_refused_for_a_while_is_given_again(
+    command: str, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """Within the same step."""
+    stage = Stage(monkeypatch)
+    stage.outcomes[command] = [REFUSED[command]] * 2
+    await stage.story.run()
+    assert stage.roll.titles == TITLES
+    assert stage.orders.count(command) == 3
+
+
+@pytest.mark.parametrize(("command", "mode"), [("adopt", "hosted"), ("release", "forwarded")])
+async def test_a_move_may_outlast_its_command(
+    command: str, mode: str, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    """The gateway refuses to begin it again, and says who serves the group."""
+    stage = Stage(monkeypatch, mode=mode)
+    stage.outcomes[command] = [REFUSED[command]] * 1000
+    await stage.story.run()
+    assert stage.roll.titles == TITLES
+
+
+async def test_after_an_undone_adoption_the_group_is_adopted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rebalance of the undone one belongs to a step of its own."""
+    stage = Stage(monkeypatch, "the adoption is undone")
+    stage.outcomes["adopt"] = [UNDONE]
+    await stage.story.run()
+    assert stage.roll.titles == [*TITLES[:3], "the adoption is undone", *TITLES[3:]]
+    stage = Stage(monkeypatch)
+    stage.outcomes["adopt"] = [UNDONE] * ADOPTIONS_MAX
+    with pytest.raises(DemoError, match="undone 3 times, last: undone: a left"):
+        await stage.story.run()
 
 
 @pytest.mark.parametrize("title", ["the group is adopted", "b bootstraps again"])
@@ -111,15 +163,19 @@ async def test_a_rebalance_that_should_not_be_ends_it(
         await Stage(monkeypatch, title).story.run()
 
 
-async def test_a_refusal_is_the_reason(
-    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("adopt", "the group is not adopted: b is outside"),
+        ("release", "the group is not released: b is native"),
+        ("remove", "the gateway is not removed: b came back"),
+    ],
+)
+async def test_a_lasting_refusal_is_the_reason(
+    command: str, problem: str, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """An adoption may be refused for a while."""
+    """The story ends after a while."""
     stage = Stage(monkeypatch)
-    stage.refusals = ["b is outside"] * 1000
-    with pytest.raises(DemoError, match="the group is not adopted: b is outside"):
-        await stage.story.run()
-    stage = Stage(monkeypatch)
-    stage.removed = Removed(is_removed=False, reasons=("b came back",))
-    with pytest.raises(DemoError, match="the gateway is not removed: b came back"):
+    stage.outcomes[command] = [REFUSED[command]] * 1000
+    with pytest.raises(DemoError, match=problem):
         await stage.story.run()
