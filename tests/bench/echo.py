@@ -7,6 +7,7 @@ It answers each request frame with zeros under the request's correlation id.
 
 import struct
 import sys
+from contextlib import suppress
 from functools import partial
 
 import trio
@@ -15,8 +16,14 @@ _SIZE = struct.Struct(">i")
 _RECEIVED_AT_ONCE = 64 * 1024
 
 
+async def serve(stream: trio.SocketStream, *, answer_bytes: int) -> None:
+    """Answer one connection until its client leaves."""
+    with suppress(trio.BrokenResourceError):
+        await answer_all(stream, answer_bytes=answer_bytes)
+
+
 async def answer_all(stream: trio.SocketStream, *, answer_bytes: int) -> None:
-    """Answer one connection."""
+    """Answer all requests of a connection."""
     start, rest = _SIZE.pack(answer_bytes - 4), bytes(answer_bytes - 8)
     received = bytearray()
     while some := await stream.receive_some(_RECEIVED_AT_ONCE):
@@ -28,5 +35,5 @@ async def answer_all(stream: trio.SocketStream, *, answer_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    handler = partial(answer_all, answer_bytes=int(sys.argv[2]))
+    handler = partial(serve, answer_bytes=int(sys.argv[2]))
     trio.run(partial(trio.serve_tcp, host="127.0.0.1"), handler, int(sys.argv[1]))

@@ -7,7 +7,7 @@ import signal
 import ssl
 import struct
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,9 @@ TOGETHER = 64
 PATIENCE_S = 20.0
 """How long an attacker waits for the next answer: a JoinGroup may wait for other members, and the
 gateway for a busy machine."""
+UNPLAYED_MAX = 4 * TOGETHER
+"""So many connections in a row may be cut, or get no answer, before a frame is played. All that are
+open may be, by a busy machine."""
 BROKER_TIMEOUT_MS = 30_000
 """Longer than the machine may leave the broker without processor time. It is in this process."""
 WARM_UP = 0.2
@@ -175,7 +178,7 @@ async def _attack(
 ) -> None:
     numbers = itertools.count(campaign.first)
     playing: set[int] = set()
-    in_flight = 0
+    in_flight = unplayed = 0
     making = trio.Lock()
     end_s = trio.current_time() + campaign.limit_s
 
@@ -184,7 +187,7 @@ async def _attack(
         return is_short and not outcome.problems
 
     async def work() -> None:
-        nonlocal in_flight
+        nonlocal in_flight, unplayed
         while True:
             async with making:  # one at a time, for the broker and the neighbours are here, too
                 if not goes_on():
@@ -196,12 +199,15 @@ async def _attack(
                 await trio.lowlevel.checkpoint()
             try:
                 played = await _play_one(gateway.address, attack, client_tls)
-            except OSError as error:  # it has ended
-                outcome.problems.append(f"no connection to the gateway: {error}")
+            except OSError as error:
+                outcome.problems.append(f"the gateway has ended: {error}")
                 return
             in_flight -= len(attack.frames)
             outcome.frames += played
             outcome.connections += 1
+            unplayed = 0 if played else unplayed + 1
+            if unplayed == UNPLAYED_MAX:
+                outcome.problems.append(f"{unplayed} connections in a row played nothing")
             playing.discard(number)
 
     async def watch(workers: trio.CancelScope) -> None:
@@ -214,10 +220,11 @@ async def _attack(
                 outcome.problems.append(f"{problem}\nreplay: {replay}")
             if outcome.problems:
                 workers.cancel()
+                return
             if outcome.frames >= look_at_frames:
-                outcome.memory.append(await memory_in_use.look(gateway))
+                await _look_at_memory(gateway, outcome)
                 look_at_frames = outcome.frames + LOOK_FRAMES
-                if tell is not None:
+                if tell is not None and outcome.memory:
                     tell(outcome)
 
     async with trio.open_nursery() as nursery:
@@ -240,10 +247,8 @@ async def _play_one(
         stream = trio.SSLStream(tcp, client_tls, server_hostname=HOST, https_compatible=True)
     answers = _Answers(stream)
     try:
-        for number, frame in enumerate(attack.opening, start=1):
-            await stream.send_all(frame)
-            if not await answers.reach(number):
-                return 0
+        if not await _open(stream, attack.opening, answers):
+            return 0
         answers.count = 0
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_send_all, stream, attack.frames)
@@ -254,8 +259,21 @@ async def _play_one(
     return min(answers.count + answers.have_ended, len(attack.frames))
 
 
+async def _open(stream: trio.abc.Stream, opening: Sequence[bytes], answers: "_Answers") -> bool:
+    """Play the handshakes of TLS and SASL. False if the gateway cuts them, or is silent."""
+    with trio.move_on_after(PATIENCE_S), suppress(trio.BrokenResourceError):
+        if isinstance(stream, trio.SSLStream):
+            await stream.do_handshake()
+        for number, frame in enumerate(opening, start=1):
+            await stream.send_all(frame)
+            if not await answers.reach(number):
+                return False
+        return True
+    return False
+
+
 async def _send_all(stream: trio.abc.Stream, frames: Iterable[bytes]) -> None:
-    """All at once, while the answers arrive: nobody could send on if nobody received."""
+    """Send all together, while the answers arrive: nobody could send on if nobody received."""
     with suppress(trio.BrokenResourceError):  # the gateway has refused one
         await stream.send_all(b"".join(frames))
         if isinstance(stream, trio.SocketStream):
@@ -306,11 +324,19 @@ async def _look_after(gateway: ServeProcess, open_files: int, outcome: Outcome) 
     if now > open_files:
         outcome.problems.append(f"{now} open files instead of {open_files}")
     # In a very short campaign it is the only look.
-    outcome.memory.append(await memory_in_use.look(gateway))
-    warm, last = outcome.memory[0], outcome.memory[-1]
-    if any(now - then > most for then, now, most in zip(warm, last, GROWTH_MAX, strict=True)):
-        outcome.problems.append(f"memory: {last}, after the warm-up {warm}")
+    await _look_at_memory(gateway, outcome)
+    if outcome.memory:
+        warm, last = outcome.memory[0], outcome.memory[-1]
+        if any(now - then > most for then, now, most in zip(warm, last, GROWTH_MAX, strict=True)):
+            outcome.problems.append(f"memory: {last}, after the warm-up {warm}")
     outcome.problems += _problems(gateway)
+
+
+async def _look_at_memory(gateway: ServeProcess, outcome: Outcome) -> None:
+    try:
+        outcome.memory.append(await memory_in_use.look(gateway))
+    except (OSError, AssertionError) as error:
+        outcome.problems.append(f"the gateway has ended: {error}")
 
 
 async def _calm(gateway: ServeProcess) -> None:
@@ -338,5 +364,9 @@ def _open_files(pid: int) -> int:
 
 
 def _cpu_s(pid: int) -> float:
-    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    """The processor time of a process; not a number if it has ended."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return math.nan
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,5 +1,6 @@
 """A healthy mixed group beside the attack: its members must notice nothing."""
 
+import math
 import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -63,6 +64,9 @@ async def live(
                     for times in zip(now_s, before_s, strict=True)
                 )
                 starved += 1
+                if math.isnan(ran_s):
+                    disturbed(f"round {finished} of the neighbours: the gateway has ended")
+                    return
                 if max(waited_s, broker_waited_s) < STARVED_S or starved > STARVED_ROUNDS_MAX:
                     disturbed(
                         f"round {finished} of the neighbours: {error!r}, while the gateway ran for"
@@ -92,8 +96,11 @@ async def _play_round(
 
 
 def _processor_times_s(pid: int) -> tuple[float, float]:
-    """How long it has run, and how long it has waited to run."""
-    ran_ns, waited_ns, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
+    """How long it has run, and how long it has waited to run; not numbers if it has ended."""
+    try:
+        ran_ns, waited_ns, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
+    except FileNotFoundError:
+        return math.nan, math.nan
     return ran_ns / 1e9, waited_ns / 1e9
 
 

@@ -4,12 +4,19 @@
 """
 
 import itertools
+import socket
+import struct
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
+import trio
 
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path import client_frames
@@ -18,7 +25,9 @@ from tests.fuzz import __main__ as command
 from tests.fuzz import campaign, neighbours, small_tables
 from tests.fuzz.attacks import FRAMES_MAX, Attack, attack_of, corpus
 from tests.fuzz.campaign import Campaign, play
-from tests.support.serve_process import PROGRAM
+from tests.support.certificate_authority import CertificateAuthority
+from tests.support.ports import HOST
+from tests.support.serve_process import PROGRAM, ServeProcess, serving
 
 SEED = 17
 Listening = partial(Campaign, seed=SEED)
@@ -102,6 +111,74 @@ async def test_memory_that_grows_after_the_warm_up_is_a_problem(
     assert 1 < len(told) < len(outcome.memory)
     (problem,) = outcome.problems
     assert problem == f"memory: {outcome.memory[-1]}, after the warm-up {outcome.memory[0]}"
+
+
+async def _cut(stream: trio.SocketStream, *, reads: bool) -> None:
+    """Reset the connection, before or after its first bytes."""
+    if reads:
+        await stream.receive_some(1)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("tls", [False, True])
+async def test_a_connection_that_is_cut_in_its_handshake_has_played_nothing(
+    *, tls: bool, reads: bool, tmp_path: Path
+) -> None:
+    """A busy gateway ends a handshake that takes too long. The campaign continues."""
+    client_tls = CertificateAuthority.in_folder(tmp_path).trusting() if tls else None
+    attack = Attack(opening=(bytes(100_000),) * 2, frames=(b"", b""))
+    async with trio.open_nursery() as nursery:
+        serve = partial(trio.serve_tcp, partial(_cut, reads=reads), 0, host=HOST)
+        (listener,) = await nursery.start(serve)
+        address = listener.socket.getsockname()[:2]
+        for _ in range(20):
+            assert await campaign._play_one(address, attack, client_tls) == 0
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.timeout(120)
+async def test_a_gateway_that_cuts_all_connections_ends_the_campaign(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its frames would never be played."""
+
+    async def plays_nothing(*_args: object) -> int:
+        await trio.lowlevel.checkpoint()
+        return 0
+
+    monkeypatch.setattr(campaign, "_play_one", plays_nothing)
+    outcome = await play(Listening(frames=1_000_000))
+    assert outcome.problems == [f"{campaign.UNPLAYED_MAX} connections in a row played nothing"]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("warm_up", [campaign.WARM_UP, 0.0])
+async def test_a_gateway_that_ends_is_a_problem(
+    warm_up: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says so, even if its memory was just to be read."""
+    gateways: list[ServeProcess] = []
+
+    @asynccontextmanager
+    async def noted(*args: Any, **more: Any) -> AsyncIterator[ServeProcess]:
+        async with serving(*args, **more) as gateway:
+            gateways.append(gateway)
+            yield gateway
+
+    play_one = campaign._play_one
+
+    async def kill_first(*args: Any) -> int:
+        await gateways[0].kill()
+        return await play_one(*args)
+
+    monkeypatch.setattr(campaign, "serving", noted)
+    monkeypatch.setattr(campaign, "_play_one", kill_first)
+    monkeypatch.setattr(campaign, "WARM_UP", warm_up)
+    outcome = await play(Listening(frames=1_000_000))
+    assert outcome.problems
+    assert not [problem for problem in outcome.problems if "ended" not in problem]
 
 
 def test_a_run_of_both_has_half_of_the_frames_at_each_gateway(

@@ -59,7 +59,12 @@ class WireRecorder:
         """Listen in front of one more port of the gateway."""
 
         async def serve(client: trio.SocketStream) -> None:
-            async with client, await trio.open_tcp_stream(self._gateway_host, port) as gateway:
+            try:
+                gateway = await trio.open_tcp_stream(self._gateway_host, port)
+            except OSError:  # the gateway is away
+                await client.aclose()
+                return
+            async with client, gateway:
                 asked: deque[bytes] = deque()
                 try:
                     async with trio.open_nursery() as nursery:
