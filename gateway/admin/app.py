@@ -5,6 +5,7 @@ The handlers are those of the control socket. What an address means is in the de
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -206,10 +207,11 @@ class _TooLong(Exception):
 async def _body(request: Request) -> bytes:
     """Raises _TooLong, ClientDisconnect."""
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > COMMAND_BYTES_MAX:
-            raise _TooLong
+    async with aclosing(request.stream()) as chunks:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > COMMAND_BYTES_MAX:
+                raise _TooLong
     return bytes(body)
 
 

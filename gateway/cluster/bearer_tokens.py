@@ -84,6 +84,7 @@ class BearerTokens:
                 told = json.loads(answer.read(ANSWER_BYTES_MAX))
             return str(told["access_token"]), float(told.get("expires_in", LIFETIME_S))
         except HTTPError as error:
+            error.close()
             raise UpstreamRefused(f"no token from {self.url}: HTTP status {error.code}") from None
         except (OSError, HTTPException) as error:
             raise UpstreamRefused(f"no token from {self.url}: {error}") from None

@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from glob import glob
 from importlib.metadata import version
@@ -532,9 +533,15 @@ def _add_explore(commands: _Commands) -> None:
     explore.add_argument(
         "--transitions", type=_count(1_000_000_000), metavar="N", default=10_000_000, help="at most"
     )
-    explore.add_argument(
-        "--replay", type=argparse.FileType(), metavar="FILE", help="play this script instead"
-    )
+    explore.add_argument("--replay", type=_content, metavar="FILE", help="play this script instead")
+
+
+def _content(name: str) -> str:
+    """The text of a file, or for `-` of standard input."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"can't read {name!r}: {error}") from None
 
 
 def _list_of(allowed: Sequence[str]) -> Callable[[str], tuple[str, ...]]:

@@ -461,7 +461,7 @@ def _explore(options: argparse.Namespace) -> int:
         from_start=options.from_start,
     )
     if options.replay is not None:
-        is_fine, report = explore.replay(shape, options.replay.read())
+        is_fine, report = explore.replay(shape, options.replay)
     else:
         bounds = Bounds(states_max=options.states, transitions_max=options.transitions)
         is_fine, report = explore.run(shape, bounds)

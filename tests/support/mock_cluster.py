@@ -1,8 +1,8 @@
 """librdkafka's mock cluster in a child process, whose program is `mock_cluster_process.py`."""
 
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from subprocess import PIPE
@@ -17,9 +17,9 @@ _PROGRAM = Path(__file__).with_name("mock_cluster_process.py")
 class MockCluster:
     """A running mock cluster."""
 
-    def __init__(self, process: trio.Process) -> None:
+    def __init__(self, process: trio.Process, lines: AsyncIterator[str]) -> None:
         self._process = process
-        self._lines = _lines(process)
+        self._lines = lines
         self.bootstrap: list[Address] = []
 
     async def start(self) -> None:
@@ -70,16 +70,18 @@ async def running_mock_cluster(brokers: int = 3) -> AsyncIterator[MockCluster]:
     async with trio.open_nursery() as nursery:
         run = partial(trio.run_process, stdin=PIPE, stdout=PIPE, check=False)
         process = await nursery.start(run, [sys.executable, _PROGRAM, str(brokers)])
-        cluster = MockCluster(process)
-        await cluster.start()
-        yield cluster
-        nursery.cancel_scope.cancel()
+        assert process.stdin
+        assert process.stdout
+        async with process.stdin, process.stdout, aclosing(_lines(process.stdout)) as lines:
+            cluster = MockCluster(process, lines)
+            await cluster.start()
+            yield cluster
+            nursery.cancel_scope.cancel()
 
 
-async def _lines(process: trio.Process) -> AsyncIterator[str]:
-    assert process.stdout
+async def _lines(stdout: trio.abc.ReceiveStream) -> AsyncGenerator[str]:
     kept = b""
-    async for chunk in process.stdout:
+    async for chunk in stdout:
         *whole, kept = (kept + chunk).split(b"\n")
         for line in whole:
             yield line.decode()

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -50,12 +51,15 @@ def test_a_token_that_ends_is_replaced(server: TokenServer) -> None:
 
 @pytest.mark.parametrize("status", [302, 401, 500])
 def test_a_refusal_has_the_status(server: TokenServer, status: int) -> None:
-    """A redirect is one: the secret goes to no other server."""
+    """A redirect is one: the secret goes to no other server. The connection is closed."""
     server.status = status
     with pytest.raises(UpstreamRefused) as caught:
         tokens_of(server.url).get()
     assert str(caught.value) == f"no token from {server.url}: HTTP status {status}"
     assert len(server.asked) == 1
+    answer = caught.value.__context__
+    assert isinstance(answer, HTTPError)
+    assert answer.closed
 
 
 @pytest.mark.parametrize(

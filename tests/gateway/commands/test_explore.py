@@ -99,3 +99,6 @@ def test_a_script_of_allowed_moves_breaks_nothing(
     script.write_text("fly\n")
     assert run(["explore", "switch", "--replay", str(script)]) == 1
     assert "'fly', is none of" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        run(["explore", "switch", "--replay", str(tmp_path / "nothing")])
+    assert "--replay: can't read '" in capsys.readouterr().err
