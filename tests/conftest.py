@@ -16,6 +16,7 @@ from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken, raise_broken
 from tests.support.releases import RELEASES, TEST_IDS
+from tests.support.requirements import restore_reason
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
 from tests.support.spark import SPARK_FOLDER, need_spark, running_spark
 
@@ -76,9 +77,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, object, object]:
-    """Tell of a promise broken within nurseries by its own type: the test would be repeated."""
+    """Tell of a promise broken within nurseries by its own type: the test would be repeated. Tell
+    the reason of a skip within nurseries."""
     try:
         return (yield)
+    except pytest.skip.Exception as skipped:
+        restore_reason(skipped)
+        raise
     except BaseExceptionGroup as group:
         raise_broken(group)
         raise

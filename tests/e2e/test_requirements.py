@@ -1,6 +1,9 @@
 """Requirements of tests may be missing, but not in CI."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,15 @@ from tests.support import requirements
 from tests.support.requirements import LEFT_OUT, missing
 
 TESTS = Path(__file__).parents[1]
+SKIPPED_IN_NURSERIES = """
+import pytest, trio
+from tests.support.requirements import missing
+
+@pytest.mark.trio
+async def test_it():
+    async with trio.open_nursery(), trio.open_nursery():
+        missing("needs npm")
+"""
 SKIPS = re.compile(r"importorskip\(|pytest\.skip\(|mark\.skip")
 
 
@@ -36,6 +48,20 @@ def test_ci_skips_only_the_tests_of_the_extra_that_it_leaves_to_another_run(
     for extra in ("", "connect"):
         with pytest.raises(pytest.fail.Exception):
             missing("needs it", extra=extra)
+
+
+def test_a_skip_within_nurseries_keeps_its_reason(tmp_path: Path) -> None:
+    """pytest-trio drops it."""
+    (tmp_path / "test_it.py").write_text(SKIPPED_IN_NURSERIES)
+    done = subprocess.run(
+        [*(sys.executable, "-m", "pytest", "-rs", "-p", "tests.conftest"), tmp_path / "test_it.py"],
+        env={**os.environ, "CI": "", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ": needs npm\n" in done.stdout, done.stdout
 
 
 def test_nothing_else_skips_a_test() -> None:

@@ -20,3 +20,12 @@ def missing(what: str, *, extra: str = "") -> NoReturn:
     if is_ci and not (extra and os.environ.get(LEFT_OUT) == extra):
         pytest.fail(f"missing in CI: {what}", pytrace=False)
     pytest.skip(what)
+
+
+def restore_reason(skipped: pytest.skip.Exception) -> None:
+    """Give a skip that was raised within nurseries its reason, which pytest-trio drops."""
+    cause = skipped.__context__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if isinstance(cause, pytest.skip.Exception):
+        skipped.msg = cause.msg
