@@ -92,9 +92,11 @@ def pytest_runtest_call() -> Generator[None, object, object]:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """End a shared cluster with the last test of its scope, because idle brokers take CPU time from
-    the other tests."""
+    the other tests. End the clients that the scope's tests have left, too: their threads print and
+    open files."""
     if nextitem is not None and scope(item.nodeid) == scope(nextitem.nodeid):
         return
+    gc.collect()
     assert isinstance(item, pytest.Function)
     for name in TEST_IDS:
         for fixture in item._fixtureinfo.name2fixturedefs.get(name, ()):

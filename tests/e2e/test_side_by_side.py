@@ -4,9 +4,29 @@ import itertools
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.support.ports import free_port, ports_of
 from tests.support.side_by_side import scope
+
+LEAVES_A_CYCLE = """
+import weakref
+
+class Client: pass
+
+clients = weakref.WeakSet()
+
+def test_it():
+    client = Client()
+    client.callback = lambda: client
+    clients.add(client)
+"""
+SEES_NO_CYCLE = """
+from test_first import clients
+
+def test_it():
+    assert not clients
+"""
 
 
 def test_the_tests_of_a_cluster_stay_together() -> None:
@@ -63,3 +83,15 @@ def test_another_run_hands_out_no_port_whose_owner_is_down() -> None:
     other = f"from tests.support.ports import *; print(*(free_port() for _ in range({rounds})))"
     given = subprocess.run([sys.executable, "-c", other], capture_output=True, check=True).stdout
     assert mine not in map(int, given.split())
+
+
+def test_what_the_tests_of_a_file_leave_ends_with_them(tmp_path: Path) -> None:
+    """A client in a reference cycle would print and open files during the tests of other files."""
+    (tmp_path / "test_first.py").write_text(LEAVES_A_CYCLE)
+    (tmp_path / "test_second.py").write_text(SEES_NO_CYCLE)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.conftest", tmp_path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        check=True,
+        timeout=120,
+    )

@@ -76,6 +76,8 @@ async def test_a_closing_writer_does_not_wait_for_an_outcome() -> None:
             writer.close()
             with pytest.raises(Fenced, match="the gateway is exiting"):
                 await write(writer, b"one")
+            # The record that is under way has a reference to the writer.
+            await trio.to_thread.run_sync(writer._producer.close)
 
 
 def test_each_partition_has_its_own_transactional_id() -> None:
