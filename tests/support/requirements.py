@@ -8,6 +8,7 @@ import os
 from typing import NoReturn
 
 import pytest
+from _pytest.outcomes import Skipped
 
 LEFT_OUT = "EXTRAS_LEFT_OUT"
 """The variable with the extra whose tests CI leaves to another run."""
@@ -22,10 +23,10 @@ def missing(what: str, *, extra: str = "") -> NoReturn:
     pytest.skip(what)
 
 
-def restore_reason(skipped: pytest.skip.Exception) -> None:
+def restore_reason(skipped: Skipped) -> None:
     """Give a skip that was raised within nurseries its reason, which pytest-trio drops."""
     cause = skipped.__context__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
-    if isinstance(cause, pytest.skip.Exception):
+    if isinstance(cause, Skipped):
         skipped.msg = cause.msg
