@@ -1,5 +1,6 @@
 """A bootstrap address that can be pointed somewhere else, as a DNS name or a load balancer can."""
 
+from contextlib import suppress
 from functools import partial
 
 import trio
@@ -27,17 +28,15 @@ class Front:
         try:
             async with await trio.open_tcp_stream(host, int(port)) as server:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_copy, client, server)
-                    await _copy(server, client)
-                    nursery.cancel_scope.cancel()
+                    nursery.start_soon(_copy, client, server, nursery.cancel_scope)
+                    nursery.start_soon(_copy, server, client, nursery.cancel_scope)
         except OSError:
             pass  # nobody listens there: the client's connection closes
 
 
-async def _copy(source: trio.SocketStream, sink: trio.SocketStream) -> None:
-    """Copy until either side has closed."""
-    try:
+async def _copy(source: trio.SocketStream, sink: trio.SocketStream, both: trio.CancelScope) -> None:
+    """Copy until either side has closed, and end `both` directions then."""
+    with suppress(trio.BrokenResourceError):
         while chunk := await source.receive_some(CHUNK_BYTES):
             await sink.send_all(chunk)
-    except trio.BrokenResourceError:
-        pass
+    both.cancel()

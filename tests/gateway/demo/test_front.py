@@ -50,3 +50,24 @@ async def test_a_target_that_does_not_listen_closes_the_connection() -> None:
         async with await trio.open_tcp_stream(host, int(port)) as client:
             assert await client.receive_some() == b""
         nursery.cancel_scope.cancel()
+
+
+async def test_the_connection_of_a_client_that_leaves_ends_at_the_target() -> None:
+    """The gateway would count it among the clients that it cannot send away."""
+    closed = trio.Event()
+
+    async def serve(stream: trio.SocketStream) -> None:
+        async for _data in stream:
+            await stream.send_all(b"a")
+        closed.set()
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+            target = f"127.0.0.1:{listener.socket.getsockname()[1]}"
+            host, _, port = (await nursery.start(Front(target).run)).rpartition(":")
+            async with await trio.open_tcp_stream(host, int(port)) as client:
+                await client.send_all(b"?")
+                assert await client.receive_some() == b"a"
+            await closed.wait()
+            nursery.cancel_scope.cancel()
