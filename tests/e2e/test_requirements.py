@@ -22,6 +22,7 @@ async def test_it():
         missing("needs npm")
 """
 CLIENTS = re.compile(r"^(import|from) (kafka|aiokafka|confluent_kafka)\b", re.MULTILINE)
+PATH = os.pathsep.join(sys.path)
 SKIPS = re.compile(r"importorskip\(|pytest\.skip\(|mark\.skip")
 
 
@@ -56,7 +57,7 @@ def test_a_skip_within_nurseries_keeps_its_reason(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SKIPPED_IN_NURSERIES)
     done = subprocess.run(
         [*(sys.executable, "-m", "pytest", "-rs", "-p", "tests.conftest"), tmp_path / "test_it.py"],
-        env={**os.environ, "CI": "", "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "CI": "", "PYTEST_ADDOPTS": "", "PYTHONPATH": PATH},
         capture_output=True,
         text=True,
         timeout=120,
