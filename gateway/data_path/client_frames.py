@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import trio
 
 from gateway.data_path.connection_context import ConnectionContext, Rewrite
+from gateway.data_path.disconnect import Disconnect
 from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
@@ -55,6 +56,8 @@ class ClientFrames:
         "_held_of",
         "_limits",
         "_place",
+        "disconnect",
+        "is_sending",
         "sock",
         "source",
         "upstream",
@@ -67,8 +70,13 @@ class ClientFrames:
         upstream: Upstream,
         context: ConnectionContext,
         place: Place,
+        *,
+        disconnect: Disconnect,
     ) -> None:
         self.sock = sock
+        self.disconnect = disconnect
+        self.is_sending = False
+        """Whether a part of an answer has been sent, after which nothing but the rest may be."""
         self.source = source
         self.upstream = upstream
         self._aside = context.aside
@@ -142,7 +150,13 @@ class ClientFrames:
         """Answer the client, after every earlier answer has been sent."""
         frame = await self.framed(header, response, version)
         await self.upstream.idle()
-        await send_all(self.sock, frame)
+        await self.put(frame)
+
+    async def put(self, answer: bytes | memoryview) -> None:
+        """Send an encoded answer, or the rest of one."""
+        self.is_sending = True
+        await send_all(self.sock, answer)
+        self.is_sending = False
 
     async def framed(
         self, header: RequestHeader, response: Struct, version: int | None = None

@@ -16,6 +16,7 @@ from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.client_frames import REQUEST_START, SHORTEST_REQUEST, ClientFrames
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_tasks import ConnectionTasks
+from gateway.data_path.disconnect import Disconnect
 from gateway.data_path.errors import (
     BadAnswer,
     BadFrame,
@@ -37,6 +38,7 @@ from gateway.data_path.request_server import RequestServer
 from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import CLIENT_MOVES, ClientState
 from gateway.data_path.stream import Found, FrameSource
+from gateway.data_path.treatments import LAST_WORDS
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import SIZE
 from gateway.moves import moved
@@ -67,6 +69,7 @@ class ClientConnection:
         "_authentication",
         "_begun_s",
         "_client_host",
+        "_disconnect",
         "_frames",
         "_groups",
         "_is_asleep",
@@ -110,14 +113,17 @@ class ClientConnection:
         self.accepted_s = trio.current_time()
         self._begun_s = 0.0  # when the first bytes of the current request arrived
         limits = context.limits
-        self._source = FrameSource(sock, context.facilities, "broker")
+        self._disconnect = Disconnect(limits)
+        self._source = FrameSource(sock, context.facilities, "broker", self._disconnect.come)
         self._upstream = Upstream(route, sock, limits=limits, facilities=context.facilities)
         self._authentication: Authentication | None = None
         if context.clients_authenticate:
             self._authentication = Authentication(
                 self._upstream, self.place, timeout_s=limits.handshake_timeout_s
             )
-        self._frames = ClientFrames(sock, self._source, self._upstream, context, place)
+        self._frames = ClientFrames(
+            sock, self._source, self._upstream, context, place, disconnect=self._disconnect
+        )
         self._relayed = RelayedRequests(self._frames, context, self._authentication)
         self.log_context = log_context
         self._groups = GroupRequests(
@@ -198,12 +204,15 @@ class ClientConnection:
                 finally:
                     self._reading = None
                     if not dozes:
-                        self.place.note_end(by_client=self._source.has_ended)
+                        self.place.note_end(by_client=self._disconnect.has_come)
                         if self._state in _READING:
                             self._move(ClientState.FINISHING)
         if self._state is ClientState.FINISHING:
+            # A Fetch may wait for minutes, and has no effect.
+            only_polls = self._relayed.is_fetch_latest and self._upstream.owes_one
             with trio.move_on_after(self._shared.limits.linger_timeout_s):
-                await self._upstream.finish()
+                with self._disconnect.ends(lingers=not only_polls):
+                    await self._upstream.finish()
             return False
         return dozes
 
@@ -347,10 +356,7 @@ class ClientConnection:
             place=self.place,
         )
         while (found := await self._relay_up_to_work()) is Found.WORK:
-            if self._groups.has_begun():
-                await self._groups.finish_begun()
-            else:
-                await requests.serve()
+            await self._work(requests)
             self._frames.let_go()
             self._begun_s = trio.current_time()
             if self._state is ClientState.DRAINING:
@@ -363,6 +369,25 @@ class ClientConnection:
                 raise StreamEnded
         return found is Found.DOZE
 
+    async def _work(self, requests: RequestServer) -> None:
+        """Finish the request that has begun, or serve the next one. It ends with the client, unless
+        it counts without. Raises ConnectionAbandoned if nothing can follow."""
+        source, groups = self._source, self._groups
+        end, work, lingers = source.position, groups.finish_begun, groups.lingers
+        if not groups.has_begun():
+            size, api_key, _version, _correlation_id = source.unpack(REQUEST_START)
+            end += SIZE.size + size
+            work, lingers = requests.serve, api_key in LAST_WORDS
+        if lingers or not self._disconnect.has_come:
+            with self._disconnect.ends(lingers=lingers) as scope:
+                await work()
+            if not scope.cancelled_caught:
+                return
+            if self._frames.is_sending or (lingers and scope.deadline <= trio.current_time()):
+                raise ConnectionAbandoned("its client has gone")
+        groups.abandon()
+        await source.skip_to(end)
+
     async def _relay_up_to_work(self) -> Found:
         """Relay requests, until the next one has to be served otherwise: WORK. END after the last,
         DOZE after `doze`."""
@@ -374,8 +399,7 @@ class ClientConnection:
                 if found is Found.DOZE:
                     return found
                 if found is Found.END:
-                    await self._groups.finish_begun()
-                    return found
+                    return Found.WORK if self._groups.has_begun() else found
             elif source.has_run or source.rest:
                 await self._catch_up()
             else:
@@ -403,7 +427,10 @@ class ClientConnection:
             is_done = upstream is not None and relay_at_once(
                 upstream, size, api_key, version, correlation_id
             )
-            if not is_done and not self._groups.answer_at_once(size, api_key, version):
+            if not is_done and (
+                self._disconnect.has_come  # what still counts is left to the task
+                or not self._groups.answer_at_once(size, api_key, version)
+            ):
                 return False
             is_new = True
         if not source.is_empty():
@@ -449,7 +476,10 @@ class ClientConnection:
     async def _catch_up(self) -> None:
         upstream = self._upstream.connection
         assert upstream is not None, "a request was relayed"
-        await self._source.catch_up(upstream.sock)
+        with self._disconnect.ends(lingers=True) as scope:
+            await self._source.catch_up(upstream.sock)
+        if scope.cancelled_caught:
+            raise ConnectionAbandoned("its client has gone, and its broker takes nothing")
 
     def _check_size(self, size: int) -> None:
         if not SHORTEST_REQUEST <= size <= self._shared.limits.max_request_bytes:

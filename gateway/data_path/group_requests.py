@@ -8,6 +8,7 @@ from functools import partial
 
 import trio
 
+from coordinator.interface.events import JOIN_EPOCH
 from gateway.data_path.authentication import Authentication
 from gateway.data_path.client_frames import (
     ASIDE_FROM_BYTES,
@@ -26,10 +27,11 @@ from gateway.data_path.offer import NO_VERSIONS
 from gateway.data_path.places import Place
 from gateway.data_path.private_names import NOTHING_MASKED
 from gateway.data_path.relayed_requests import RelayedRequests
+from gateway.data_path.treatments import LAST_WORDS
 from gateway.data_path.upstream_connection import SIZE
-from gateway.transport.sockets import send_all
 from gateway.transport.tls import TlsSocket
 from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_request_header
@@ -70,6 +72,7 @@ class GroupRequests:
         "_shared",
         "_tls_subject",
         "_under_way",
+        "lingers",
     )
 
     def __init__(
@@ -102,15 +105,22 @@ class GroupRequests:
         self._on_end = on_end
         self._changed: trio.Event | None = None  # of `_begun`, while a task waits for that
         self._under_way: AnswerUnderWay | None = None  # unless it has been awaited
+        self.lingers = False
+        """Whether what has begun counts although its client goes."""
 
     def close(self) -> None:
         """Forget the connection, which need not wait for the garbage collector then."""
         self._on_end = _do_nothing
+        self.abandon()
+        if self._authentication is not None:
+            self._grants.close()
+
+    def abandon(self) -> None:
+        """Forget what has begun: nobody waits for the answer any more."""
+        self._begun = self._changed = None
         if self._under_way is not None:
             self._under_way.abandon()
             self._under_way = None
-        if self._authentication is not None:
-            self._grants.close()
 
     def has_begun(self) -> bool:
         """Whether an answer has begun that `finish_begun` has to finish."""
@@ -151,6 +161,7 @@ class GroupRequests:
         if isinstance(response, Struct):
             self._begun = self._send(request, response)
             return self._begun is None
+        self.lingers = is_last_word(request.message)
         if isinstance(response, AnswerUnderWay):
             return self._wait(request, response)
         self._begun = partial(self._finish, request, response)
@@ -167,6 +178,8 @@ class GroupRequests:
 
     def _go_on(self, request: GroupRequest, pending: AnswerUnderWay) -> None:
         """Send the answer if it is there, or let a task wait for it."""
+        if self._under_way is not pending:
+            return
         self._under_way = None
         rest: Begun | None
         try:
@@ -191,7 +204,11 @@ class GroupRequests:
             sent = frames.sock.send(answer)
         except BlockingIOError:
             sent = 0
-        return partial(send_all, frames.sock, answer[sent:]) if sent < len(answer) else None
+        if sent == len(answer):
+            return None
+        self.lingers = False  # what counts has happened
+        frames.is_sending = sent > 0
+        return partial(frames.put, answer[sent:])
 
     async def answer(self, key: ApiKey, size: int) -> None:
         """Answer the next request."""
@@ -201,6 +218,8 @@ class GroupRequests:
         if key in NAMING_APIS and private.may_be_in(body):
             message, masks = private.mask(message)
         request = self._request(header, message, trio.current_time())
+        if not is_last_word(message):
+            self._frames.disconnect.stop_lingering()
         if key is ApiKey.OFFSET_COMMIT:
             await self._answer_commits(request)
             return
@@ -235,7 +254,7 @@ class GroupRequests:
         last_word = self._shared.group_apis.last_word(request, response)
         if last_word is not response:
             frame = await self._frames.framed(request.header, last_word)
-        await send_all(self._frames.sock, frame)
+        await self._frames.put(frame)
 
     # Commits, which the broker stores
 
@@ -244,7 +263,7 @@ class GroupRequests:
 
         Until the client has the answer, its further requests wait: `_begun` is set.
         """
-        upstream = self._frames.upstream
+        upstream, self.lingers = self._frames.upstream, True
         commit = None
         if upstream.has_room:
             begin = self._shared.group_apis.begin_commit
@@ -308,7 +327,7 @@ class GroupRequests:
             for request, response in zip(requests, responses, strict=True)
         ]
         await self._frames.upstream.idle()
-        await send_all(self._frames.sock, b"".join(frames))
+        await self._frames.put(b"".join(frames))
 
     def _next_commit(self, version: int) -> int | None:
         """The size of the next request if it is a complete commit of this version."""
@@ -319,6 +338,13 @@ class GroupRequests:
         is_alike = (api_key, its_version) == (ApiKey.OFFSET_COMMIT, version)
         is_here = size >= SHORTEST_REQUEST and source.ready(SIZE.size + size)
         return size if is_alike and is_here else None
+
+
+def is_last_word(message: Struct) -> bool:
+    """Whether the request counts although its client closes the connection behind it."""
+    if isinstance(message, ConsumerGroupHeartbeatRequest):
+        return message.member_epoch < JOIN_EPOCH
+    return message.SCHEMA.api_key in LAST_WORDS
 
 
 async def _fail(error: Exception) -> None:

@@ -58,6 +58,7 @@ class RelayedRequests:
         "_source",
         "_upstream",
         "fetches",
+        "is_fetch_latest",
     )
 
     def __init__(
@@ -74,6 +75,8 @@ class RelayedRequests:
         self._authentication = authentication
         self.fetches = 0
         """The Fetch requests that were relayed."""
+        self.is_fetch_latest = False
+        """Whether the latest request that was relayed is a Fetch."""
 
     def relay_at_once(
         self,
@@ -96,9 +99,11 @@ class RelayedRequests:
             if acks is None:
                 return False
             upstream_id = self._produce_id(connection, version, correlation_id, acks)
+            self.is_fetch_latest = False
         else:
             upstream_id = connection.expect(correlation_id)
-            self.fetches += api_key == _FETCH
+            self.is_fetch_latest = is_fetch = api_key == _FETCH
+            self.fetches += is_fetch
         if upstream_id != correlation_id:
             self._source.patch(CORRELATION_ID_IN_REQUEST, upstream_id)
         self._source.relay(size)
@@ -107,7 +112,8 @@ class RelayedRequests:
     async def relay(self, key: ApiKey, size: int, version: int, correlation_id: int) -> None:
         """Relay the next request, which may name something private, and its answer, which may
         have to change."""
-        self.fetches += key is ApiKey.FETCH
+        self.is_fetch_latest = key is ApiKey.FETCH
+        self.fetches += self.is_fetch_latest
         if key is ApiKey.PRODUCE:
             await self._relay_produce(size, version, correlation_id)
         elif not await self._may_name_private(key, size):

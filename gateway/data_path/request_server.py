@@ -15,7 +15,6 @@ from gateway.data_path.relayed_requests import RelayedRequests
 from gateway.data_path.removal import REBOOTSTRAP, Client
 from gateway.data_path.treatments import TREATMENTS, Treatment
 from gateway.data_path.upstream_connection import SIZE
-from gateway.transport.sockets import send_all
 from kafka_codecs import decode
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import APIS, ApiKey
@@ -125,7 +124,7 @@ class RequestServer:
             if not 0 <= size <= TOKEN_BYTES_MAX:
                 raise BadFrame(f"a SASL token of {size} bytes")
             token = await authentication.advance_raw(await self._frames.hold(size))
-            await send_all(self._frames.sock, SIZE.pack(len(token)) + token)
+            await self._frames.put(SIZE.pack(len(token)) + token)
 
     async def _answer_api_versions(self, size: int) -> None:
         header, body = await self._frames.hold_body(size)

@@ -49,6 +49,9 @@ task of the connection."""
 OnWork = Callable[[], None]
 """Called once when there is something that a task has to do."""
 
+OnHangUp = Callable[[], None]
+"""Called when the peer has closed its side, also while nobody reads."""
+
 
 def new_buffer() -> memoryview:
     """A buffer, lent to one source after another."""
@@ -104,6 +107,7 @@ class FrameSource:
         "_end",
         "_facilities",
         "_hung_up",
+        "_on_hang_up",
         "_poller",
         "_receiver",
         "_receives",
@@ -120,7 +124,13 @@ class FrameSource:
         "waits_since_s",
     )
 
-    def __init__(self, sock: Transport, facilities: Facilities, receiver: Receiver) -> None:
+    def __init__(
+        self,
+        sock: Transport,
+        facilities: Facilities,
+        receiver: Receiver,
+        on_hang_up: OnHangUp | None = None,
+    ) -> None:
         """`receiver`: who gets what is relayed."""
         self._sock = sock
         self._receiver: Receiver = receiver
@@ -131,6 +141,7 @@ class FrameSource:
         self._run = self._start = self._end = 0  # run: [_run, _start); unread: [_start, _end)
         self._drained = False  # the last receive was short, so another would find nothing
         self._hung_up = False  # the end of the stream has arrived behind the bytes
+        self._on_hang_up = on_hang_up
         self._receives = 0
         self._consume: Consume
         self._waiting: trio.lowlevel.Task | OnWork | None = None  # a task in `arrivals`
@@ -144,6 +155,11 @@ class FrameSource:
         self.waits_since_s: float | None = None
         """Since when the source has been waiting for bytes, None if it is not."""
         self._poller.watch(sock, self._on_ready)
+
+    @property
+    def position(self) -> int:
+        """How many bytes of the stream are before the next frame, or its unread rest."""
+        return self.received - (self._end - self._start)
 
     def is_empty(self) -> bool:
         """Whether no byte of the next frame has arrived, and none of this one is missing."""
@@ -339,22 +355,32 @@ class FrameSource:
         """Receive and discard the next frame. Raises StreamEnded."""
         await self._take(SIZE_BYTES + size, None)
 
+    async def skip_to(self, position: int) -> None:
+        """Receive and discard what is before this position. Raises StreamEnded."""
+        await self._take(position - self.position, None)
+
     def close(self) -> None:
         """Give the buffer back. The caller then closes the socket."""
         self._poller.forget(self._sock)
         # They lead back to the connection, which would otherwise wait for the garbage collector.
         self._consume, self._waiting, self._woken_by = bool, None, Found.END
+        self._on_hang_up = None
         self._start = self._end = self._run = 0
         self._give_back()
 
     def _on_ready(self, events: int) -> None:
         self._drained = False
         if events & HANG_UP:
-            self._hung_up = True
+            self._note_hang_up()
         if self._waiting is not None:  # otherwise the task will look itself
             self.waits_since_s = self._poller.turn_s
             if self._look():
                 self._poller.again(self._sock)
+
+    def _note_hang_up(self) -> None:
+        self._hung_up = True
+        if self._on_hang_up is not None:
+            self._on_hang_up()
 
     def _look(self) -> bool:
         """Relay what is here, in place of the task that waits. Whether a turn was too short."""
@@ -420,6 +446,7 @@ class FrameSource:
             count = 0  # what arrived before the reset has been received
         if count == 0:
             self.has_ended = True
+            self._note_hang_up()
             self._drained = False  # whoever asks again finds the end again
             self._give_back()
             return 0

@@ -171,6 +171,15 @@ LISTS_NAMES = frozenset(
 )
 """The apis whose answers list topics or transactional ids that the request does not name."""
 
+LAST_WORDS = frozenset(
+    {
+        *(ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT),
+        *(ApiKey.LEAVE_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+    }
+)
+"""The apis that count although the client closes its connection behind the request. Of the
+heartbeats, only those with which a member leaves."""
+
 PRODUCE_ADDRESSES_SINCE = 10
 """The first Produce version whose answer may contain addresses (KIP-951). Older answers pass."""
 

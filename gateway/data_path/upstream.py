@@ -137,6 +137,11 @@ class Upstream:
         return self.connection is None or self.connection.is_idle
 
     @property
+    def owes_one(self) -> bool:
+        """Whether exactly one answer for the client is outstanding, and every request has one."""
+        return self.connection is not None and self.connection.owes_one
+
+    @property
     def has_room(self) -> bool:
         """Whether there is a connection to which a request can be sent at once."""
         connection = self.connection

@@ -236,6 +236,11 @@ class UpstreamConnection:
         """Whether all answers for the client have been sent."""
         return not self._has_unsent and len(self._expected) == self._asked
 
+    @property
+    def owes_one(self) -> bool:
+        """Whether exactly one answer for the client is outstanding, and every request has one."""
+        return len(self._expected) - self._asked == 1 and not self._last_unanswered_id
+
     async def idle(self) -> None:
         """Wait until `is_idle`."""
         while not self.is_idle:

@@ -242,9 +242,9 @@ async def test_a_broker_that_answers_produce_without_acks_gets_all_of_them() -> 
 
 
 async def test_a_half_closed_client_gets_its_answers() -> None:
-    """Then the connection is closed."""
+    """Those that the broker owes: then the connection is closed."""
     async with ground() as on:
-        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        await on.client.send(request_frame(ApiKey.PRODUCE, 3, 1, produce_body(3, -1)))
         await on.client.stream.send_eof()
         assert struct.unpack_from(">i", await on.client.frame()) == (1,)
         assert await on.client.at_end()

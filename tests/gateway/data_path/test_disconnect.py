@@ -1,0 +1,338 @@
+"""What is in progress for a client ends with its connection."""
+
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from gateway.data_path.config import Limits
+from gateway.data_path.disconnect import Disconnect
+from gateway.data_path.group_apis import GroupApis, GroupRequest
+from kafka_codecs import encode
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kafka_codecs.declaration import Struct
+from kafka_codecs.header import RequestHeader
+from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kafka_codecs.metadata import MetadataRequest
+from tests.support.client_connection import HEARTBEAT, AnswersLater, Ground, Parked, ground
+from tests.support.until import until
+from tests.support.wire import Wire, connected, produce_body, request_frame
+
+LONG = Limits(linger_timeout_s=600, broker_timeout_s=600)
+"""No time limit ends anything while a test runs."""
+
+
+def frame_of(message: Struct, version: int) -> bytes:
+    """The frame of a request."""
+    key = message.SCHEMA.api_key
+    assert key is not None
+    return request_frame(key, version, 1, encode(message, version))
+
+
+HEARTBEAT_FRAME = frame_of(HEARTBEAT, 4)
+LEAVE_FRAME = frame_of(LeaveGroupRequest(group_id="g", member_id="m"), 1)
+FETCH_FRAME = request_frame(ApiKey.FETCH, 4, 1, b"")
+LIST_OFFSETS_FRAME = request_frame(ApiKey.LIST_OFFSETS, 1, 1, b"")
+METADATA_FRAME = frame_of(MetadataRequest(topics=()), 13)
+"""In a version that the broker does not know, so that the gateway asks."""
+PRODUCE_FRAME = request_frame(ApiKey.PRODUCE, 3, 1, produce_body(3, -1))
+
+
+def native_frame(epoch: int) -> bytes:
+    """A heartbeat of a native member."""
+    message = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
+    return frame_of(message, 0)
+
+
+# -- the work of one client ------------------------------------------------------------------------
+
+
+async def end_of_work(*, comes_s: float, lingers: bool, stops: bool = False) -> float:
+    """When work ends that would never end, and whose client goes at this time."""
+    disconnect = Disconnect(Limits(linger_timeout_s=5))
+
+    async def come() -> None:
+        await trio.sleep(comes_s)
+        disconnect.come()
+
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(come)
+        await trio.sleep(1)
+        with disconnect.ends(lingers=lingers) as scope:
+            if stops:
+                disconnect.stop_lingering()
+            await trio.Event().wait()
+    assert scope.cancelled_caught
+    return trio.current_time() - began_s
+
+
+@pytest.mark.parametrize(("comes_s", "ends_s"), [(0, 1), (3, 3)])
+async def test_work_ends_with_its_client(
+    autojump_clock: MockClock, comes_s: float, ends_s: float
+) -> None:
+    """Or when it begins, if the client has gone before."""
+    assert await end_of_work(comes_s=comes_s, lingers=False) == pytest.approx(ends_s)
+
+
+@pytest.mark.parametrize(("comes_s", "ends_s"), [(0, 6), (3, 8)])
+async def test_work_that_counts_goes_on_for_a_while(
+    autojump_clock: MockClock, comes_s: float, ends_s: float
+) -> None:
+    assert await end_of_work(comes_s=comes_s, lingers=True) == pytest.approx(ends_s)
+
+
+@pytest.mark.parametrize(("comes_s", "ends_s"), [(0, 1), (3, 3)])
+async def test_work_may_turn_out_not_to_count(
+    autojump_clock: MockClock, comes_s: float, ends_s: float
+) -> None:
+    assert await end_of_work(comes_s=comes_s, lingers=True, stops=True) == pytest.approx(ends_s)
+
+
+async def test_nothing_ends_without_work() -> None:
+    """A later piece of work begins with a client that has gone."""
+    disconnect = Disconnect(Limits())
+    with disconnect.ends(lingers=False) as scope:
+        pass
+    disconnect.come()
+    assert not scope.cancel_called
+    assert disconnect.has_come
+
+
+# -- requests that end with their connection -------------------------------------------------------
+
+
+class Frozen:
+    """A broker that takes requests and never answers them."""
+
+    def __init__(self) -> None:
+        self.asked: list[RequestHeader] = []
+
+    async def answer(self, wire: Wire, header: RequestHeader, body: bytes) -> None:
+        self.asked.append(header)
+        await wire.at_end()
+        raise EOFError
+
+
+async def freeze(on: Ground, *keys: ApiKey) -> Frozen:
+    """Let the broker answer no more requests of these apis."""
+    await on.client.send(FETCH_FRAME)
+    await on.client.frame()  # the gateway's own requests at the start are over
+    frozen = Frozen()
+    assert on.gateway.places.count == 1
+    on.broker.handlers |= dict.fromkeys(keys, frozen.answer)
+    return frozen
+
+
+async def until_closed(on: Ground) -> None:
+    """Only the scene's own client is connected, and nothing is left of another one."""
+    with trio.fail_after(5):
+        await until(lambda: on.gateway.places.count == 1)
+        await until(lambda: len(on.gateway.places.traffic.open) == 1)
+
+
+def go(wire: Wire, *, resets: bool) -> None:
+    """Close the connection, with FIN or RST."""
+    if resets:
+        linger = struct.pack("ii", 1, 0)
+        wire.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    wire.stream.socket.close()
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize(
+    ("sent", "frozen_key"),
+    [
+        (METADATA_FRAME, ApiKey.METADATA),
+        (FETCH_FRAME, ApiKey.FETCH),
+        (FETCH_FRAME, ApiKey.API_VERSIONS),
+        (HEARTBEAT_FRAME, ApiKey.API_VERSIONS),
+        (FETCH_FRAME + LIST_OFFSETS_FRAME, ApiKey.API_VERSIONS),
+    ],
+    ids=["asked", "relayed", "connect", "group", "pipelined"],
+)
+async def test_a_request_that_waits_for_a_broker_ends_with_its_client(
+    sent: bytes, frozen_key: ApiKey, *, resets: bool
+) -> None:
+    """So does the connection to the broker: while it is opened, and while an answer is awaited."""
+    async with ground(limits=LONG) as on:
+        frozen = await freeze(on, frozen_key)
+        connections = on.broker.connections
+        async with connected(on.gateway.address) as client:
+            await client.send(sent)
+            await until(lambda: bool(frozen.asked))
+            go(client, resets=resets)
+            await until_closed(on)
+            await on.broker.down_to(connections)
+
+
+async def test_a_request_that_waits_for_room_ends_with_its_client() -> None:
+    """The broker never sees it."""
+    async with ground(limits=Limits(linger_timeout_s=0.05, max_pipelined=1)) as on:
+        frozen = await freeze(on, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
+        async with connected(on.gateway.address) as client:
+            await client.send(PRODUCE_FRAME + LIST_OFFSETS_FRAME)
+            await until(lambda: bool(frozen.asked))
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        await until_closed(on)
+        assert [header.api_key for header in frozen.asked] == [ApiKey.PRODUCE]
+
+
+async def test_records_wait_for_a_frozen_broker_no_longer_than_answers_do() -> None:
+    """The broker has them; their client does not wait for the answer."""
+    async with ground(limits=Limits(linger_timeout_s=0.05)) as on:
+        frozen = await freeze(on, ApiKey.PRODUCE)
+        async with connected(on.gateway.address) as client:
+            await client.send(PRODUCE_FRAME)
+            await until(lambda: bool(frozen.asked))
+        await until_closed(on)
+
+
+class Watched(Parked):
+    """Group APIs that note what becomes of their work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[str] = []
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        name = type(request.message).__name__.removesuffix("Request")
+        try:
+            await super().answer(request)
+        except trio.Cancelled:
+            self.ended.append(f"{name} cancelled")
+            raise
+        self.ended.append(name)
+        match request.message:
+            case LeaveGroupRequest():
+                return LeaveGroupResponse()
+            case _:
+                return ConsumerGroupHeartbeatResponse()
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize(
+    "sent",
+    [HEARTBEAT_FRAME, native_frame(0), native_frame(1), HEARTBEAT_FRAME + FETCH_FRAME],
+    ids=["classic", "join", "native", "more"],
+)
+async def test_a_group_request_ends_with_its_client(sent: bytes, *, resets: bool) -> None:
+    """Whatever the client has sent behind it."""
+    apis = Watched()
+    async with ground(group_apis=apis, limits=LONG) as on:
+        async with connected(on.gateway.address) as client:
+            await client.send(sent)
+            await apis.asked.wait()
+            go(client, resets=resets)
+            await until_closed(on)
+        assert len(apis.ended) == 1
+        assert apis.ended[0].endswith("cancelled")
+
+
+@pytest.mark.parametrize("more", [b"", HEARTBEAT_FRAME, HEARTBEAT_FRAME[:9]])
+async def test_an_answer_that_a_group_gives_later_holds_no_socket(more: bytes) -> None:
+    """The group is told that nobody waits for it."""
+    apis = AnswersLater()
+    async with ground(group_apis=apis, limits=LONG) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        async with connected(on.gateway.address) as client:
+            await client.send(FETCH_FRAME)
+            await client.frame()  # after the negotiation, requests are answered without a task
+            await client.send(HEARTBEAT_FRAME)
+            later = await apis.asked(1)
+            if more:
+                await client.send(more)
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        await until_closed(on)
+        assert later.is_abandoned
+        assert len(apis.pending) == 1
+        assert later.changed is not None
+        later.answer = LeaveGroupResponse()
+        later.changed()  # comes too late, and is dropped
+
+
+async def test_an_answer_that_nobody_reads_ends_with_its_client() -> None:
+    """A client that has closed its side only, and has a part of the answer, gets no other."""
+
+    class Long(GroupApis):
+        def answer(self, request: GroupRequest) -> Struct:
+            return ConsumerGroupHeartbeatResponse(error_message="x" * 30_000)
+
+    async with ground(group_apis=Long(), limits=LONG) as on:
+        async with connected(on.gateway.address) as client:
+            for _ in range(1_000):
+                await client.send(native_frame(1))
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            await client.stream.send_eof()
+            await until_closed(on)
+
+
+# -- last words ------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def leavable(apis: GroupApis, limits: Limits = LONG) -> AsyncIterator[Ground]:
+    """As `ground`, in front of a broker that has LeaveGroup."""
+    async with ground(group_apis=apis, limits=limits) as on:
+        on.broker.versions = {**on.broker.versions, ApiKey.LEAVE_GROUP: (0, 5)}
+        yield on
+
+
+@pytest.mark.parametrize("word", [LEAVE_FRAME, native_frame(-1), native_frame(-2)])
+async def test_a_last_word_counts_although_its_client_has_gone(word: bytes) -> None:
+    """A client closes its connection as soon as it has sent it."""
+    apis = Watched()
+    async with leavable(apis) as on:
+        async with connected(on.gateway.address) as client:
+            await client.send(word)
+            await apis.asked.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        apis.go_on.set()
+        await until_closed(on)
+        assert apis.ended in (["LeaveGroup"], ["ConsumerGroupHeartbeat"])
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_seen_by_broker"),
+    [
+        (LEAVE_FRAME, False),
+        (FETCH_FRAME + LEAVE_FRAME, True),
+        (METADATA_FRAME + LEAVE_FRAME, False),
+    ],
+)
+async def test_a_last_word_behind_a_request_that_has_ended_counts(
+    sent: bytes, *, is_seen_by_broker: bool
+) -> None:
+    """A consumer that is closed while it joins leaves behind its JoinGroup. What is not relayed at
+    once, and has no effect, is passed over."""
+    apis = Watched()
+    async with leavable(apis) as on:
+        async with connected(on.gateway.address) as client:
+            await client.send(HEARTBEAT_FRAME)
+            await apis.asked.wait()
+            await client.send(sent)
+        await until(lambda: len(apis.requests) == 2)
+        apis.go_on.set()
+        await until_closed(on)
+        assert apis.ended == ["Heartbeat cancelled", "LeaveGroup"]
+        is_seen = any(header.api_key == ApiKey.FETCH for header in on.broker.seen)
+        assert is_seen == is_seen_by_broker
+
+
+async def test_a_last_word_that_takes_too_long_ends_as_well() -> None:
+    apis = Watched()
+    async with leavable(apis, Limits(linger_timeout_s=0.05)) as on:
+        async with connected(on.gateway.address) as client:
+            await client.send(LEAVE_FRAME + LEAVE_FRAME)
+            await apis.asked.wait()
+        await until_closed(on)
+        assert apis.ended == ["LeaveGroup cancelled"]
