@@ -370,10 +370,11 @@ class ClientConnection:
         return found is Found.DOZE
 
     async def _work(self, requests: RequestServer) -> None:
-        """Finish the request that has begun, or serve the next one. It ends with the client, unless
-        it counts without. Raises ConnectionAbandoned if nothing can follow."""
+        """Finish the request that has begun, or serve the next one. It ends with its client, unless
+        it counts without. Raises ConnectionAbandoned if nothing can follow it."""
         source, groups = self._source, self._groups
-        end, work, lingers = source.position, groups.finish_begun, groups.lingers
+        begin = end = source.position
+        work, lingers, size = groups.finish_begun, groups.lingers, 0
         if not groups.has_begun():
             size, api_key, _version, _correlation_id = source.unpack(REQUEST_START)
             end += SIZE.size + size
@@ -383,10 +384,13 @@ class ClientConnection:
                 await work()
             if not scope.cancelled_caught:
                 return
-            if self._frames.is_sending or (lingers and scope.deadline <= trio.current_time()):
+            is_overdue = scope.deadline <= trio.current_time()
+            is_torn = source.has_run or source.position not in (begin, end)
+            if is_overdue or is_torn or self._frames.is_sending:
                 raise ConnectionAbandoned("its client has gone")
         groups.abandon()
-        await source.skip_to(end)
+        if source.position < end:
+            await source.drop(size)
 
     async def _relay_up_to_work(self) -> Found:
         """Relay requests, until the next one has to be served otherwise: WORK. END after the last,

@@ -355,10 +355,6 @@ class FrameSource:
         """Receive and discard the next frame. Raises StreamEnded."""
         await self._take(SIZE_BYTES + size, None)
 
-    async def skip_to(self, position: int) -> None:
-        """Receive and discard what is before this position. Raises StreamEnded."""
-        await self._take(position - self.position, None)
-
     def close(self) -> None:
         """Give the buffer back. The caller then closes the socket."""
         self._poller.forget(self._sock)
