@@ -379,15 +379,16 @@ class ClientConnection:
             size, api_key, _version, _correlation_id = source.unpack(REQUEST_START)
             end += SIZE.size + size
             work, lingers = requests.serve, api_key in LAST_WORDS
+        is_overdue = False
         if lingers or not self._disconnect.has_come:
             with self._disconnect.ends(lingers=lingers) as scope:
                 await work()
             if not scope.cancelled_caught:
                 return
             is_overdue = scope.deadline <= trio.current_time()
-            is_torn = source.has_run or source.position not in (begin, end)
-            if is_overdue or is_torn or self._frames.is_sending:
-                raise ConnectionAbandoned("its client has gone")
+        is_torn = source.has_run or source.position not in (begin, end)
+        if is_overdue or is_torn or self._frames.is_sending:
+            raise ConnectionAbandoned("its client has gone")
         groups.abandon()
         if source.position < end:
             await source.drop(size)

@@ -11,6 +11,7 @@ import trio.testing
 
 from gateway import batches
 from kafka_codecs import encode
+from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
@@ -23,6 +24,7 @@ from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGro
 from kafka_codecs.list_groups import ListGroupsRequest
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_codecs.sync_group import SyncGroupRequest
+from tests.support.commits import commit_of
 from tests.support.group_client import GroupClient, group_client
 from tests.support.group_script import subscription
 from tests.support.offset_broker import OffsetBroker
@@ -220,6 +222,32 @@ async def join_both(scene: Scene, follower: GroupClient) -> JoinGroupResponse:
         await until_members(scene, 2)
         await scene.client.join(scene.joined.member_id)
     return joined[0]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_commit_in_flight_ends_as_if_its_client_were_there(*, is_first: bool) -> None:
+    """A commit whose answer is lost would cost the anchor a new member id."""
+    async with open_scene() as scene:
+        scene.broker.gate = trio.Event()
+        commit = commit_of(
+            {"numbers": {0: 7}},
+            group_id="g",
+            member_id=scene.joined.member_id,
+            epoch=scene.joined.generation_id,
+        )
+        async with clients_of(scene.address, 1) as (client,):
+            if not is_first:  # the next request may be answered without a task
+                await client.ask(ApiVersionsRequest(), 0)
+            await client.send(frame_of(commit, 7))
+            await scene.broker.asked.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        before = len(scene.broker.seen)
+        scene.broker.gate.set()
+        await scene.until_free()
+        assert scene.broker.offsets[0] == 7
+        assert (await scene.client.beat(scene.joined)).error_code == ErrorCode.NONE
+        keys = {header.api_key for header in scene.broker.seen[before:]}
+        assert ApiKey.JOIN_GROUP not in keys
 
 
 @pytest.mark.parametrize(

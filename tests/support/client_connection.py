@@ -10,6 +10,8 @@ import trio
 import trio.testing
 
 from gateway.data_path.config import DataPathConfig, Limits
+from gateway.data_path.connection import ClientConnection
+from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.group_apis import AnswerUnderWay, GroupApis, GroupRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -52,6 +54,16 @@ async def ground(
         ) as gate:
             async with connected(gate.address) as client:
                 yield Ground(broker, gate, client)
+
+
+def doze_soon(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
+    """Keep no tasks."""
+
+    async def doze() -> None:
+        await trio.lowlevel.checkpoint()  # its tasks begin to wait
+        connection.doze()
+
+    tasks._nursery.start_soon(doze)
 
 
 class Parked(GroupApis):

@@ -30,7 +30,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_connection import HEARTBEAT, Ground, Parked, ground
+from tests.support.client_connection import HEARTBEAT, Ground, Parked, doze_soon, ground
 from tests.support.fake_broker import (
     answer_bytes,
 )
@@ -57,16 +57,6 @@ def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Every rule holds whether a connection keeps its tasks or not."""
     if request.param == "sleepy":
         monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
-
-
-def doze_soon(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
-    """Keep no tasks."""
-
-    async def doze() -> None:
-        await trio.lowlevel.checkpoint()  # its tasks begin to wait
-        connection.doze()
-
-    tasks._nursery.start_soon(doze)
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)

@@ -11,6 +11,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from gateway.data_path.config import Limits
+from gateway.data_path.connection_tasks import ConnectionTasks
 from gateway.data_path.disconnect import Disconnect
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs import encode
@@ -23,7 +24,14 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_connection import HEARTBEAT, AnswersLater, Ground, Parked, ground
+from tests.support.client_connection import (
+    HEARTBEAT,
+    AnswersLater,
+    Ground,
+    Parked,
+    doze_soon,
+    ground,
+)
 from tests.support.until import until
 from tests.support.wire import Wire, connected, produce_body, request_frame
 
@@ -111,6 +119,13 @@ async def test_nothing_ends_without_work() -> None:
 # -- requests that end with their connection -------------------------------------------------------
 
 
+@pytest.fixture(params=["awake", "sleepy"])
+def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the connection keeps its tasks while it has nothing to do."""
+    if request.param == "sleepy":
+        monkeypatch.setattr(ConnectionTasks, "note_rest", doze_soon)
+
+
 class Frozen:
     """A broker that takes requests and never answers them."""
 
@@ -148,6 +163,7 @@ def go(wire: Wire, *, resets: bool) -> None:
     wire.stream.socket.close()
 
 
+@pytest.mark.usefixtures("sleepiness")
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize(
     ("sent", "frozen_key"),
@@ -238,6 +254,7 @@ async def test_a_group_request_ends_with_its_client(sent: bytes, *, resets: bool
         assert apis.ended[0].endswith("cancelled")
 
 
+@pytest.mark.usefixtures("sleepiness")
 @pytest.mark.parametrize("more", [b"", HEARTBEAT_FRAME, HEARTBEAT_FRAME[:9]])
 async def test_an_answer_that_a_group_gives_later_holds_no_socket(more: bytes) -> None:
     """The group is told that nobody waits for it."""

@@ -15,12 +15,16 @@ from structlog.testing import capture_logs
 from gateway.data_path.config import DataPathConfig, Limits
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.transport.certificates import CertificateFiles, for_clients
+from kafka_codecs import encode
+from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.support.certificate_authority import CertificateAuthority
+from tests.support.client_connection import HEARTBEAT, Parked
 from tests.support.data_path import RunningGateway, running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
-from tests.support.wire import Wire, connected, framed
+from tests.support.until import until
+from tests.support.wire import Wire, connected, framed, request_frame
 
 HOST = "gateway.example"
 VERSIONS = framed(b"\0\x12\0\0\0\0\0\x07\xff\xff")
@@ -194,3 +198,19 @@ async def test_new_connections_get_a_new_certificate(authority: CertificateAutho
             authority.issue("gateway", HOST)
             assert tls.reload()
             assert await versions_over_tls(gateway, authority.trusting())
+
+
+async def test_a_request_over_tls_ends_with_its_client(authority: CertificateAuthority) -> None:
+    """Its last bytes are those of TLS, behind which the connection is closed."""
+    apis = Parked()
+    files = without_ca(authority.issue("gateway", HOST))
+    async with tls_gateway(files, group_apis=apis) as gateway:
+        tcp = await trio.open_tcp_stream(*gateway.address)
+        async with trio.SSLStream(
+            tcp, authority.trusting(), server_hostname=HOST, https_compatible=True
+        ) as stream:
+            beat = encode(HEARTBEAT, 4)
+            await stream.send_all(request_frame(ApiKey.HEARTBEAT, 4, 1, beat))
+            await apis.asked.wait()
+        with trio.fail_after(5):
+            await until(lambda: gateway.places.count == 0)
