@@ -55,8 +55,9 @@ class Limits:
     permission_lifetime_s: float = PERMISSION_LIFETIME_S
     """How long a permission counts after the cluster has confirmed it."""
     linger_timeout_s: float = 5.0
-    """How long a connection stays open for outstanding answers after its client has stopped
-    sending, and for a half-sent request after the gateway stops."""
+    """How long a connection stays open after its client has stopped sending, for what its broker
+    owes and for requests that count without the client; and for a half-sent request after the
+    gateway stops."""
     drain_timeout_s: float = 30.0
     """How long the gateway waits for outstanding answers when it stops."""
 

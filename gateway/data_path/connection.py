@@ -2,7 +2,8 @@
 
 The reader here and the pump of the upstream connection are its two tasks. While there is only
 relaying to do, both wait and the poller's task relays; after a while both end, until there is work
-for one of them.
+for one of them. The poller also sees the client close its connection, while nobody reads, and the
+request in progress ends.
 """
 
 import contextvars

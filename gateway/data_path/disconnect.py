@@ -1,8 +1,7 @@
-"""The end of a client's stream, and the work that ends with it.
+"""The end of a client's stream, and the work that ends with it (DEV D89).
 
-TCP does not tell a client that has gone from one that only sends nothing more. No Kafka client does
-the latter, so the end of the stream counts as the end of the client: nobody waits for the answers
-that the gateway has yet to find.
+TCP does not tell a client that has gone from one that only sends nothing more. Kafka clients do not
+do the latter, so the end of the stream counts as the end of the client.
 """
 
 from collections.abc import Iterator

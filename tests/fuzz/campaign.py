@@ -30,6 +30,8 @@ from tests.support.serve_process import LogLine, ServeProcess, serving
 
 TOGETHER = 64
 """Connections at a time."""
+EOF_DELAY_S = 0.5
+"""How long a client waits for answers before it closes its side, behind an incomplete frame."""
 PATIENCE_S = 20.0
 """How long an attacker waits for the next answer: a JoinGroup may wait for other members, and the
 gateway for a busy machine."""
@@ -276,6 +278,7 @@ async def _send_all(stream: trio.abc.Stream, frames: Iterable[bytes]) -> None:
     """Send all together, while the answers arrive: nobody could send on if nobody received."""
     with suppress(trio.BrokenResourceError):  # the gateway has refused one
         await stream.send_all(b"".join(frames))
+        await trio.sleep(EOF_DELAY_S)  # what is in progress ends with the stream
         if isinstance(stream, trio.SocketStream):
             await stream.send_eof()
 
