@@ -146,6 +146,19 @@ def test_joins_are_relayed_once_the_group_is_open(on: Scene) -> None:
     assert waits.answer == Forwarded("released")
 
 
+def test_a_join_that_waits_for_the_release_ends_with_its_connection(on: Scene) -> None:
+    """Relayed later, it could replace a client that has joined since."""
+    on.begin()
+    waits = on.join()
+    on.gone(waits)
+    assert isinstance(waits.answer, Failed)
+    on.join(on.member_id)
+    on.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
+    on.step(SyncGroupResponse())
+    assert isinstance(waits.answer, Failed)
+    assert waits not in on.group.calls.waiting
+
+
 def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
     on.to_the_end()
     assert on.outcome is not None
