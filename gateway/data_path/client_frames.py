@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import trio
 
+from gateway.data_path.client_lifetime import ClientLifetime
 from gateway.data_path.connection_context import ConnectionContext, Rewrite
-from gateway.data_path.disconnect import Disconnect
 from gateway.data_path.entries import bytes_of, entries_of
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.held_requests import COUNTED_FROM_BYTES
@@ -56,8 +56,8 @@ class ClientFrames:
         "_held_of",
         "_limits",
         "_place",
-        "disconnect",
         "is_sending",
+        "lifetime",
         "sock",
         "source",
         "upstream",
@@ -71,10 +71,10 @@ class ClientFrames:
         context: ConnectionContext,
         place: Place,
         *,
-        disconnect: Disconnect,
+        lifetime: ClientLifetime,
     ) -> None:
         self.sock = sock
-        self.disconnect = disconnect
+        self.lifetime = lifetime
         self.is_sending = False
         """Whether a part of an answer has been sent, after which nothing but the rest may be."""
         self.source = source

@@ -15,9 +15,9 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.authentication import Authentication
 from gateway.data_path.brokers import BrokerRoute, ClientSoftware
 from gateway.data_path.client_frames import REQUEST_START, SHORTEST_REQUEST, ClientFrames
+from gateway.data_path.client_lifetime import ClientLifetime
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_tasks import ConnectionTasks
-from gateway.data_path.disconnect import Disconnect
 from gateway.data_path.errors import (
     BadAnswer,
     BadFrame,
@@ -70,10 +70,10 @@ class ClientConnection:
         "_authentication",
         "_begun_s",
         "_client_host",
-        "_disconnect",
         "_frames",
         "_groups",
         "_is_asleep",
+        "_lifetime",
         "_reading",
         "_relayed",
         "_route",
@@ -114,8 +114,8 @@ class ClientConnection:
         self.accepted_s = trio.current_time()
         self._begun_s = 0.0  # when the first bytes of the current request arrived
         limits = context.limits
-        self._disconnect = Disconnect(limits)
-        self._source = FrameSource(sock, context.facilities, "broker", self._disconnect.come)
+        self._lifetime = ClientLifetime(limits)
+        self._source = FrameSource(sock, context.facilities, "broker", self._lifetime.end)
         self._upstream = Upstream(route, sock, limits=limits, facilities=context.facilities)
         self._authentication: Authentication | None = None
         if context.clients_authenticate:
@@ -123,7 +123,7 @@ class ClientConnection:
                 self._upstream, self.place, timeout_s=limits.handshake_timeout_s
             )
         self._frames = ClientFrames(
-            sock, self._source, self._upstream, context, place, disconnect=self._disconnect
+            sock, self._source, self._upstream, context, place, lifetime=self._lifetime
         )
         self._relayed = RelayedRequests(self._frames, context, self._authentication)
         self.log_context = log_context
@@ -205,14 +205,14 @@ class ClientConnection:
                 finally:
                     self._reading = None
                     if not dozes:
-                        self.place.note_end(by_client=self._disconnect.has_come)
+                        self.place.note_end(by_client=self._lifetime.has_ended)
                         if self._state in _READING:
                             self._move(ClientState.FINISHING)
         if self._state is ClientState.FINISHING:
             # A Fetch may wait for minutes, and has no effect.
             only_polls = self._relayed.is_fetch_latest and self._upstream.owes_one
             with trio.move_on_after(self._shared.limits.linger_timeout_s):
-                with self._disconnect.ends(lingers=not only_polls):
+                with self._lifetime.limit_work(lingers=not only_polls):
                     await self._upstream.finish()
             return False
         return dozes
@@ -375,14 +375,16 @@ class ClientConnection:
         it counts without. Raises ConnectionAbandoned if nothing can follow it."""
         source, groups = self._source, self._groups
         begin = end = source.position
-        work, lingers, size = groups.finish_begun, groups.lingers, 0
-        if not groups.has_begun():
+        size = 0
+        if groups.has_begun():
+            work, lingers = groups.finish_begun, groups.lingers
+        else:
             size, api_key, _version, _correlation_id = source.unpack(REQUEST_START)
             end += SIZE.size + size
             work, lingers = requests.serve, api_key in LAST_WORDS
         is_overdue = False
-        if lingers or not self._disconnect.has_come:
-            with self._disconnect.ends(lingers=lingers) as scope:
+        if lingers or not self._lifetime.has_ended:
+            with self._lifetime.limit_work(lingers=lingers) as scope:
                 await work()
             if not scope.cancelled_caught:
                 return
@@ -434,7 +436,7 @@ class ClientConnection:
                 upstream, size, api_key, version, correlation_id
             )
             if not is_done and (
-                self._disconnect.has_come  # what still counts is left to the task
+                self._lifetime.has_ended  # what still counts is left to the task
                 or not self._groups.answer_at_once(size, api_key, version)
             ):
                 return False
@@ -482,7 +484,7 @@ class ClientConnection:
     async def _catch_up(self) -> None:
         upstream = self._upstream.connection
         assert upstream is not None, "a request was relayed"
-        with self._disconnect.ends(lingers=True) as scope:
+        with self._lifetime.limit_work(lingers=True) as scope:
             await self._source.catch_up(upstream.sock)
         if scope.cancelled_caught:
             raise ConnectionAbandoned("its client has gone, and its broker takes nothing")

@@ -219,7 +219,7 @@ class GroupRequests:
             message, masks = private.mask(message)
         request = self._request(header, message, trio.current_time())
         if not is_last_word(message):
-            self._frames.disconnect.stop_lingering()
+            self._frames.lifetime.stop_lingering()
         if key is ApiKey.OFFSET_COMMIT:
             await self._answer_commits(request)
             return
@@ -263,7 +263,8 @@ class GroupRequests:
 
         Until the client has the answer, its further requests wait: `_begun` is set.
         """
-        upstream, self.lingers = self._frames.upstream, True
+        upstream = self._frames.upstream
+        self.lingers = True
         commit = None
         if upstream.has_room:
             begin = self._shared.group_apis.begin_commit

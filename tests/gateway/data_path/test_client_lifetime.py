@@ -10,9 +10,9 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from gateway.data_path.client_lifetime import ClientLifetime
 from gateway.data_path.config import Limits
 from gateway.data_path.connection_tasks import ConnectionTasks
-from gateway.data_path.disconnect import Disconnect
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
@@ -64,56 +64,56 @@ def native_frame(epoch: int) -> bytes:
 # -- the work of one client ------------------------------------------------------------------------
 
 
-async def end_of_work(*, comes_s: float, lingers: bool, stops: bool = False) -> float:
+async def end_of_work(*, goes_s: float, lingers: bool, stops: bool = False) -> float:
     """When work ends that would never end, and whose client goes at this time."""
-    disconnect = Disconnect(Limits(linger_timeout_s=5))
+    lifetime = ClientLifetime(Limits(linger_timeout_s=5))
 
-    async def come() -> None:
-        await trio.sleep(comes_s)
-        disconnect.come()
+    async def end() -> None:
+        await trio.sleep(goes_s)
+        lifetime.end()
 
     began_s = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(come)
+        nursery.start_soon(end)
         await trio.sleep(1)
-        with disconnect.ends(lingers=lingers) as scope:
+        with lifetime.limit_work(lingers=lingers) as scope:
             if stops:
-                disconnect.stop_lingering()
+                lifetime.stop_lingering()
             await trio.Event().wait()
     assert scope.cancelled_caught
     return trio.current_time() - began_s
 
 
-@pytest.mark.parametrize(("comes_s", "ends_s"), [(0, 1), (3, 3)])
+@pytest.mark.parametrize(("goes_s", "ends_s"), [(0, 1), (3, 3)])
 async def test_work_ends_with_its_client(
-    autojump_clock: MockClock, comes_s: float, ends_s: float
+    autojump_clock: MockClock, goes_s: float, ends_s: float
 ) -> None:
     """Or when it begins, if the client has gone before."""
-    assert await end_of_work(comes_s=comes_s, lingers=False) == pytest.approx(ends_s)
+    assert await end_of_work(goes_s=goes_s, lingers=False) == pytest.approx(ends_s)
 
 
-@pytest.mark.parametrize(("comes_s", "ends_s"), [(0, 6), (3, 8)])
+@pytest.mark.parametrize(("goes_s", "ends_s"), [(0, 6), (3, 8)])
 async def test_work_that_counts_goes_on_for_a_while(
-    autojump_clock: MockClock, comes_s: float, ends_s: float
+    autojump_clock: MockClock, goes_s: float, ends_s: float
 ) -> None:
-    assert await end_of_work(comes_s=comes_s, lingers=True) == pytest.approx(ends_s)
+    assert await end_of_work(goes_s=goes_s, lingers=True) == pytest.approx(ends_s)
 
 
-@pytest.mark.parametrize(("comes_s", "ends_s"), [(0, 1), (3, 3)])
+@pytest.mark.parametrize(("goes_s", "ends_s"), [(0, 1), (3, 3)])
 async def test_work_may_turn_out_not_to_count(
-    autojump_clock: MockClock, comes_s: float, ends_s: float
+    autojump_clock: MockClock, goes_s: float, ends_s: float
 ) -> None:
-    assert await end_of_work(comes_s=comes_s, lingers=True, stops=True) == pytest.approx(ends_s)
+    assert await end_of_work(goes_s=goes_s, lingers=True, stops=True) == pytest.approx(ends_s)
 
 
 async def test_nothing_ends_without_work() -> None:
     """A later piece of work begins with a client that has gone."""
-    disconnect = Disconnect(Limits())
-    with disconnect.ends(lingers=False) as scope:
+    lifetime = ClientLifetime(Limits())
+    with lifetime.limit_work(lingers=False) as scope:
         pass
-    disconnect.come()
+    lifetime.end()
     assert not scope.cancel_called
-    assert disconnect.has_come
+    assert lifetime.has_ended
 
 
 # -- requests that end with their connection -------------------------------------------------------
