@@ -24,7 +24,7 @@ from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import ConfigsReceived, LeaveGroupReceived, Leaver
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
-from gateway.batches import batches
+from gateway.batches import batches, in_steps
 from gateway.groups.glance import Glance
 from gateway.groups.group_driver import GroupDriver, Services, carry_out_now, forget_events
 from gateway.groups.new_protocol import new_protocol_of
@@ -292,13 +292,14 @@ class Groups:
         verdicts: dict[str, Verdict] = {}
         for some in batches(tuple(dict.fromkeys(group_ids))):
             unknown = []
-            for group_id in some:
+            async for group_id in in_steps(some):
                 verdict = self._verdict_lately(group_id, owner)
                 if verdict is None:
                     unknown.append(group_id)
                 else:
                     verdicts[group_id] = verdict
-            for group_id, found in (await self._services.look.look_at(unknown)).items():
+            looks = await self._services.look.look_at(unknown)
+            async for group_id, found in in_steps(looks.items()):
                 verdicts[group_id] = self._verdict_on(group_id, found, owner)
             await trio.lowlevel.checkpoint()
         return verdicts

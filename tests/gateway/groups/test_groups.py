@@ -20,6 +20,7 @@ from coordinator.interface.records import (
     Release,
 )
 from coordinator.interface.replies import OffsetVerdict
+from gateway.batches import NAMES_PER_STEP
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import groups as module
 from gateway.groups.group_driver import GroupDriver
@@ -189,6 +190,26 @@ async def test_what_is_known_of_groups_is_kept_from_inventors_of_names(
         assert groups.cluster.coordinator_questions == []
         await groups.table.verdicts(["g0"], mallory)
         assert groups.cluster.coordinator_questions == ["g0"]
+
+
+async def test_others_run_while_many_names_are_looked_up(autojump_clock: MockClock) -> None:
+    """Hundreds of such requests may come together, and a heartbeat waits for a step of each."""
+    names = [f"g{number}" for number in range(10 * NAMES_PER_STEP)]
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with hosted_groups() as groups, trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        for _ in range(2):  # by a look, and from memory
+            turns = 0
+            await groups.table.verdicts(names)
+            assert turns >= 9
+        nursery.cancel_scope.cancel()
 
 
 async def test_an_unused_id_makes_no_member(autojump_clock: MockClock) -> None:
