@@ -233,10 +233,23 @@ async def test_a_broker_that_answers_produce_without_acks_gets_all_of_them() -> 
 
 async def test_a_half_closed_client_gets_its_answers() -> None:
     """Those that the broker owes: then the connection is closed."""
+    asked, release = trio.Event(), trio.Event()
+
+    async def produce(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        asked.set()
+        await release.wait()
+        await answer_bytes(wire, header, b"")
+
     async with ground() as on:
-        await on.client.send(request_frame(ApiKey.PRODUCE, 3, 1, produce_body(3, -1)))
+        on.broker.handlers[ApiKey.PRODUCE] = produce
+        produced = request_frame(ApiKey.PRODUCE, 3, 1, produce_body(3, -1))
+        await on.client.send(produced + request_frame(ApiKey.FETCH, 4, 2, b""))
+        await asked.wait()
         await on.client.stream.send_eof()
-        assert struct.unpack_from(">i", await on.client.frame()) == (1,)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        release.set()
+        for correlation_id in (1, 2):
+            assert struct.unpack_from(">i", await on.client.frame()) == (correlation_id,)
         assert await on.client.at_end()
 
 
