@@ -178,8 +178,6 @@ class GroupRequests:
 
     def _go_on(self, request: GroupRequest, pending: AnswerUnderWay) -> None:
         """Send the answer if it is there, or let a task wait for it."""
-        if self._under_way is not pending:
-            return
         self._under_way = None
         rest: Begun | None
         try:

@@ -286,20 +286,24 @@ async def test_an_answer_that_a_group_gives_later_holds_no_socket(more: bytes) -
         later.changed()  # comes too late, and is dropped
 
 
-async def test_an_answer_that_nobody_reads_ends_with_its_client() -> None:
-    """A client that has closed its side only, and has a part of the answer, gets no other."""
+async def test_nothing_follows_an_answer_that_has_left_in_part() -> None:
+    """A client that has closed its side only would take what follows for the rest."""
+    asked: list[Struct] = []
 
     class Long(GroupApis):
         def answer(self, request: GroupRequest) -> Struct:
+            asked.append(request.message)
             return ConsumerGroupHeartbeatResponse(error_message="x" * 30_000)
 
-    async with ground(group_apis=Long(), limits=LONG) as on:
+    async with leavable(Long()) as on:
         async with connected(on.gateway.address) as client:
             for _ in range(1_000):
                 await client.send(native_frame(1))
+            await client.send(LEAVE_FRAME)
             await trio.testing.wait_all_tasks_blocked(0.01)
             await client.stream.send_eof()
             await until_closed(on)
+    assert not any(isinstance(message, LeaveGroupRequest) for message in asked)
 
 
 # -- last words ------------------------------------------------------------------------------------
