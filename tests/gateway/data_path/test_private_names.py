@@ -1,6 +1,6 @@
 """The gateway's private names are masked in requests, refused in answers, and left out of lists."""
 
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
@@ -33,7 +33,7 @@ from kafka_codecs.list_transactions import ListedTransaction, ListTransactionsRe
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseTopic
 
 STATE, EVENTS, WRITER = "groupferry-state", "groupferry-events", "groupferry-state-0"
-STATE_ID = uuid4()
+STATE_ID = UUID("3f2b8c1e-5d4a-4c6b-9a7e-0123456789ab")
 PRIVATE = PrivateNames((STATE, EVENTS), (WRITER,), topic_ids=lambda: (STATE_ID,))
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
