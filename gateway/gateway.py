@@ -64,6 +64,8 @@ class GatewayConfig:
     upstream: tuple[Address, ...]
     access: Access = PLAIN_ACCESS
     """The gateway's own access to the cluster."""
+    cluster_id: str | None = None
+    """The id of the cluster that it serves, if that has one."""
     data_path: DataPathConfig
     groups: GroupConfig
     max_groups: int
@@ -117,7 +119,13 @@ async def backstage(
     journal = Journal(state_log.id, sinks, now_ms=clock.now_ms, recall=state_log.last_events)
     offsets = OffsetReporter(journal.tell, clock.now_ms)
     names = config.data_path.names
-    cluster = Cluster(config.upstream, access=config.access, tell=journal.tell, names=names)
+    cluster = Cluster(
+        config.upstream,
+        access=config.access,
+        tell=journal.tell,
+        names=names,
+        only_id=config.cluster_id,
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(cluster.run)
         if config.data_path.to_brokers != config.access:

@@ -14,10 +14,10 @@ from gateway.admin.config import AdminConfig
 from gateway.cluster.access import Access
 from gateway.cluster.broker_configs import cluster_numbers
 from gateway.cluster.broker_connection import Address, BrokerConnection
-from gateway.cluster.cluster import Cluster
 from gateway.cluster.connection_limits import connection_limits_below
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.finding import FoundCluster, find_cluster
 from gateway.cluster.librdkafka import client_config
 from gateway.cluster.own_permissions import missing_permissions, other_writers
 from gateway.cluster.secret import Secret
@@ -37,7 +37,7 @@ from gateway.readable import escaped
 from gateway.reloading import Reloading, group_limits_of, limits_of
 from gateway.security import Security, security_of
 from gateway.settings import BROKER_CONFIGS, Settings, file_key
-from gateway.state_folder import StateFolderError, locked
+from gateway.state_folder import StateFolderError, bind_to_cluster, locked
 from gateway.state_log.kafka.kafka_log import open_kafka_log
 from gateway.state_log.kafka.transactions import transactional_id
 from gateway.state_log.log import StateLog, StateLogError, StateLogTaken, StateLogUnusable
@@ -120,8 +120,11 @@ async def _log_wait(upstream: tuple[Address, ...], started: trio.Event) -> None:
 
 
 @asynccontextmanager
-async def open_state_log(settings: Settings, access: Access) -> AsyncIterator[StateLog]:
-    """The state log during the block. Raises StateLogError, StateLogTaken, StateLogUnusable."""
+async def open_state_log(
+    settings: Settings, access: Access, cluster_id: str | None
+) -> AsyncIterator[StateLog]:
+    """The state log during the block. `cluster_id`: that of the cluster, None if it has none.
+    Raises StateLogError, StateLogTaken, StateLogUnusable."""
     match settings.state:
         case "memory":
             yield MemoryLog()
@@ -129,23 +132,22 @@ async def open_state_log(settings: Settings, access: Access) -> AsyncIterator[St
             async with open_sqlite_log(settings.state_dir) as sqlite_log:
                 yield sqlite_log
         case "kafka":
-            async with open_kafka_log(settings.upstream, settings.state_topic, access) as kafka_log:
+            async with open_kafka_log(
+                settings.upstream, settings.state_topic, access, cluster_id=cluster_id
+            ) as kafka_log:
                 yield kafka_log
 
 
 async def _check_start(
-    upstream: tuple[Address, ...], access: Access, data_path: DataPathConfig
-) -> tuple[Address, ...]:
-    """Find the cluster and check the ports before anything else uses the cluster: librdkafka does
-    not say which address hangs, and the current owner of the state topic ends as soon as we take
-    it. Returns the addresses, the one that has answered first, so that no other is waited for
-    again. Raises UpstreamError, ListenError."""
-    cluster = Cluster(upstream, access=access)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(cluster.run)
-        await check_ports(data_path, cluster.brokers)
-        nursery.cancel_scope.cancel()
-    return tuple(sorted(upstream, key=lambda each: each != cluster.answered))
+    settings: Settings, access: Access, data_path: DataPathConfig
+) -> FoundCluster:
+    """Find the cluster, and check folder and ports before anything else uses the cluster:
+    librdkafka does not say which address hangs, and the current owner of the state topic ends as
+    soon as we take it. Raises UpstreamError, StateFolderError, ListenError."""
+    cluster = await find_cluster(settings.upstream, access)
+    bind_to_cluster(settings.state_dir, cluster.cluster_id)
+    await check_ports(data_path, cluster.brokers)
+    return cluster
 
 
 async def _check_cluster(
@@ -261,14 +263,17 @@ async def _run_settings(
     config = gateway_config(settings, security, reloading)
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
-        upstream = await _check_start(settings.upstream, security.own, config.data_path)
-        config = replace(config, upstream=upstream)
+        cluster = await _check_start(settings, security.own, config.data_path)
+        config = replace(config, upstream=cluster.addresses, cluster_id=cluster.cluster_id)
         own_topics, max_connections = config.private_topics, reloading.limits.max_connections
-        await _check_cluster(settings, upstream[0], security.own, own_topics, max_connections)
-        limited = await _with_broker_configs(settings, upstream[0], security.own)
+        address = cluster.addresses[0]
+        await _check_cluster(settings, address, security.own, own_topics, max_connections)
+        limited = await _with_broker_configs(settings, address, security.own)
         config = replace(config, groups=limited.group_config())
         topic = await kept.enter_async_context(_events_topic(settings, security.own))
-        state_log = await kept.enter_async_context(open_state_log(settings, security.own))
+        state_log = await kept.enter_async_context(
+            open_state_log(settings, security.own, cluster.cluster_id)
+        )
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=topic)
         await run_gateway(config, state_log, sinks, stop=stop, task_status=task_status)

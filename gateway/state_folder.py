@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOCK_NAME = "lock"
+CLUSTER_FILE_NAME = "cluster_id"
 
 _ROOT = 0
 """Root owns the volumes of containers, and has all rights anyway."""
@@ -39,6 +40,50 @@ def locked(folder: Path) -> Iterator[None]:
             os.close(descriptor)
     finally:
         os.umask(before)
+
+
+def bind_to_cluster(folder: Path, cluster_id: str | None) -> None:
+    """Check that the folder is this cluster's, before anything in it is used. A folder that has met
+    no cluster with an id yet becomes this one's. Lock the folder first.
+
+    Raises StateFolderError for the folder of another cluster, and for a folder that has met one
+    with an id if this one has none (None).
+    """
+    path, stored = folder / CLUSTER_FILE_NAME, cluster_of(folder)
+    if stored is None:
+        if cluster_id is not None:
+            _write(path, f"{cluster_id}\n")
+    elif stored != cluster_id:
+        this = "a cluster without an id" if cluster_id is None else f"cluster {cluster_id}"
+        raise StateFolderError(
+            f"the state folder {folder} is that of cluster {stored}, and this is {this}: correct"
+            f" --upstream, or give another --state-dir; if the cluster has a new id, remove {path}"
+        )
+
+
+def cluster_of(folder: Path) -> str | None:
+    """The id of the cluster whose groups the folder has; None if it has met none with an id.
+    Raises StateFolderError."""
+    path = folder / CLUSTER_FILE_NAME
+    try:
+        return path.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateFolderError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file and rename it, so that a crash leaves no half of it."""
+    new_path = path.with_name(f"{path.name}.new")
+    try:
+        with new_path.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new_path.replace(path)
+    except OSError as error:
+        raise StateFolderError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _open_lock(folder: Path) -> int:

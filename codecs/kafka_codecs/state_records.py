@@ -315,9 +315,11 @@ class LastEventsValue(Struct):
 
 @message(None, versions=range(1), flexible=True)
 class LogIdValue(Struct):
-    """The log's id, which never changes."""
+    """The log's id, which never changes, and the cluster whose groups it has; null until a cluster
+    with an id is met."""
 
     log_id: str
+    cluster_id: str | None = wire(tag=OUR_TAGS, default=None)
 
 
 @message(None, versions=range(1), flexible=True)

@@ -17,6 +17,7 @@ import trio
 from gateway.batches import batches
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address, BrokerConnection, Versions
+from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.metadata_memory import without_leaders
 from gateway.cluster.topic_names import TopicNames
@@ -80,13 +81,16 @@ class Cluster:
         poll_interval_s: float = POLL_INTERVAL_S,
         tell: Tell = write_to_log,
         names: NameQuota | None = None,
+        only_id: str | None = None,
     ) -> None:
-        """`names`: how many names of one client are followed."""
+        """`names`: how many names of one client are followed. `only_id`: the id of the cluster, if
+        it has one; a broker of another cluster counts as one that does not answer."""
         self._bootstrap = tuple(bootstrap)
         self.access = access
         """The gateway's own access to the brokers."""
         self._poll_interval_s = poll_interval_s
         self._tell = tell
+        self._only_id = only_id
         self._connections: dict[int, BrokerConnection] = {}
         self._connecting: defaultdict[int, trio.Lock] = defaultdict(trio.Lock)
         self._failures: dict[int, tuple[float, str]] = {}  # time and reason of the latest
@@ -146,7 +150,6 @@ class Cluster:
             topics=tuple(MetadataRequestTopic(name=name) for name in names),
             allow_auto_topic_creation=False,
         )
-        answer: MetadataResponse
         try:
             answer = await self._ask_any(request, PROMPT_ANSWER_TIMEOUT_S)
         except UpstreamError:
@@ -166,6 +169,12 @@ class Cluster:
             with contextlib.suppress(UpstreamError), trio.move_on_after(TRY_AGAIN_S):
                 await self.refresh()
         return without_leaders(self._latest, request) if self.is_away else None
+
+    @property
+    def lasting_id(self) -> str | None:
+        """The id that tells this cluster from all others; None if it has none, as before Kafka
+        0.10.1. The embedded cluster has another one at each start."""
+        return None if is_embedded(self.versions) else self.cluster_id
 
     @property
     def is_away(self) -> bool:
@@ -436,13 +445,19 @@ class Cluster:
             key=lambda node_id: (node_id == doubtful, not is_connected(node_id), node_id),
         )
 
-    async def _ask_any(self, message: Struct, timeout_s: float) -> Any:
+    async def _ask_any(self, message: MetadataRequest, timeout_s: float) -> MetadataResponse:
         why = "no broker is known"
         for node_id in self._nodes_in_turn():
             try:
-                return await self._ask_within(timeout_s, node_id, message)
+                answer: MetadataResponse = await self._ask_within(timeout_s, node_id, message)
             except UpstreamError as error:
                 why = str(error)
+                continue
+            if self._is_of_this_cluster(answer):
+                return answer
+            why = self._name_other_cluster(f"broker {node_id}", answer)
+            self._connections.pop(node_id).close()
+            self._failures[node_id] = trio.current_time(), why
         raise UpstreamError(why)
 
     async def _ask_within(
@@ -454,7 +469,14 @@ class Cluster:
         self._failures[node_id] = trio.current_time(), why
         raise UpstreamError(why)
 
-    async def _ask_bootstrap(self, message: Struct) -> Any:
+    def _is_of_this_cluster(self, answer: MetadataResponse) -> bool:
+        """Whether no other cluster has answered. A broker without an id may still be starting."""
+        return None in (self._only_id, answer.cluster_id) or answer.cluster_id == self._only_id
+
+    def _name_other_cluster(self, broker: str, answer: MetadataResponse) -> str:
+        return f"{broker} belongs to cluster {answer.cluster_id}, not to {self._only_id}"
+
+    async def _ask_bootstrap(self, message: MetadataRequest) -> MetadataResponse:
         """Ask each bootstrap address in turn. Raises UpstreamRefused at the first refusal."""
         reasons = []
         for host, port in self._bootstrap:
@@ -471,10 +493,12 @@ class Cluster:
                 log.warning("bootstrap_address_failed", reason=reasons[-1])
         raise UpstreamError("; ".join(reasons) or "no bootstrap address is given")
 
-    async def _ask_address(self, host: str, port: int, message: Struct) -> Any:
+    async def _ask_address(
+        self, host: str, port: int, message: MetadataRequest
+    ) -> MetadataResponse:
         async with await BrokerConnection.open(host, port, access=self.access) as connection:
             try:
-                answer = await connection.ask(message)
+                answer: MetadataResponse = await connection.ask(message)
             except UpstreamClosed:
                 # Before authentication a broker answers ApiVersions and nothing else.
                 if not self.access.credentials and ApiKey.SASL_HANDSHAKE in connection.versions:
@@ -483,6 +507,8 @@ class Cluster:
                         " wants SASL: set upstream_security_protocol to sasl_plaintext or sasl_ssl"
                     ) from None
                 raise
+            if not self._is_of_this_cluster(answer):
+                raise UpstreamError(self._name_other_cluster(f"{host}:{port}", answer))
             self.versions, self.answered = connection.versions, (host, port)
             return answer
 

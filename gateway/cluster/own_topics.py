@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
@@ -21,9 +21,9 @@ LOOK_INTERVAL_S = 0.1
 R = TypeVar("R")
 
 
-def is_there(config: Mapping[str, Any], topic: str) -> bool:
-    """Whether the topic exists. Raises KafkaException."""
-    return topic in AdminClient(dict(config)).list_topics(timeout=CLUSTER_TIMEOUT_S).topics
+def list_topics(config: Mapping[str, Any]) -> ClusterMetadata:
+    """The topics of the cluster, and its id. Raises KafkaException."""
+    return AdminClient(dict(config)).list_topics(timeout=CLUSTER_TIMEOUT_S)
 
 
 def made_or_found(

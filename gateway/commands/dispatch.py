@@ -321,6 +321,7 @@ def _security_for(upstream: Sequence[Address]) -> Security:
 def _state(options: argparse.Namespace) -> int:
     with loading():
         from gateway.commands import show_state
+        from gateway.state_folder import StateFolderError
         from gateway.state_log.log import StateLogError, StateLogUnusable
 
     try:
@@ -332,7 +333,7 @@ def _state(options: argparse.Namespace) -> int:
         folder = settings.state_folder(options.state_dir)
         if show_state.of_folder(folder, options.group):
             return 0
-    except (ValueError, StateLogUnusable, StateLogError) as error:
+    except (ValueError, StateFolderError, StateLogUnusable, StateLogError) as error:
         _print_error(str(error))
     else:
         _print_error(f"there is no state log in {folder}; see --state-dir")

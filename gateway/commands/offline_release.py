@@ -7,6 +7,7 @@ reach this process, so each member has given up once its session is over.
 import sys
 from collections.abc import Collection
 from contextlib import AsyncExitStack, closing
+from dataclasses import replace
 
 import trio
 
@@ -16,6 +17,7 @@ from coordinator.group.load import has_adoption, has_members, release_in
 from coordinator.group.state import GroupState
 from coordinator.interface.volatile_records import DeadlineKind
 from gateway.cluster.errors import UpstreamError
+from gateway.cluster.finding import find_cluster
 from gateway.error_groups import first_of
 from gateway.gateway import Backstage, backstage
 from gateway.groups.groups import RELEASE_TIMEOUT_S
@@ -29,7 +31,7 @@ from gateway.reloading import Reloading, limits_of
 from gateway.security import Security, security_of
 from gateway.serve import gateway_config, open_state_log
 from gateway.settings import Settings
-from gateway.state_folder import StateFolderError, StateFolderInUse, locked
+from gateway.state_folder import StateFolderError, StateFolderInUse, bind_to_cluster, locked
 from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.sqlite_layout import FILE_NAME
 
@@ -64,7 +66,12 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
     config = gateway_config(settings, security, reloading)
     async with AsyncExitStack() as kept:
         kept.enter_context(locked(settings.state_dir))
-        state_log = await kept.enter_async_context(open_state_log(settings, security.own))
+        cluster = await find_cluster(settings.upstream, security.own)
+        bind_to_cluster(settings.state_dir, cluster.cluster_id)
+        config = replace(config, upstream=cluster.addresses, cluster_id=cluster.cluster_id)
+        state_log = await kept.enter_async_context(
+            open_state_log(settings, security.own, cluster.cluster_id)
+        )
         files = kept.enter_context(closing(LineFiles(settings.state_dir / FOLDER_NAME)))
         sinks = Sinks(files=files, topic=None)
         offline = Offline(await kept.enter_async_context(backstage(config, state_log, sinks)))

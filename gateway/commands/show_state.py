@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.broker_connection import Address
 from gateway.cluster.librdkafka import client_config
-from gateway.cluster.own_topics import is_there
+from gateway.cluster.own_topics import list_topics
 from gateway.events.catalog import BadLine, read_line
 from gateway.events.event import Envelope
 from gateway.events.group_events import (
@@ -33,7 +33,8 @@ from gateway.events.group_events import (
 from gateway.hosting.states import Mode
 from gateway.journal.line_files import FOLDER_NAME, PATTERN
 from gateway.readable import escaped
-from gateway.state_log.kafka.content import newest
+from gateway.state_folder import cluster_of
+from gateway.state_log.kafka.content import LOG_ID_KEY, check_cluster, content_of, newest
 from gateway.state_log.kafka.kafka_log import CLIENT_ID, PARTITION
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.log import StateLogError
@@ -58,11 +59,13 @@ _ABOUT_MODES = tuple(f'"event":"{name}"'.encode() for name in (*_MODES, GroupDel
 def of_folder(folder: Path, group_id: str | None) -> bool:
     """Print the records of a SQLite log, optionally of one group. False if there is no log.
 
-    Raises StateLogUnusable.
+    Raises StateLogUnusable, StateFolderError.
     """
     state = read_state(folder)
     if state is None:
         return False
+    if group_id is None and (cluster_id := cluster_of(folder)) is not None:
+        _print({"cluster_id": cluster_id})
     for row in state.rows:
         _show({"position": row.position}, row.entry, group_id)
     _show_modes(folder / FOLDER_NAME, group_id)
@@ -74,17 +77,20 @@ def of_topic(
 ) -> None:
     """Print the records of a log in the cluster: all of them, or those of one group.
 
-    Raises StateLogError.
+    Raises StateLogError, and at the end StateLogUnusable if the log is a copy of another cluster's.
     """
     config = client_config(upstream, CLIENT_ID, access)
     try:
-        if not is_there(config, topic):
+        metadata = list_topics(config)
+        if topic not in metadata.topics:
             raise StateLogError(f"there is no topic {topic} in the cluster; see --state-topic")
     except KafkaException as error:
         raise StateLogError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
-    entries = read_all(config, topic=topic, partition=PARTITION)
-    for position, (offset, key, value) in enumerate(newest(entries), start=1):
+    entries = tuple(newest(read_all(config, topic=topic, partition=PARTITION)))
+    for position, (offset, key, value) in enumerate(entries, start=1):
         _show({"position": position, "offset": offset}, Entry(key, value), group_id)
+    of_log = content_of(entry for entry in entries if entry.key == LOG_ID_KEY)
+    check_cluster(of_log.cluster_id, metadata.cluster_id, topic=topic)
 
 
 def _show_modes(events: Path, group_id: str | None) -> None:

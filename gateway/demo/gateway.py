@@ -7,6 +7,7 @@ from pathlib import Path
 import trio
 
 from coordinator.interface.config import GroupConfig
+from gateway.cluster.finding import find_cluster
 from gateway.data_path.config import DataPathConfig
 from gateway.events.event import Listener
 from gateway.gateway import GatewayConfig, run_gateway
@@ -15,7 +16,7 @@ from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.operators import OperatorsConfig
 from gateway.security import UNPROTECTED, Security
 from gateway.settings import addresses
-from gateway.state_folder import locked
+from gateway.state_folder import bind_to_cluster, locked
 from gateway.state_log.sqlite import open_sqlite_log
 
 MAX_GROUPS = 16
@@ -37,10 +38,13 @@ async def run_demo_gateway(
     """
     async with AsyncExitStack() as kept, trio.open_nursery() as nursery:
         kept.enter_context(locked(state_dir))
+        cluster = await find_cluster(addresses(upstream), security.own)
+        bind_to_cluster(state_dir, cluster.cluster_id)
         state_log = await kept.enter_async_context(open_sqlite_log(state_dir))
         files = kept.enter_context(closing(LineFiles(state_dir / FOLDER_NAME)))
         config = GatewayConfig(
-            upstream=addresses(upstream),
+            upstream=cluster.addresses,
+            cluster_id=cluster.cluster_id,
             access=security.own,
             data_path=DataPathConfig(
                 listen_port=0,

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,10 +21,11 @@ from structlog.testing import capture_logs
 
 from gateway import serve, settings_sources
 from gateway.cluster import broker_connection, cluster
+from gateway.error_groups import first_of
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
-from gateway.state_folder import locked
+from gateway.state_folder import StateFolderError, cluster_of, locked
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.fake_broker import running_fake_broker
@@ -34,6 +36,7 @@ from tests.support.ports import free_port, is_open
 from tests.support.until import until
 from tests.support.wire import connected, request_frame
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
 
 
@@ -65,10 +68,14 @@ def deaf_address() -> Iterator[tuple[str, Callable[[], int]]]:
         yield f"127.0.0.1:{deaf.getsockname()[1]}", connections
 
 
-async def start_and_stop(folder: Path, upstream: str) -> None:
+async def start_and_stop(
+    folder: Path, upstream: str | tuple[str, int], state: str = "sqlite"
+) -> None:
     """Run a gateway from its start to its end."""
+    if not isinstance(upstream, str):
+        upstream = "{}:{}".format(*upstream)
     port = f"127.0.0.1:{free_port()}"
-    flags = {"upstream": upstream, "state_dir": f"{folder}", "listen": port}
+    flags = {"upstream": upstream, "state_dir": f"{folder}", "listen": port, "state": state}
     found = settings_sources.load(flags)
     security, stop = security_of(found), trio.Event()
     reloading = Reloading(found, lambda: found, security=security, limits=limits_of(found))
@@ -126,6 +133,39 @@ async def test_a_broker_that_does_not_tell_permissions_ends_no_start(
     broker.handlers[ApiKey.HEARTBEAT] = hang
     async with running_fake_broker(broker):
         await start_and_stop(tmp_path, f"127.0.0.1:{broker.address[1]}")
+
+
+# -- which cluster ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["sqlite", "memory"])
+async def test_a_state_folder_serves_the_cluster_that_it_first_met(
+    tmp_path: Path, state: str
+) -> None:
+    """Another one is refused before anything of it is used: nothing is asked of it but who it is.
+    An id is remembered once the folder has met one."""
+    async with running_fake_broker(OffsetBroker(cluster_id=None)) as nameless:
+        await start_and_stop(tmp_path, nameless.address, state=state)
+    async with running_fake_broker(OffsetBroker(cluster_id="here")) as broker:
+        for _ in range(2):
+            await start_and_stop(tmp_path, broker.address, state=state)
+        assert cluster_of(tmp_path) == "here"
+    for other in (OffsetBroker(cluster_id="there"), OffsetBroker(cluster_id=None)):
+        async with running_fake_broker(other):
+            with pytest.raises(BaseExceptionGroup) as refused:
+                await start_and_stop(tmp_path, other.address, state=state)
+        error = first_of(refused.value)
+        assert isinstance(error, StateFolderError)
+        assert str(error).startswith(f"the state folder {tmp_path} is that of cluster here")
+        assert {header.api_key for header in other.seen} <= {ApiKey.API_VERSIONS, ApiKey.METADATA}
+
+
+async def test_a_state_folder_of_0_2_0_takes_the_cluster_that_it_meets(tmp_path: Path) -> None:
+    """Its groups are there."""
+    shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
+    async with running_fake_broker(OffsetBroker(cluster_id="here")) as broker:
+        await start_and_stop(tmp_path, broker.address)
+    assert cluster_of(tmp_path) == "here"
 
 
 # -- as a process ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway import state_folder
-from gateway.state_folder import StateFolderError, locked
+from gateway.state_folder import StateFolderError, bind_to_cluster, cluster_of, locked
 
 HOLD_AND_WAIT = """
 import sys
@@ -96,3 +96,39 @@ def test_a_folder_of_another_user_is_refused(
     monkeypatch.setattr(state_folder, "_ROOT", -1)
     with pytest.raises(StateFolderError, match="belongs to another user"), locked(tmp_path):
         pass
+
+
+def test_a_folder_takes_the_cluster_that_it_first_meets(tmp_path: Path) -> None:
+    """A cluster without an id is not remembered."""
+    with locked(tmp_path):
+        bind_to_cluster(tmp_path, None)
+        assert cluster_of(tmp_path) is None
+        bind_to_cluster(tmp_path, "here")
+        bind_to_cluster(tmp_path, "here")
+    assert cluster_of(tmp_path) == "here"
+
+
+@pytest.mark.parametrize("cluster_id", [None, "there"])
+def test_a_folder_of_another_cluster_is_refused(tmp_path: Path, cluster_id: str | None) -> None:
+    """One line names both clusters and the ways out, and the folder stays as it is."""
+    bind_to_cluster(tmp_path, "here")
+    with pytest.raises(StateFolderError) as refused:
+        bind_to_cluster(tmp_path, cluster_id)
+    (line,) = str(refused.value).splitlines()
+    for part in (f"{tmp_path} is that of cluster here", "--upstream", "--state-dir", "cluster_id"):
+        assert part in line
+    assert (cluster_id or "a cluster without an id") in line
+    assert cluster_of(tmp_path) == "here"
+
+
+def test_a_cluster_that_cannot_be_remembered_is_one_line(read_only_folder: Path) -> None:
+    """It names the file."""
+    with pytest.raises(StateFolderError, match=r"cannot write .*/cluster_id: Permission denied"):
+        bind_to_cluster(read_only_folder, "here")
+
+
+def test_a_cluster_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    """It names the file."""
+    (tmp_path / "cluster_id").mkdir()
+    with pytest.raises(StateFolderError, match=r"cannot read .*/cluster_id: Is a directory"):
+        cluster_of(tmp_path)

@@ -31,6 +31,8 @@ class Content:
     """`groups` mirrors the log, and is updated as batches are written."""
 
     log_id: str | None = None
+    cluster_id: str | None = None
+    """The cluster whose groups it has, once it has met one with an id."""
     owner: LogOwnerValue | None = None
     owner_offset: int = -1
     """The offset of the record that names the owner."""
@@ -43,9 +45,9 @@ def _place_of(offset: int) -> str:
     return f"the record at offset {offset} of the state log"
 
 
-def id_entry(log_id: str) -> Entry:
-    """The record that gives a new log its id."""
-    return Entry(LOG_ID_KEY, encode_value(LogIdValue(log_id=log_id)))
+def id_entry(log_id: str, cluster_id: str | None) -> Entry:
+    """The record that gives a log its id and its cluster."""
+    return Entry(LOG_ID_KEY, encode_value(LogIdValue(log_id=log_id, cluster_id=cluster_id)))
 
 
 def owner_entry(owner: LogOwnerValue) -> Entry:
@@ -98,10 +100,21 @@ def content_of(entries: Iterable[StoredEntry]) -> Content:
     return content
 
 
+def check_cluster(stored: str | None, cluster_id: str | None, *, topic: str) -> None:
+    """Raises StateLogUnusable if the log in this cluster is a copy of another cluster's: `stored`
+    is the id in the log, and `cluster_id` that of the cluster, None if it has none."""
+    if stored not in (None, cluster_id):
+        this = "a cluster without an id" if cluster_id is None else f"cluster {cluster_id}"
+        raise StateLogUnusable(
+            f"topic {topic} is the state log of cluster {stored}, and this is {this}: correct"
+            " --upstream, or name another topic with --state-topic"
+        )
+
+
 def _take(content: Content, value: Value, offset: int) -> None:
     match value:
-        case LogIdValue(log_id=log_id):
-            content.log_id = log_id
+        case LogIdValue(log_id=log_id, cluster_id=cluster_id):
+            content.log_id, content.cluster_id = log_id, cluster_id
         case LogOwnerValue() as owner:
             content.owner, content.owner_offset = owner, offset
         case LogRenewalValue():

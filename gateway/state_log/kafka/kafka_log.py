@@ -26,6 +26,7 @@ from gateway.cluster.librdkafka import client_config
 from gateway.state_log.compacted import CompactedLog
 from gateway.state_log.kafka.content import (
     Content,
+    check_cluster,
     content_of,
     id_entry,
     owner_entry,
@@ -98,11 +99,17 @@ class KafkaLog:
     outlives_process = True
 
     def __init__(
-        self, upstream: Sequence[Address], topic: str, access: Access = PLAIN_ACCESS
+        self,
+        upstream: Sequence[Address],
+        topic: str,
+        access: Access = PLAIN_ACCESS,
+        *,
+        cluster_id: str | None = None,
     ) -> None:
         self.id = ""
         self.run_id = -1
         self._topic = topic
+        self._cluster_id = cluster_id
         self._config = client_config(upstream, CLIENT_ID, access)
         self._owner = LogOwnerValue(
             owner_id=uuid4().hex,
@@ -264,9 +271,9 @@ class KafkaLog:
     def _claim(self) -> None:
         """Claim the log; the last claim wins. The claim is written before the previous owner is
         fenced, so that it can see who fenced it. The log is read first, so that no owner is fenced
-        for a log that we cannot read. Blocks."""
+        for a log that we cannot read, or that is another cluster's. Blocks."""
         self._record_bytes_max = make_or_check(self._config, self._topic)
-        content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
+        self._read_content()
         write_at_once(
             self._config, owner_entry(self._owner), topic=self._topic, partition=PARTITION
         )
@@ -305,13 +312,13 @@ class KafkaLog:
         if content.log_id is None:
             content.log_id = uuid4().hex
         asked_ms = now_ms()
-        writer.write([id_entry(content.log_id)])
+        writer.write([id_entry(content.log_id, self._cluster_id)])
         return _Taken(writer, content, asked_ms)
 
     def _check_claim(self) -> Content:
         """Read the log. Raises StateLogTaken if the last claim is not ours, StateLogUnusable if it
         is another log or an incomplete one. Blocks."""
-        content = content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
+        content = self._read_content()
         owner = content.owner
         if owner is not None and owner.owner_id != self._owner.owner_id:
             raise StateLogTaken(
@@ -327,6 +334,12 @@ class KafkaLog:
             )
         return content
 
+    def _read_content(self) -> Content:
+        """Read the log. Raises StateLogUnusable if it is the log of another cluster. Blocks."""
+        content = content_of(read_all(self._config, topic=self._topic, partition=PARTITION))
+        check_cluster(content.cluster_id, self._cluster_id, topic=self._topic)
+        return content
+
     async def _in_thread(self, work: Callable[..., R], *args: object) -> R:
         # Not awaited when we are cancelled: it ends by itself once its writer is closed.
         return await trio.to_thread.run_sync(
@@ -340,13 +353,18 @@ def _size(entry: Entry) -> int:
 
 @asynccontextmanager
 async def open_kafka_log(
-    upstream: Sequence[Address], topic: str, access: Access = PLAIN_ACCESS
+    upstream: Sequence[Address],
+    topic: str,
+    access: Access = PLAIN_ACCESS,
+    *,
+    cluster_id: str | None = None,
 ) -> AsyncIterator[KafkaLog]:
     """Own the log during the block, which is cancelled if another gateway takes the log.
+    `cluster_id`: that of the cluster, None if it has none.
 
     Raises StateLogUnusable, StateLogError, StateLogTaken.
     """
-    kafka_log = KafkaLog(upstream, topic, access)
+    kafka_log = KafkaLog(upstream, topic, access, cluster_id=cluster_id)
     async with trio.open_nursery() as nursery:
         await nursery.start(kafka_log.run)
         yield kafka_log

@@ -513,3 +513,39 @@ async def test_a_hanging_bootstrap_address_is_skipped_and_reported(
         ]
         with trio.fail_after(5), pytest.raises(UpstreamError, match=why):
             await Cluster([hung.address]).refresh()
+
+
+async def test_another_cluster_at_the_same_addresses_counts_as_away(nursery: trio.Nursery) -> None:
+    """The address of a load balancer, or a name, may lead to another cluster one day. What is known
+    of this one stays, and it is back once its own brokers answer."""
+    broker = FakeBroker(cluster_id="here")
+    async with running_fake_broker(broker):
+        with capture_logs() as lines:
+            cluster = Cluster([broker.address], only_id="here", poll_interval_s=0.01)
+            await nursery.start(cluster.run)
+            broker.cluster_id = "there"
+            await until_logged(lines, "upstream_lost")
+            assert (cluster.is_away, cluster.cluster_id) == (True, "here")
+            with pytest.raises(UpstreamError, match="belongs to cluster there, not to here"):
+                await cluster.ask_names()
+            broker.cluster_id = "here"
+            await until_logged(lines, "upstream_back")
+            assert not cluster.is_away
+            nursery.cancel_scope.cancel()
+    assert "belongs to cluster there, not to here" in lines[0]["reason"]
+
+
+async def test_a_bootstrap_address_of_another_cluster_is_passed_over(
+    nursery: trio.Nursery,
+) -> None:
+    """It counts as one that does not answer, also at the start."""
+    async with (
+        running_fake_broker(FakeBroker(cluster_id="there")) as other,
+        running_fake_broker(FakeBroker(cluster_id="here")) as broker,
+    ):
+        cluster = Cluster([other.address, broker.address], only_id="here")
+        await nursery.start(cluster.run)
+        assert cluster.answered == broker.address
+        with pytest.raises(UpstreamError, match="belongs to cluster there, not to here"):
+            await Cluster([other.address], only_id="here").refresh()
+        nursery.cancel_scope.cancel()

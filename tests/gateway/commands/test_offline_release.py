@@ -13,11 +13,14 @@ import trio
 
 from coordinator.interface.records import DurableRecord, GroupRelease, Release
 from gateway.commands import dispatch
-from gateway.state_folder import locked
+from gateway.state_folder import bind_to_cluster, locked
 from gateway.state_log.sqlite import open_sqlite_log
+from kafka_codecs.apis import ApiKey
 from tests.support.durable_records import RECORDS
+from tests.support.fake_broker import running_fake_broker
 from tests.support.group_records import classic_group, given_classic_group_member
 from tests.support.mock_cluster import running_mock_cluster
+from tests.support.offset_broker import OffsetBroker
 
 NOWHERE = "127.0.0.1:1"
 LIVE = classic_group(given_classic_group_member("a", {"foo": (0,)}), generation=3)
@@ -128,3 +131,20 @@ async def test_settings_are_only_for_a_release_without_a_gateway(
     command = ["release", "orders", f"--upstream={NOWHERE}", f"--state-dir={tmp_path}"]
     assert dispatch.run(command) == 2
     assert capsys.readouterr().err == "groupferry: --config and --upstream go with --offline\n"
+
+
+async def test_the_groups_of_another_cluster_are_not_released(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is asked of it but who it is."""
+    await keep(tmp_path, {"orders": LIVE})
+    bind_to_cluster(tmp_path, "here")
+    async with running_fake_broker(OffsetBroker(cluster_id="there")) as broker:
+        host, port = broker.address
+        told = await release(capsys, tmp_path, "--all", upstream=f"{host}:{port}")
+    assert (told.status, told.results) == (1, "")
+    (line,) = told.errors.splitlines()
+    assert line.startswith(
+        f"groupferry: nothing is released: the state folder {tmp_path} is that of cluster here"
+    )
+    assert {header.api_key for header in broker.seen} <= {ApiKey.API_VERSIONS, ApiKey.METADATA}

@@ -18,6 +18,7 @@ from gateway.events.group_events import (
 )
 from gateway.journal.journal import Journal, Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
+from gateway.state_folder import bind_to_cluster
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, encode_record
@@ -175,3 +176,15 @@ def test_a_damaged_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert told.out == ""
     (line,) = told.err.splitlines()
     assert line.startswith(f"groupferry: {tmp_path / 'state.sqlite'}: ")
+
+
+async def test_the_cluster_of_a_folder_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once it has met one."""
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append("other", [RECORDS["group_epoch"]])
+    (before,) = shown(capsys, tmp_path)
+    bind_to_cluster(tmp_path, "here")
+    assert shown(capsys, tmp_path) == [{"cluster_id": "here"}, before]
+    assert shown(capsys, tmp_path, "--group", "other") == [before]

@@ -3,7 +3,13 @@
 import pytest
 
 from coordinator.interface.records import TargetAssignmentMetadata
-from gateway.state_log.kafka.content import LOG_ID_KEY, content_of, id_entry, owner_entry
+from gateway.state_log.kafka.content import (
+    LOG_ID_KEY,
+    check_cluster,
+    content_of,
+    id_entry,
+    owner_entry,
+)
 from gateway.state_log.log import StateLogUnreadable, StateLogUnusable
 from gateway.state_log.record_format import Entry, StoredEntry, encode_record
 from kafka_codecs.state_records import LogOwnerValue
@@ -27,7 +33,7 @@ def test_the_last_claim_names_the_owner() -> None:
     first, second = (
         LogOwnerValue(owner_id=name, host="h", process_id=1, since=2) for name in ("one", "two")
     )
-    content = content_of(stored(owner_entry(first), id_entry("log"), owner_entry(second)))
+    content = content_of(stored(owner_entry(first), id_entry("log", None), owner_entry(second)))
     assert (content.log_id, content.owner, content.owner_offset) == ("log", second, 2)
     assert (content_of([]).log_id, content_of([]).owner) == (None, None)
 
@@ -77,3 +83,31 @@ def test_the_logs_own_records_must_be_readable() -> None:
     """They name the log and its owner."""
     with pytest.raises(StateLogUnusable, match="offset 1 of the state log cannot be read"):
         content_of(stored(encode_record("a", EPOCH), Entry(LOG_ID_KEY, b"garbage")))
+
+
+OF_0_2_0 = "000004" + b"log".hex() + "00"
+"""The id of a log, as 0.2.0 writes it: version 0, the id, and no tagged field."""
+
+
+def test_a_log_of_0_2_0_has_no_cluster_yet() -> None:
+    """It takes the one that it meets. Until then its record has the same bytes."""
+    assert id_entry("log", None).value == bytes.fromhex(OF_0_2_0)
+    content = content_of(stored(Entry(LOG_ID_KEY, bytes.fromhex(OF_0_2_0))))
+    assert (content.log_id, content.cluster_id) == ("log", None)
+
+
+def test_an_older_groupferry_can_read_the_id_of_a_log_with_a_cluster() -> None:
+    """The cluster is a tagged field, which 0.2.0 skips. All before it has the same bytes."""
+    entry = id_entry("log", "abc")
+    assert entry.value is not None
+    assert entry.value.hex().startswith(OF_0_2_0.removesuffix("00") + "01")
+    assert content_of(stored(entry)).cluster_id == "abc"
+
+
+@pytest.mark.parametrize("cluster_id", [None, "here"])
+def test_the_log_of_another_cluster_is_refused(cluster_id: str | None) -> None:
+    """One line names both, and the way out."""
+    with pytest.raises(StateLogUnusable, match=r"topic t is .* of cluster there.*--state-topic"):
+        check_cluster("there", cluster_id, topic="t")
+    check_cluster(None, cluster_id, topic="t")
+    check_cluster(cluster_id, cluster_id, topic="t")

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from coordinator.interface.records import TargetAssignmentMetadata
 from gateway import cli
 from gateway.state_log.kafka import kafka_log
-from gateway.state_log.kafka.content import Content, owner_entry
+from gateway.state_log.kafka.content import Content, content_of, owner_entry
 from gateway.state_log.kafka.kafka_log import (
     GIVE_WAY_S,
     PARTITION,
@@ -27,6 +27,7 @@ from gateway.state_log.kafka.kafka_log import (
     open_kafka_log,
 )
 from gateway.state_log.kafka.lease import LEASE_MS
+from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.kafka.transactions import TRANSACTION_TIMEOUT_MS, write_at_once
 from gateway.state_log.log import (
     StateLogError,
@@ -464,3 +465,35 @@ def produce_something(cluster: KafkaCluster, topic: str, key: bytes = b"key") ->
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce(topic, b"value", key, partition=0)
     assert producer.flush(10) == 0
+
+
+async def test_a_log_keeps_the_cluster_that_it_first_met(
+    kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In another one it is a copy, such as MirrorMaker makes, and nobody claims it. `groupferry
+    state` shows it, and says so."""
+    topic = "state-of-one-cluster"
+    async with opened(kafka, topic) as log:  # of a cluster without an id, or of 0.2.0
+        name = log.id
+    async with open_kafka_log(kafka.addresses, topic, cluster_id="there") as log:
+        assert log.id == name
+    config = {"bootstrap.servers": kafka.bootstrap_servers}
+
+    def content() -> Content:
+        return content_of(read_all(config, topic=topic, partition=PARTITION))
+
+    before = await trio.to_thread.run_sync(content)
+    assert before.cluster_id == "there"
+    for cluster_id in ("here", None):
+        with pytest.raises(ExceptionGroup) as refused:
+            async with open_kafka_log(kafka.addresses, topic, cluster_id=cluster_id):
+                pass
+        (unusable,) = refused.value.exceptions
+        assert isinstance(unusable, StateLogUnusable)
+    assert (await trio.to_thread.run_sync(content)).owner == before.owner
+    command = ["state", f"--upstream={kafka.bootstrap_servers}", f"--state-topic={topic}"]
+    assert await trio.to_thread.run_sync(cli.main, command) == 1
+    told = capsys.readouterr()
+    of_log = {line["type"]: line["value"] for line in map(json.loads, told.out.splitlines())}
+    assert of_log["LOG_ID"] == {"log_id": name, "cluster_id": "there"}
+    assert told.err.startswith(f"groupferry: topic {topic} is the state log of cluster there")
