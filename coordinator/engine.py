@@ -287,8 +287,8 @@ class GroupEngine:
                 regexes_resolved(step, event)
             case AssignmentReceived():
                 delegation.receive(step, event)
-            case GroupLost():
-                fence_all_members(step)
+            case GroupLost(cause=cause):
+                fence_all_members(step, cause)
             case AdoptionMoved():
                 adoption.note(step, event)
             case GroupAdopted():

@@ -11,13 +11,13 @@ from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import RemovalCause
 
 
-def fence_all_members(step: StepBuilder) -> None:
+def fence_all_members(step: StepBuilder, cause: RemovalCause) -> None:
     """Fence all members and answer their parked requests."""
     match step.state.group:
         case ClassicGroup() as group:
             for member_id in list(group.members):
-                remove_member(step, member_id, RemovalCause.GROUP_TAKEN)
+                remove_member(step, member_id, cause)
         case ConsumerGroup() as group if group.members:
-            fence(step, dict.fromkeys(sorted(group.members), RemovalCause.GROUP_TAKEN))
+            fence(step, dict.fromkeys(sorted(group.members), cause))
         case _:
             pass

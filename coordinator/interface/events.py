@@ -18,6 +18,7 @@ from coordinator.interface.records import (
     ClientAssignor,
     Protocols,
     Release,
+    RemovalCause,
 )
 from coordinator.interface.replies import (
     ConfigsReply,
@@ -329,8 +330,10 @@ class AssignmentReceived:
 
 @value()
 class GroupLost:
-    """Another coordinator serves the group now, so its members here must give up their
-    partitions."""
+    """Another coordinator serves the group now, or may have served it since, so its members here
+    must give up their partitions."""
+
+    cause: RemovalCause = RemovalCause.GROUP_TAKEN
 
 
 @value()

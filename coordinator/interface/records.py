@@ -39,6 +39,7 @@ class RemovalCause(StrEnum):
     REPLACED = "replaced"
     GROUP_CONVERTED = "group_converted"
     GROUP_TAKEN = "group_taken"
+    GENERATION_WENT_BACK = "generation_went_back"
     RELEASED = "released"
 
 

@@ -146,6 +146,16 @@ class GroupTaken(GatewayEvent):
     """The members in the cluster."""
 
 
+class GenerationWentBack(GatewayEvent):
+    """A hosted group has begun again in the cluster: its coordinator has lost the group, or it was
+    deleted. The gateway fenced the members here, because others may have had it meanwhile."""
+
+    level: ClassVar[Level] = "warning"
+    generation_before: int
+    """The latest generation in which the gateway's anchor held the group."""
+    generation: int
+
+
 class GroupEpochBumped(GatewayEvent):
     """The group epoch of a consumer group grew: a new target assignment is needed."""
 

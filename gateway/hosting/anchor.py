@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from coordinator.interface.volatile_records import Token
 from gateway.events.event import Level
+from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds, Gateway, Guise
 from gateway.hosting.owner import Owner
@@ -109,9 +110,9 @@ class Anchor:
         """While the group is not held, the reason. Clients see it too."""
         self.has_given_way = False
         """Whether the anchor ended because another member holds the group."""
-        self.was_taken = False
-        """Whether another member has been in the group since the anchor held it. The group resets
-        it."""
+        self.loss: GroupTaken | GenerationWentBack | None = None
+        """What shows that another member has been in the group since the anchor held it, or may
+        have been. The group resets it."""
         self.wants_look = False
         """Whether it waits for a look at the cluster."""
         self.sent = 0
@@ -404,7 +405,7 @@ class Anchor:
         if not leads:
             self._lose(Lost(f"{answer.leader} leads the group", by_somebody_else=True), now_ms)
             return
-        self.was_taken |= self._has_missed_a_generation(answer.generation_id)
+        self._compare_generations(answer.generation_id)
         self._ids = AnchorIds(
             member_id=answer.member_id,
             generation=answer.generation_id,
@@ -427,19 +428,23 @@ class Anchor:
             now_ms,
         )
 
-    def _has_missed_a_generation(self, present: int) -> bool:
-        """Whether somebody else had the group meanwhile.
+    def _compare_generations(self, present: int) -> None:
+        """Find out whether another member had the group meanwhile, or may have had it.
 
         If a consumer had it, at least four generations have begun: with the removal of the anchor,
         with the consumer's joining and leaving, and with the anchor's return. Fewer may come from a
         late JoinGroup of this anchor, or of another gateway with the same state log. More may come
-        from joins that got no answer. A group that was converted or deleted begins at generation 1.
+        from joins that got no answer. A group that was converted or deleted, or of which its
+        coordinator has lost the records, begins at generation 1.
         """
         held = self._held_generation
         if held is None:
-            return False
-        own = max(GENERATIONS_OF_A_CONSUMER - 1, 1 + self._joins)
-        return not held < present <= held + own
+            return
+        if present <= held:
+            self.loss = GenerationWentBack(generation_before=held, generation=present)
+        elif present > held + max(GENERATIONS_OF_A_CONSUMER - 1, 1 + self._joins):
+            why = "another member was in the group in the cluster, and has left"
+            self.loss = GroupTaken(reason=why)
 
     def _taken(self, now_ms: int) -> None:
         assert self._ids is not None

@@ -10,8 +10,9 @@ from typing import assert_never
 
 from coordinator.handlers.steady import STEADY_REQUESTS
 from coordinator.interface.events import GroupLost, ReleaseBegan, ReleaseMoved, Request
+from coordinator.interface.records import RemovalCause
 from coordinator.interface.replies import Reply
-from gateway.events.group_events import GroupTaken
+from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import AdoptionOutcome, Answered, Lane, Unanswered, Wish
 from gateway.hosting.anchor import Anchor
@@ -253,9 +254,9 @@ class HostedGroup:
                 self.adoption.advance(now_ms)
             if self.release.is_under_way or self.release.is_wanted or state.release is not None:
                 self.release.advance(now_ms)
-            if self.anchor.was_taken:
-                self.anchor.was_taken = False
-                self._lose("another member was in the group in the cluster, and has left")
+            if self.anchor.loss is not None:
+                loss, self.anchor.loss = self.anchor.loss, None
+                self._lose(loss)
             self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:
                 self._looking.begin()
@@ -311,7 +312,7 @@ class HostedGroup:
         if not is_of_anchor:
             return  # a look that began before the anchor was lost may have seen the old anchor
         if verdict.mode not in (Mode.HOSTED, Mode.UNKNOWN):
-            self._lose(verdict.why)
+            self._lose(GroupTaken(reason=verdict.why))
         self.anchor.looked(verdict, now_ms)
 
     def _relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
@@ -333,11 +334,11 @@ class HostedGroup:
             case _:
                 self.rules.watched.forget(self.group_id)
 
-    def _lose(self, why: str) -> None:
-        """Another member has the group in the cluster, or had it."""
+    def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:
+        """Another member has the group in the cluster, or may have had it."""
         if self.engine.is_live:
-            self._effects.append(TellNow(GroupTaken(reason=why)))
-            self.engine.note(GroupLost())
+            self._effects.append(TellNow(loss))
+            self.engine.note(GroupLost(cause=RemovalCause(loss.name)))
         self.calls.overtake()
 
     # -- beginning and ending --------------------------------------------------------------------

@@ -18,7 +18,7 @@ from coordinator.interface.events import AssignmentReceived, Event, RegexesResol
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Computation, RegexResolution, Token
-from gateway.events.group_events import GroupTaken
+from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting import inputs
 from gateway.hosting.adoption_steps import Ask, Describe, Hold
 from gateway.hosting.batch import Batch, Decision
@@ -315,7 +315,7 @@ class Process:
                 world.tell(self.name, (name, fields))
             case TellNow(event):
                 world.tell(self.name, event.name)
-                if isinstance(event, GroupTaken):
+                if isinstance(event, GroupTaken | GenerationWentBack):
                     self.given_up_ms = world.now_ms
                 if self.watcher is not None and isinstance(event, GroupTaken):
                     self.watcher.given_up(self)

@@ -20,6 +20,7 @@ from gateway.events.event import GatewayEvent
 from gateway.events.gateway_events import GatewayStarted
 from gateway.events.group_events import (
     AdoptionStarted,
+    GenerationWentBack,
     GroupAdopted,
     GroupForwarded,
     GroupHosted,
@@ -275,7 +276,7 @@ class _Log:
             if hosted is None or type(event) in _BEGINNINGS:
                 hosting = Hosting(line.gateway_id, len(self.hosted))
                 reached = hosted.reached if hosted else 0
-                is_taken = type(event) is GroupTaken
+                is_taken = type(event) in _LOSSES
                 hosted = _Hosted(hosting, told_ms, told_ms, reached, is_taken)
                 self.hosted.append(hosted)
             hosted.ended_ms = told_ms
@@ -302,7 +303,9 @@ class _Log:
             yield each
 
 
-_BEGINNINGS = frozenset((AdoptionStarted, GroupAdopted, GroupHosted, GroupTaken))
+_LOSSES = frozenset((GenerationWentBack, GroupTaken))
+"""The events after which another coordinator may have had the group."""
+_BEGINNINGS = _LOSSES | {AdoptionStarted, GroupAdopted, GroupHosted}
 """The events with which a hosting begins. An adoption tells of the group before it is complete."""
 _FIRST_EPOCH_MAX = 2
 """A new group begins with this epoch at the latest."""

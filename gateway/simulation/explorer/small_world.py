@@ -19,7 +19,7 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
-from gateway.events.group_events import GroupTaken
+from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.answers import BY_MEMBERS, GroupApi
 from gateway.hosting.calls import (
@@ -101,6 +101,8 @@ TIMED_OUT = (
     RemovalCause.SYNC_TIMED_OUT,
 )
 """Why the group may remove a member that sends heartbeats."""
+LOSSES = (RemovalCause.GROUP_TAKEN, RemovalCause.GENERATION_WENT_BACK)
+"""Why it removes all members."""
 
 Move = str
 """Words: what happens, to what, and how."""
@@ -314,7 +316,7 @@ class World:
             match effect:
                 case Log(error=error):
                     promise(error is None, "the engine fails:", repr(error))
-                case TellNow(GroupTaken()):
+                case TellNow(GroupTaken() | GenerationWentBack()):
                     promise(self._may_be_taken(), "the group is given up though nobody else has it")
                     self._void_leases()
                 case Tell() | TellNow():
@@ -547,7 +549,7 @@ class World:
             if isinstance(record, MemberMetadata | ClassicMemberRemoval):
                 if record.cause in TIMED_OUT:
                     self._fence(record.member_id)
-                elif record.cause is RemovalCause.GROUP_TAKEN:
+                elif record.cause in LOSSES:
                     self._void_leases()  # again, if the log did not take it at first
         written = newest((*self.log, *records))
         self.log = tuple(record for record in written if not is_tombstone(record))

@@ -8,12 +8,14 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
+TAKEN = RemovalCause.GROUP_TAKEN
 
-def take(group: GroupScript) -> list[RemovalCause | None]:
+
+def take(group: GroupScript, cause: RemovalCause = TAKEN) -> list[RemovalCause | None]:
     """The causes of the removals."""
     return [
         record.cause
-        for record in group.feed(GroupLost()).records
+        for record in group.feed(GroupLost(cause=cause)).records
         if isinstance(record, ClassicGroupMemberDropped | MemberMetadata)
     ]
 
@@ -21,7 +23,7 @@ def take(group: GroupScript) -> list[RemovalCause | None]:
 def test_members_of_both_protocols_are_fenced(group: GroupScript) -> None:
     """One step fences them. Each member learns it from its next heartbeat."""
     group.given_consumer_group(given_classic("c"), given_native("n"))
-    assert take(group) == [RemovalCause.GROUP_TAKEN] * 2
+    assert take(group) == [TAKEN] * 2
     assert group.view().members == ()
     assert group.native("n", 10).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.beat("c", 10).error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -34,7 +36,7 @@ def test_members_of_a_classic_group_are_fenced_and_their_requests_answered(
     ids = group.stable_classic_group({"a": {"foo": (0, 1)}, "b": {"foo": (2,)}})
     waiting = group.send_join(ids["a"])
     assert group.is_parked(waiting)
-    assert take(group) == [RemovalCause.GROUP_TAKEN] * 2
+    assert take(group) == [TAKEN] * 2
     assert group.answer(waiting, JoinGroupReply).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert (group.view().state, group.view().members) == ("Empty", ())
 
@@ -44,3 +46,10 @@ def test_losing_a_group_without_members_writes_no_record(group: GroupScript) -> 
     assert take(group) == []
     group.given_consumer_group()
     assert take(group) == []
+
+
+def test_each_removal_has_the_cause_of_the_loss(group: GroupScript) -> None:
+    """Nobody is said to have taken a group that only began again."""
+    group.given_consumer_group(given_classic("c"), given_native("n"))
+    cause = RemovalCause.GENERATION_WENT_BACK
+    assert take(group, cause) == [cause] * 2

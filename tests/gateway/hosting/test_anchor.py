@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.anchor import (
     ABOUT_THE_ANCHOR,
     ANXIOUS_INTERVAL_MS,
@@ -225,7 +226,7 @@ def test_a_changed_topic_is_shown_with_the_next_heartbeat(on: AnchorStage) -> No
     on.wait(HEARTBEAT_INTERVAL_MS)
     assert on.group.assignment == b"a topic with 3 partitions"
     assert on.ids == AnchorIds(member_id=ids.member_id, generation=ids.generation + 1)
-    assert (on.anchor.was_taken, on.looks) == (False, 0)
+    assert (on.anchor.loss, on.looks) == (None, 0)
 
 
 def test_topics_that_change_often_cost_little(on: AnchorStage) -> None:
@@ -261,7 +262,7 @@ def test_a_renewal_that_fails_is_a_lost_anchor(on: AnchorStage) -> None:
     assert after is not None
     assert after.member_id != before.member_id
     assert on.group.assignment == b"a topic with 3 partitions"
-    assert not on.anchor.was_taken
+    assert on.anchor.loss is None
 
 
 @pytest.mark.parametrize("is_done", [False, True])
@@ -289,7 +290,7 @@ def test_a_renewal_without_an_answer_loses_nothing_by_itself(
     assert (on.ids == ids) is not is_done
     on.wait(2 * RENEWAL_INTERVAL_MS)
     assert on.group.assignment == b"a topic with 3 partitions"
-    assert not on.anchor.was_taken
+    assert on.anchor.loss is None
 
 
 def test_a_commit_that_is_lost_during_a_renewal_ends_with_a_new_member(on: AnchorStage) -> None:
@@ -349,7 +350,7 @@ def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
     on.anchor.answered(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), on.now_ms)
     on.is_holding = False
     on.until_held()
-    assert on.anchor.was_taken
+    assert on.anchor.loss is not None
 
 
 # -- keeping it ------------------------------------------------------------------------------------
@@ -445,20 +446,29 @@ def test_every_error_about_the_anchor_makes_it_rejoin(on: AnchorStage, code: Err
     assert on.anchor.wants_look is (code is ErrorCode.FENCED_INSTANCE_ID)
 
 
-@pytest.mark.parametrize(
-    ("generation", "was_taken"), [(2, False), (3, False), (4, True), (-1, True)]
-)
+@pytest.mark.parametrize(("generation", "was_taken"), [(2, False), (3, False), (4, True)])
 def test_a_missed_generation_shows_that_somebody_else_had_the_group(
     on: AnchorStage, generation: int, *, was_taken: bool
 ) -> None:
     """The anchor's removal begins the second generation, a consumer's joining the third one, and
-    its leaving the fourth. A late join of the anchor itself may begin the third one, too. The group
-    of a native consumer, or one that was deleted, begins again."""
+    its leaving the fourth. A late join of the anchor itself may begin the third one, too."""
     on.hold()
     on.group.remove_member()
     on.group.generation = generation
     on.wait(HEARTBEAT_INTERVAL_MS)
-    assert on.anchor.was_taken is was_taken
+    assert isinstance(on.anchor.loss, GroupTaken) is was_taken
+
+
+def test_a_group_that_begins_again_is_not_said_to_have_another_member(on: AnchorStage) -> None:
+    """Its coordinator may have lost it, or the group was deleted or converted meanwhile."""
+    on.group.generation = 20
+    held = on.hold().generation
+    on.group.remove_member()
+    on.group.generation = 0
+    on.wait(HEARTBEAT_INTERVAL_MS)
+    present = on.hold().generation
+    assert on.anchor.loss == GenerationWentBack(generation_before=held, generation=present)
+    assert held > 20 > present
 
 
 def test_joins_of_the_anchor_itself_are_no_sign_of_others(on: AnchorStage) -> None:
@@ -470,7 +480,7 @@ def test_joins_of_the_anchor_itself_are_no_sign_of_others(on: AnchorStage) -> No
         on.group.generation += 1
         on.group.is_synced = False
     on.wait(HEARTBEAT_INTERVAL_MS)
-    assert not on.anchor.was_taken
+    assert on.anchor.loss is None
 
 
 def test_an_older_generation_shows_another_member(on: AnchorStage) -> None:

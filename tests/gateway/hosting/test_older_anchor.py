@@ -58,7 +58,7 @@ def test_an_older_anchor_stays_while_the_group_has_members(on: AnchorStage) -> N
     on.run()
     assert on.group.protocol_type == "consumer"
     assert on.until_held().instance_id == INSTANCE_ID
-    assert not on.anchor.was_taken
+    assert on.anchor.loss is None
 
 
 def test_a_lost_older_anchor_returns_as_what_the_group_allows(on: AnchorStage) -> None:
@@ -69,7 +69,7 @@ def test_a_lost_older_anchor_returns_as_what_the_group_allows(on: AnchorStage) -
     on.group.remove_member()
     on.doubt(ids)
     assert on.until_held() != ids
-    assert not on.anchor.was_taken
+    assert on.anchor.loss is None
 
 
 def test_what_an_older_anchor_was_lost_for_is_no_reason_after_it_has_left(on: AnchorStage) -> None:

@@ -60,6 +60,19 @@ def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScen
     assert live.native_member().assignment
 
 
+def test_a_group_that_begins_again_in_the_cluster_names_its_generations(live: HostedScene) -> None:
+    """Its coordinator answered without the group's records, as while it loads. The members are
+    fenced, because others may have had the group, but nobody is said to have it."""
+    live.coordinator.groups[live.group.group_id] = FakeGroup()
+    live.wait(5_000)
+    assert live.told("group_taken") == []
+    (event,) = live.told("generation_went_back")
+    assert event["generation_before"] >= event["generation"]
+    assert error_of(live.native("n", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert [fenced["cause"] for fenced in live.told("member_fenced")] == ["generation_went_back"]
+    assert live.native_member().assignment
+
+
 def test_the_removal_of_the_anchor_alone_fences_nobody(live: HostedScene) -> None:
     """It has rejoined before anybody else came."""
     live.in_cluster.remove_member()

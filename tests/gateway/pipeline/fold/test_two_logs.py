@@ -9,6 +9,7 @@ import pytest
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import (
     AdoptionStarted,
+    GenerationWentBack,
     GroupAdopted,
     GroupCreated,
     GroupHosted,
@@ -153,12 +154,16 @@ def test_an_adoption_begins_before_its_end_is_told() -> None:
     assert kinds(first, second) <= {"gap"}
 
 
-def test_a_gateway_that_learns_late_of_a_loss_is_not_called_safe() -> None:
+@pytest.mark.parametrize(
+    "loss",
+    [GroupTaken(reason="g0"), GenerationWentBack(generation_before=9, generation=1)],
+)
+def test_a_gateway_that_learns_late_of_a_loss_is_not_called_safe(loss: GatewayEvent) -> None:
     """Its last member may have consumed beside those of the second gateway, whatever the epochs."""
     first, second = EventWriter("g1", "p1"), EventWriter("g0", "p0")
     first.tell(1, gets("a", 4))
     second.tell(11, GroupHosted(reason="free"), gets("b", 6))
-    first.beside(30, GroupTaken(reason="g0"))
+    first.beside(30, loss)
     first.tell(30, gives("a", 5))
     second.tell(31, gives("b", 6))
     assert "unsure" in kinds(first, second)
