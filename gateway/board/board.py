@@ -75,7 +75,7 @@ class Board:
         consumer has changed its protocol."""
         self.events = RecentEvents()
         self.tallies = Tallies(groups.state_of)
-        self.lags = Lags()
+        self.lags = Lags(groups.subscribed_topics)
         self.steps = Steps(self.lags, self.tallies, places.traffic, share=regression_share)
         self._groups = groups
         self._cluster = cluster

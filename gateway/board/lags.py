@@ -6,7 +6,7 @@ follows each change, whatever the size of the group.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.events.event import Envelope
@@ -33,12 +33,17 @@ class GroupLag:
     """Of the partitions that have been asked for."""
     total: int = 0
     """The records between commit and end, over these partitions."""
+    rescoped: int = 0
+    """The lag that partitions had when they came to be counted, or no longer were: what has changed
+    `total` though no consumer did. As of the latest look, like the history."""
     consumed: int = 0
     """The records that commits have gone on by, since this process watches the group."""
     looked_ms: int | None = None
     """When all its partitions had been asked for last."""
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     """The total after each look, the oldest first."""
+    _rescoped: int = 0
+    """The same, now."""
     _turn: list[Partition] = field(default_factory=list)
     """The partitions that are left of this look."""
 
@@ -54,13 +59,17 @@ class GroupLag:
     def end(self, partition: Partition, offset: int) -> None:
         """The partition ends there."""
         if partition in self.committed:
+            is_new = partition not in self.ends
             self.total -= self._lag(partition)
             self.ends[partition] = offset
             self.total += self._lag(partition)
+            if is_new:
+                self._rescoped += self._lag(partition)
 
     def drop(self, partition: Partition) -> None:
         """The group has no committed offset there any more."""
         self.total -= self._lag(partition)
+        self._rescoped -= self._lag(partition)
         self.ends.pop(partition, None)
         self.committed.pop(partition, None)
 
@@ -81,6 +90,7 @@ class GroupLag:
         if not self._turn and self.ends:
             self.looked_ms = now_ms
             self.history.append(self.total)
+            self.rescoped = self._rescoped
 
     def _lag(self, partition: Partition) -> int:
         end = self.ends.get(partition)
@@ -90,7 +100,11 @@ class GroupLag:
 class Lags:
     """All groups that commit."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, subscribed_topics: Callable[[str], Collection[str]] = lambda _group_id: ()
+    ) -> None:
+        """`subscribed_topics`: of a group, as far as known; none if it has no members."""
+        self._subscribed_topics = subscribed_topics
         self._groups: dict[str, GroupLag] = {}
         """The one that has committed last is the last."""
         self._turns: dict[str, None] = {}
@@ -148,6 +162,7 @@ class Lags:
         need not wait for theirs."""
         left, turns = partitions_max, {}
         for group_id in (*first, *tuple(self._turns)[:partitions_max]):
+            self._drop_unsubscribed(group_id)
             group = self._groups.get(group_id)
             if group is None or group_id in turns:
                 continue
@@ -189,6 +204,14 @@ class Lags:
         self._partitions += len(group.committed) - before
         while self._partitions > PARTITIONS_MAX:
             self._forget(next(iter(self._groups)))
+
+    def _drop_unsubscribed(self, group_id: str) -> None:
+        """Forget the partitions of topics that no member subscribes to any more. One that returns
+        fetches its offsets first."""
+        group, topics = self._groups.get(group_id), self._subscribed_topics(group_id)
+        if group is not None and topics:
+            known = tuple(group.committed)
+            self._drop(group_id, [each for each in known if each[0] not in topics])
 
     def _drop(self, group_id: str, partitions: Iterable[Partition]) -> None:
         group = self._groups.get(group_id)

@@ -1,10 +1,13 @@
 """Each step of a migration, a consumer that switches its protocol, and whether it made things
 worse: a fold of the events, and of the lag. Pure.
 
-A step made it worse if the group has fallen behind since, by more than a share of what it consumed
-before. It also did if the consumer's own partitions are behind by that share of their part, and
-have fallen behind since, or the consumer reads less than before by the same share. A consumer
-without lag reads less because there is less to read. One that switches again and again flaps.
+A step is one in a group that has other members, so not the join of an empty one, and it is judged
+if the group still has members. It made it worse if the group has fallen behind since, by more than
+a share of what it consumed before. It also did if the consumer's own partitions are behind by that
+share of their part, and have fallen behind since, or the consumer reads less than before by the
+same share. A consumer without lag reads less because there is less to read. Partitions that were
+not counted at the step, or no longer are, count for nothing: nobody may subscribe to their topic
+any more. A consumer that switches again and again flaps.
 """
 
 from collections import defaultdict, deque
@@ -12,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from gateway.board.lags import Lags
+from gateway.board.lags import GroupLag, Lags
 from gateway.board.tallies import Tallies
 from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Rates, Traffic
@@ -96,7 +99,9 @@ class _Step:
     client: _Client
     to: Protocol
     at_ms: int
+    group: GroupLag
     lag: int
+    rescoped: int
     per_s: float
     """Records that the group consumed."""
     consumed: int
@@ -187,13 +192,16 @@ class Steps:
 
     def _judged(self, step: _Step, own: _Own | None, now_ms: int) -> StepMadeWorse | None:
         lag, group = self._lags.total(step.group_id, now_ms), self._lags.of(step.group_id)
-        if lag is None or group is None or not self._has_looked_since(step):
+        if lag is None or group is not step.group or not self._has_looked_since(step):
             return None
+        if self._tallies.is_empty(step.group_id):
+            return None
+        lag_before = step.lag + group.rescoped - step.rescoped
         length_s = (now_ms - step.at_ms) / 1000
         after_per_s = (group.consumed - step.consumed) / length_s
         # Some records are always on their way: more in a group that has more to read than before.
         allowed = self._share * max(step.per_s, after_per_s) * length_s
-        left_behind = lag - step.lag
+        left_behind = lag - lag_before
         if left_behind < LEFT_BEHIND_MIN:
             return None
         rates = None
@@ -211,7 +219,7 @@ class Steps:
             client_id=client_id,
             client_host=client_host,
             protocol=step.to,
-            lag_before=step.lag,
+            lag_before=max(0, lag_before),
             lag_after=lag,
             records_per_s_before=round(step.per_s, 1),
             records_per_s_after=round(after_per_s, 1),
@@ -247,7 +255,8 @@ class Steps:
                 flapped = ClientFlapped(client_id=client_id, switches=FLAPS_MIN, protocol=protocol)
                 self._flapped.append((group_id, flapped))
                 switches = ()
-            self._open_step(group_id, group, client, protocol, at_ms)
+            if not self._tallies.is_empty(group_id):
+                self._open_step(group_id, group, client, protocol, at_ms)
         _remember(group.clients, member_id, client)
         _remember(group.protocols, client, protocol)
         _remember(group.latest, client_id, _Latest(protocol, switches))
@@ -271,7 +280,9 @@ class Steps:
                 client=client,
                 to=protocol,
                 at_ms=at_ms,
+                group=known,
                 lag=lag,
+                rescoped=known.rescoped,
                 per_s=per_s,
                 consumed=known.consumed,
                 rates=self._traffic.rates_before(_connected(client)),

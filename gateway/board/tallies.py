@@ -248,6 +248,10 @@ class Tallies:
                 self._advance(tally, group_id, now_ms)
         return tally
 
+    def is_empty(self, group_id: str) -> bool:
+        """Whether the group has no members; at an event, whether it had none just before."""
+        return self._state_of(group_id) in _EMPTY
+
     def total(self, now_ms: int) -> Tally:
         """The sums of all groups that there have been, up to now."""
         total = replace(self._forgotten)

@@ -515,6 +515,11 @@ class Groups:
             case None:
                 return "Empty"
 
+    def subscribed_topics(self, group_id: str) -> Collection[str]:
+        """The topics that members of a group in memory subscribe to, as far as known."""
+        driver = self._drivers.get(group_id)
+        return () if driver is None else driver.group.engine.core.subscribed_topics()
+
     def ids_here(self) -> Collection[str]:
         """The groups in memory, and the forwarded ones."""
         relayed = (each for each, standing in self._standings.items() if standing.is_forwarded)

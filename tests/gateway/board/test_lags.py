@@ -126,3 +126,24 @@ def test_the_partitions_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) 
     told(lags, committed(p0=1), "a")
     told(lags, committed(p0=0), "c")
     assert [lags.of(each) is None for each in "abc"] == [False, True, False]
+
+
+def test_topics_without_subscribers_do_not_count() -> None:
+    """Their partitions are not asked for. They count again once a member that subscribes to them
+    has fetched their offsets, and while nobody is there."""
+    subscribed: set[str] = set()
+    lags = Lags(lambda _: subscribed)
+    ends = {("t", 0): 15, ("old", 0): 100}
+    told(lags, committed(p0=10))
+    told(lags, committed("old", p0=0))
+    lags.take_ends(lags.take_turns(10), ends, now_ms=1_000)
+    assert lags.total("g", 1_000) == 105
+    subscribed.add("t")
+    turns = lags.take_turns(10)
+    assert turns == {"g": [("t", 0)]}
+    lags.take_ends(turns, ends, now_ms=1_000)
+    assert lags.total("g", 1_000) == 5
+    subscribed.add("old")
+    told(lags, committed("old", p0=40))
+    lags.take_ends(lags.take_turns(10), ends, now_ms=1_000)
+    assert lags.total("g", 1_000) == 65

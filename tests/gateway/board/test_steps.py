@@ -21,6 +21,7 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     Protocol,
 )
+from gateway.events.offset_events import OffsetsDeleted
 from tests.gateway.board.test_lags import committed
 from tests.support.group_events import enveloped
 
@@ -44,7 +45,8 @@ class Watched:
 
     def __init__(self) -> None:
         self.lags = Lags()
-        self.tallies = Tallies(lambda _: "Stable")
+        self.state = "Stable"
+        self.tallies = Tallies(lambda _: self.state)
         self.traffic = FakeTraffic()
         self.steps = Steps(self.lags, self.tallies, cast("Traffic", self.traffic), share=0.3)
         self.now_ms = 1_000_000
@@ -366,3 +368,106 @@ def test_the_memory_of_all_groups_has_a_bound(
     assert list(watched.steps._groups) == ["g", "i"]
     watched.told(GroupDeleted())
     assert watched.steps._entries == 3
+
+
+def test_a_group_that_is_empty_by_then_is_not_judged(watched: Watched) -> None:
+    """Nobody reads there, and nobody is left to be held back."""
+    watched.joined("consumer", member_id="n")
+    watched.run(30, produced=10, consumed=10)
+    watched.told(MemberLeft(member_id="n", cause=RemovalCause.LEFT))
+    watched.state = "Empty"
+    assert watched.run(60, produced=10, consumed=0) == []
+
+
+def test_a_consumer_that_joins_an_empty_group_makes_no_step(watched: Watched) -> None:
+    """All were stopped, and whoever comes first may speak another protocol: nobody is left of the
+    group that kept up."""
+    watched.told(MemberLeft(member_id="m", cause=RemovalCause.LEFT))
+    watched.state = "Empty"
+    watched.joined("consumer", member_id="n")
+    watched.state = "Stable"
+    assert watched.steps.watched == []
+    assert watched.run(70, produced=10, consumed=0) == []
+
+
+class TwoTopics(Watched):
+    """A group whose two members read `t`, and have read nothing of `old`, whose end is far off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subscribed = {"t", "old"}
+        self.lags = Lags(lambda _: self.subscribed)
+        self.steps = Steps(self.lags, self.tallies, cast("Traffic", self.traffic), share=0.3)
+        self.old = OldTopic()
+        self.joined("classic")
+        self.joined("classic", "other", member_id="o")
+        self.told(committed("old", p0=0))
+
+    def run(self, length_s: int, *, produced: int, consumed: int) -> list[GatewayEvent]:
+        found: list[GatewayEvent] = []
+        for _ in range(0, length_s, 10):
+            self.now_ms += 10_000
+            self.committed += 10 * consumed
+            self.end += 10 * produced
+            self.old.end += 10 * self.old.produced
+            self.told(committed(p0=self.committed))
+            turns = self.lags.take_turns(10, self.steps.watched)
+            ends = {("t", 0): self.end, ("old", 0): self.old.end}
+            self.lags.take_ends(turns, ends, self.now_ms)
+            found += [event for _, event in self.steps.judge(self.now_ms)]
+        return found
+
+
+@dataclass
+class OldTopic:
+    """Where it ends, and how much goes there in a second."""
+
+    end: int = 0
+    produced: int = 10
+
+
+def test_a_topic_that_nobody_subscribes_to_any_more_does_not_count() -> None:
+    """A new version drops it together with the old protocol: producers go on, and nobody reads."""
+    group = TwoTopics()
+    group.run(70, produced=10, consumed=10)
+    group.subscribed = {"t"}
+    group.joined("consumer", member_id="n")
+    assert group.run(70, produced=10, consumed=10) == []
+    assert group.lags.total("g", group.now_ms) == 0
+
+
+def test_a_dropped_topic_hides_no_regression() -> None:
+    """Its lag goes, and that of the other topic comes."""
+    group = TwoTopics()
+    group.run(70, produced=10, consumed=10)
+    group.subscribed = {"t"}
+    group.joined("consumer", member_id="n")
+    (told,) = group.run(70, produced=10, consumed=0)
+    assert isinstance(told, StepMadeWorse)
+    assert (told.lag_before, told.lag_after) == (0, 600)
+
+
+def test_the_backlog_of_a_topic_that_a_new_version_adds_does_not_count() -> None:
+    """It was there before the step. How it grows afterwards counts."""
+    group = TwoTopics()
+    group.told(OffsetsDeleted(partitions={"old": (0,)}))
+    group.run(70, produced=10, consumed=10)
+    group.joined("consumer", member_id="n")
+    group.old.end, group.old.produced = 50_000, 0
+    group.told(committed("old", p0=0))
+    assert group.run(70, produced=10, consumed=10) == []
+    group.joined("consumer", "other", member_id="p")
+    group.old.produced = 10
+    (told,) = group.run(70, produced=10, consumed=10)
+    assert isinstance(told, StepMadeWorse)
+    assert (told.lag_before, told.lag_after) == (50_000, 50_600)
+
+
+def test_a_group_whose_topics_are_all_others_is_not_judged() -> None:
+    """Nothing of it can be compared."""
+    group = TwoTopics()
+    group.run(70, produced=10, consumed=10)
+    group.joined("consumer", member_id="n")
+    group.subscribed = {"new"}
+    group.told(committed("new", p0=0))
+    assert group.run(70, produced=10, consumed=0) == []
