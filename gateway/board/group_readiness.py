@@ -9,12 +9,13 @@ from coordinator.conversion.upgrade import obstacles
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue
+from coordinator.interface.records import ClassicGroupMember, ClassicGroupValue, Member
 from gateway.board.reading import short
 from gateway.board.tallies import Tally
 from gateway.board.views import ClientVersion, GroupPage, GroupReadiness
 from gateway.defective_clients import defects_of
 from gateway.groups.glance import Glance
+from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
 from gateway.hosting.forwarded import WatchedGroup
 from gateway.pipeline.fold.readiness import speaks_consumer
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
@@ -47,8 +48,9 @@ def assess(
     blocked = tuple(_conversion_obstacles(glance, page, classic, config))
     to_change = tuple(dict.fromkeys(_to_change(classic.members))) if classic else ()
     adoption = () if is_hosted else tuple(adoption_obstacles)
+    warnings = tuple(_long_sessions(glance, classic, config))
     clients = tuple(_clients(glance, tally))
-    kinds = (blocked, to_change, adoption, clients)
+    kinds = (blocked, to_change, adoption, warnings, clients)
     return GroupReadiness(
         group_id=glance.group_id,
         mode=page.mode,
@@ -58,6 +60,7 @@ def assess(
         can_be_adopted=None if is_hosted else not adoption,
         adoption_obstacles=tuple(map(short, adoption[:LINES_MAX])),
         to_change=tuple(map(short, to_change[:LINES_MAX])),
+        warnings=tuple(map(short, warnings[:LINES_MAX])),
         clients=clients[:LINES_MAX],
         left_out=sum(max(0, len(each) - LINES_MAX) for each in kinds),
     )
@@ -121,7 +124,7 @@ def _to_change(members: Iterable[ClassicGroupMember]) -> Iterator[str]:
     """The configs that clients refuse together with `group.protocol=consumer`, as far as requests
     show that they are set."""
     for member in members:
-        who = member.client_id or member.member_id
+        who = _name_of(member)
         names = tuple(name for name, _metadata in member.protocols)
         if custom := [name for name in names if name not in SERVER_SIDE]:
             yield (
@@ -141,6 +144,38 @@ def _to_change(members: Iterable[ClassicGroupMember]) -> Iterator[str]:
                 " group's configs consumer.session.timeout.ms and"
                 " consumer.heartbeat.interval.ms stand for them"
             )
+
+
+def _long_sessions(
+    glance: Glance, classic: ClassicGroupValue | None, config: GroupConfig
+) -> Iterator[str]:
+    """The members that may believe longer than the cluster keeps their group for the gateway."""
+    sessions_ms: dict[str, int] = {}
+    group = None if glance.state is None else glance.state.group
+    if isinstance(group, ConsumerGroup):
+        if group.has_native_members:
+            name = "its native members (consumer.session.timeout.ms)"
+            sessions_ms[name] = config.consumer_session_timeout_ms
+        for member in group.members.values():
+            if member.classic is not None:
+                name, session_ms = _name_of(member), member.classic.session_timeout_ms
+                sessions_ms[name] = max(session_ms, sessions_ms.get(name, 0))
+    elif classic is not None:
+        for classic_member in classic.members:
+            name, session_ms = _name_of(classic_member), classic_member.session_timeout_ms
+            sessions_ms[name] = max(session_ms, sessions_ms.get(name, 0))
+    anchor_s = SESSION_TIMEOUTS_MS[0] // 1000
+    for name, session_ms in sessions_ms.items():
+        if session_ms > SESSION_TIMEOUTS_MS[0]:
+            yield (
+                f"{name}: a session of {session_ms // 1000} s is longer than that of the gateway in"
+                f" the cluster ({anchor_s} s): if the gateway is away for longer than that, a"
+                " consumer that joins in the cluster gets partitions that are still believed owned"
+            )
+
+
+def _name_of(member: ClassicGroupMember | Member) -> str:
+    return member.client_id or member.member_id
 
 
 def _clients(glance: Glance, tally: Tally | None) -> Iterator[ClientVersion]:

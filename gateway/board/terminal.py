@@ -140,6 +140,7 @@ def readiness_text(found: GroupReadiness) -> RenderableType:
     if found.to_change:
         lines.append(Text("  to change before the switch:"))
         lines += [Text(f"    {escaped(each)}") for each in found.to_change]
+    lines += [Text(f"  warning: {escaped(each)}", style="yellow") for each in found.warnings]
     for client in found.clients:
         speaks = {True: "yes", False: "no", None: "unknown"}[client.speaks_consumer]
         name = " ".join(filter(None, (client.software_name, client.software_version)))

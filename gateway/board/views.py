@@ -143,6 +143,8 @@ class GroupReadiness(View):
     """What prevents it."""
     to_change: tuple[str, ...]
     """What to change in the consumers' configs before they switch."""
+    warnings: tuple[str, ...]
+    """What weakens a guarantee, though nothing is in the way."""
     clients: tuple[ClientVersion, ...]
     left_out: Count
     """Lines that did not fit."""

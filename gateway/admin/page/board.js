@@ -404,6 +404,7 @@ async function assess() {
       ...part("It cannot be adopted now:", found.adoption_obstacles),
       ...(found.can_be_adopted ? [make("p", {}, "It can be adopted now.")] : []),
       ...part("To change in the consumers before they switch:", found.to_change),
+      ...part("Warnings:", found.warnings),
       ...part("Clients:", found.clients.map((each) => `${each.members} x ${[each.software_name, each.software_version].filter(Boolean).join(" ") || "unknown"}, `
         + `new protocol: ${each.speaks_consumer === null ? "unknown" : each.speaks_consumer ? "yes" : "no"}${each.defects.map((why) => `; ${why}`).join("")}`)),
     ];

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.engine import GroupEngine
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig, MigrationPolicy, RollPolicy
 from coordinator.interface.topics import Topics
@@ -15,7 +16,9 @@ from gateway.groups.glance import Glance
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
 from gateway.hosting.standing import HERE, Verdict
 from gateway.hosting.states import AnchorPhase, Mode
+from tests.support.group_records import CLIENT_ID, consumer_group, given_classic, given_native
 from tests.support.group_script import subscription
+from tests.support.group_values import make_topics
 
 FORWARDED = Verdict(Mode.FORWARDED, "in the cluster itself, the group has 1 member (c)")
 RANGE = (("range", subscription(["t"])),)
@@ -35,8 +38,9 @@ def assessed(
     verdict: Verdict = FORWARDED,
     adoption: tuple[str, ...] = (),
     config: GroupConfig | None = None,
+    state: GroupState | None = None,
 ) -> GroupReadiness:
-    """What is said of a group that the gateway forwards."""
+    """What is said of a group that the gateway forwards, or that has this state."""
     protocol = members[0].protocols[0][0] if members else ""
     watched = WatchedGroup(
         group_id="g", protocol=protocol, members={each.member_id: each for each in members}
@@ -44,7 +48,7 @@ def assessed(
     glance = Glance(
         group_id="g",
         verdict=verdict,
-        state=GroupState("g") if verdict is HERE else None,
+        state=GroupState("g") if verdict is HERE and state is None else state,
         policy=RollPolicy.ALLOW,
         topics=Topics(),
         anchor=AnchorPhase.ABSENT,
@@ -129,3 +133,39 @@ def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     found = assessed(MEMBER, adoption=tuple(map(str, range(5))))
     assert found.adoption_obstacles == ("0", "1")
     assert found.left_out == 3
+
+
+def test_a_session_longer_than_the_anchors_is_warned_of() -> None:
+    """The cluster keeps the group for the gateway no longer than the anchor's session. Nothing is
+    in the way of the group."""
+    at_most = replace(MEMBER, member_id="a", client_id="at-most", session_timeout_ms=60_000)
+    longer = replace(MEMBER, member_id="l", client_id="longer", session_timeout_ms=120_000)
+    found = assessed(MEMBER, at_most, longer)
+    (warning,) = found.warnings
+    assert warning.startswith("longer: a session of 120 s is longer than that of the gateway")
+    assert (found.can_convert, found.can_be_adopted) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("classic_ms", "native_ms", "warned"),
+    [(60_000, 60_000, []), (90_000, 60_000, [CLIENT_ID]), (10_000, 61_000, ["its native members"])],
+)
+def test_members_of_a_consumer_group_have_their_session_or_that_of_its_config(
+    classic_ms: int, native_ms: int, warned: list[str]
+) -> None:
+    """A native member states none."""
+    image = make_topics(foo=3)
+    records = consumer_group(
+        given_classic("c", session_timeout_ms=classic_ms),
+        given_native("n"),
+        epoch=2,
+        assignment_epoch=2,
+        timestamp_ms=0,
+        image=image,
+        regexes={},
+    )
+    config = GroupConfig(consumer_session_timeout_ms=native_ms)
+    engine = GroupEngine("g", config)
+    engine.load(records, now_ms=0)
+    found = assessed(verdict=HERE, state=engine.state, config=config)
+    assert [line.partition(":")[0].partition(" (")[0] for line in found.warnings] == warned

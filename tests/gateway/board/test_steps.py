@@ -412,7 +412,7 @@ class TwoTopics(Watched):
             self.old.end += 10 * self.old.produced
             self.told(committed(p0=self.committed))
             turns = self.lags.take_turns(10, self.steps.watched)
-            ends = {("t", 0): self.end, ("old", 0): self.old.end}
+            ends = {("t", 0): self.end, ("old", 0): self.old.end, ("new", 0): self.old.end}
             self.lags.take_ends(turns, ends, self.now_ms)
             found += [event for _, event in self.steps.judge(self.now_ms)]
         return found
@@ -469,5 +469,7 @@ def test_a_group_whose_topics_are_all_others_is_not_judged() -> None:
     group.run(70, produced=10, consumed=10)
     group.joined("consumer", member_id="n")
     group.subscribed = {"new"}
+    assert group.run(10, produced=10, consumed=0) == []
+    assert group.lags.of("g") is None
     group.told(committed("new", p0=0))
-    assert group.run(70, produced=10, consumed=0) == []
+    assert group.run(60, produced=10, consumed=0) == []
