@@ -12,6 +12,7 @@ from gateway.board.board import Board, NoSuchGroup
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
 from gateway.groups.clock import Clock
+from tests.gateway.board.test_lags import committed
 from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
 
 
@@ -133,3 +134,22 @@ async def test_the_readiness_of_a_hosted_group_names_its_clients(
     assert (found.mode, found.can_convert, found.can_be_adopted) == ("hosted", True, None)
     (client,) = found.clients
     assert (client.protocol, client.members, client.defects) == ("classic", 1, ())
+
+
+async def test_the_topics_that_members_subscribe_to_are_looked_at(
+    autojump_clock: MockClock,
+) -> None:
+    """In either protocol, and all of a group without members."""
+    async with watched() as (groups, board):
+        for topic in ("foo", "old"):
+            groups.journal.tell(committed(topic, p0=1), "empty")
+            groups.journal.tell(committed(topic, p0=1), GROUP)
+        joined = await groups.lone_classic_member(client_id="c-1")
+        turns = [board.lags.take_turns(10)]
+        groups.journal.tell(committed("old", p0=1), GROUP)
+        await groups.native("n", client_id="n-1")
+        await groups.beat(joined.member_id, joined.generation)
+        turns.append(board.lags.take_turns(10))
+    for turn in turns:
+        assert turn[GROUP] == [("foo", 0)]
+    assert turns[0]["empty"] == [("foo", 0), ("old", 0)]
