@@ -5,7 +5,9 @@ has Kafka's name: `group.max.size` in the config file.
 """
 
 import os
+import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -41,7 +43,10 @@ STATE_TOPIC = "groupferry-state"
 StateKind = Literal["memory", "sqlite", "kafka"]
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  (compared with, not bound to)
+_BRACKETED = re.compile(r"\[(.*:.*)\]")
+"""An IPv6 address, as in URLs."""
+_HOST_NAME = re.compile(rb"(?![0-9.]+$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
+"""A number with too few dots is no name: resolvers read `0` as an address."""
 
 
 class SettingsError(Exception):
@@ -98,12 +103,29 @@ def _split(value: object) -> object:
     return value
 
 
-def _host_only(value: object) -> object:
+def _advertised_host(value: object) -> object:
+    """A host as clients take it: a name, or an address without brackets. Raises ValueError."""
     if not isinstance(value, str):
         return value
-    if ":" in value.rpartition("]")[2] and value.count(":") == 1:
-        raise ValueError(f"{value}: give a host without a port; the ports follow `listen`")
-    return _possible_host(value)
+    text = value.strip()
+    bracketed = _BRACKETED.fullmatch(text)
+    host = bracketed[1] if bracketed else text
+    if "://" in host or "]:" in host or host.count(":") == 1:
+        raise ValueError(f"{text}: give a host without scheme and port; the ports follow `listen`")
+    if text and not _can_be_reached(host):
+        raise ValueError(
+            f"{text}: clients cannot connect to it; give the host name or the address under which"
+            " they reach the gateway"
+        )
+    return host
+
+
+def _can_be_reached(host: str) -> bool:
+    """Whether a client may connect to this host. Raises ValueError if it cannot be one."""
+    try:
+        return not ip_address(host).is_unspecified
+    except ValueError:
+        return _HOST_NAME.fullmatch(_possible_host(host).encode("idna")) is not None
 
 
 def state_folder(value: object) -> Path:
@@ -190,6 +212,7 @@ _Milliseconds = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Delay = Annotated[int, Field(ge=0, le=INT32_MAX)]
 _Count = Annotated[int, Field(ge=1, le=INT32_MAX)]
 _Path = Annotated[Path, AfterValidator(Path.expanduser)]
+_AdvertisedHost = Annotated[str, Field(min_length=1), BeforeValidator(_advertised_host)]
 _Address = Annotated[Address, NoDecode, BeforeValidator(Address.parse)]
 
 
@@ -250,8 +273,11 @@ class Settings(BaseModel):
         Address("127.0.0.1", 19092),
         description="bootstrap address for clients; the brokers take the ports after it",
     )
-    advertise: Annotated[str, Field(min_length=1), BeforeValidator(_host_only)] | None = Field(
-        None, description="host that clients are told to connect to; by default that of `listen`"
+    advertise: Annotated[str, Field(min_length=1), BeforeValidator(_advertised_host)] | None = (
+        Field(
+            None,
+            description="host that clients are told to connect to; by default that of `listen`",
+        )
     )
     listen_sni: Annotated[str, AfterValidator(BrokerNames.check)] | None = Field(
         None,
@@ -554,7 +580,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         """Check settings against each other, as Kafka does for its configs."""
-        if self.listen.host in _ANY_ADDRESS and self.advertise is None:
+        if self.advertise is None and not _can_be_reached(self.listen.host):
             raise ValueError(
                 f"advertise: clients cannot connect to {self.listen.host}; "
                 "give the host name under which they reach the gateway"

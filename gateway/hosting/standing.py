@@ -144,8 +144,8 @@ answers in either mode."""
 
 
 def matches(group_id: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns (* and ?) matches."""
-    return any(fnmatchcase(group_id, each) for each in patterns)
+    """Whether one of the patterns (* and ?) matches. Brackets stand for themselves."""
+    return any(fnmatchcase(group_id, pattern.replace("[", "[[]")) for pattern in patterns)
 
 
 @dataclass(slots=True, kw_only=True)

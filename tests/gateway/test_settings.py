@@ -57,7 +57,18 @@ def test_an_invalid_address_is_refused(text: str) -> None:
         ({"listen": "0.0.0.0:1"}, "advertise: clients cannot connect to 0.0.0.0"),
         ({"listen": "a..b:1"}, "--listen: a..b: no host can have this name"),
         ({"advertise": "a..b"}, "--advertise: a..b: no host can have this name"),
-        ({"advertise": "h:1"}, "--advertise: h:1: give a host without a port"),
+        ({"advertise": "h:1"}, "--advertise: h:1: give a host without scheme and port"),
+        ({"advertise": "[::1]:1"}, "--advertise: [::1]:1: give a host without scheme and port"),
+        ({"advertise": "PLAINTEXT://h:1"}, "--advertise: PLAINTEXT://h:1: give a host without"),
+        ({"advertise": "0.0.0.0"}, "--advertise: 0.0.0.0: clients cannot connect to it; give the"),
+        ({"advertise": "[::]"}, "--advertise: [::]: clients cannot connect to it"),
+        ({"advertise": "*"}, "--advertise: *: clients cannot connect to it"),
+        ({"advertise": "0"}, "--advertise: 0: clients cannot connect to it"),
+        ({"advertise": "a b"}, "--advertise: a b: clients cannot connect to it"),
+        ({"advertise": "a,b"}, "--advertise: a,b: clients cannot connect to it"),
+        ({"advertise": "[h]"}, "--advertise: [h]: clients cannot connect to it"),
+        ({"advertise": " "}, "--advertise: String should have at least 1 character"),
+        ({"listen": "*:1"}, "advertise: clients cannot connect to *"),
         ({"log_format": "xml"}, "--log-format: 'xml' should be 'console' or 'json'"),
         ({"max_groups": "0"}, "--max-groups: '0' should be greater than or equal to 1"),
         ({"max_groups": "many"}, "--max-groups: 'many' should be a valid integer"),
@@ -200,3 +211,20 @@ def test_limits_that_do_not_fit_those_that_are_set_are_refused() -> None:
     settings = load({"upstream": "a:1", "group_max_session_timeout_ms": "50000"})
     with pytest.raises(ValueError, match=r"group\.min\.session\.timeout\.ms"):
         settings.with_broker_configs({"group_min_session_timeout_ms": 90_000})
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("[::1]", "::1"),
+        ("::1", "::1"),
+        (" gateway.example ", "gateway.example"),
+        ("gateway.example.", "gateway.example."),
+        ("10.0.0.7", "10.0.0.7"),
+        ("my_service", "my_service"),
+        ("b\u00fccher.example", "b\u00fccher.example"),
+    ],
+)
+def test_the_advertised_host_is_as_clients_take_it(text: str, host: str) -> None:
+    """Brokers name hosts without brackets, and some clients cannot connect to a host with them."""
+    assert load({"upstream": "k:1", "advertise": text}).advertised_host == host

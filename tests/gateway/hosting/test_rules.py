@@ -8,6 +8,7 @@ from coordinator.interface.config import RollPolicy
 from gateway.hosting.owner import Owner
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import ANCHORS_PER_GROUP
+from gateway.hosting.standing import matches
 from tests.support.hosted_scene import hosting_rules
 
 
@@ -26,6 +27,21 @@ def test_new_limits_count_for_groups_and_their_anchors() -> None:
     rules.limit_groups(9, 3, 3)
     rules.hosted.check(user)
     rules.anchored.check(user)
+
+
+def test_a_pattern_knows_no_sign_but_star_and_question_mark() -> None:
+    """All others stand for themselves."""
+    for group_id, pattern in (
+        ("team[a]", "team[a]"),
+        ("a[!b]-1", "a[!b]-?"),
+        ("[x", "[*"),
+        ("]", "]"),
+        ("a\\b", "a\\b"),
+    ):
+        assert matches(group_id, (pattern,))
+    assert not matches("teama", ("team[a]",))
+    assert not matches("b", ("[a-c]",))
+    assert matches("a\nb", ("a?b", "never"))
 
 
 def test_a_pattern_holds_the_groups_that_match() -> None:
