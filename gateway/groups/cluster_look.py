@@ -101,7 +101,7 @@ class ClusterLook:
                 answer: DescribeGroupsResponse = await self._cluster.ask(
                     node_id, DescribeGroupsRequest(groups=tuple(placed))
                 )
-                forgotten |= {each.group_id for each in answer.groups if _is_unknown(each)}
+                forgotten |= {each.group_id for each in answer.groups if is_unknown(each)}
         return frozenset(forgotten)
 
     async def _occupants(
@@ -193,7 +193,7 @@ def _failed(api: str, error_code: int) -> NoAnswer:
     return NoAnswer(f"{api} failed with {name_of(error_code)}")
 
 
-def _is_unknown(group: DescribedGroup) -> bool:
+def is_unknown(group: DescribedGroup) -> bool:
     """Whether the cluster has no such group. A group with offsets but without members is Empty;
     from v6 on an unknown group is an error."""
     is_error_right = group.error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)

@@ -17,6 +17,7 @@ from gateway.batches import batches
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
+from gateway.groups.cluster_look import is_unknown
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, log_of
@@ -102,6 +103,11 @@ class _Shown(Generic[_G]):
             each for each in group_ids if each not in self.live and each not in self.refused
         )
 
+    def forget(self, group_ids: Iterable[str]) -> None:
+        """Leave out groups that exist no more."""
+        for group_id in group_ids:
+            self.known.pop(group_id, None)
+
     def add_to(self, groups: dict[str, _G]) -> None:
         """Show the known groups, except where the cluster has members."""
         for group_id, group in self.known.items():
@@ -167,6 +173,7 @@ class AdminApis:
                 groups=others, include_authorized_operations=message.include_authorized_operations
             )
             answer: DescribeGroupsResponse = await forward(request, asked)
+            shown.forget(self._deleted_beside(answer))
             # A broker older than v6 reports an unknown group as Dead instead of an error.
             groups |= {
                 group.group_id: self._without_anchor(group)
@@ -217,6 +224,14 @@ class AdminApis:
                     shown.known[group_id] = _with_hidden_topics(group_id)
         others = shown.not_live(wanted)
         groups = {group_id: _no_consumer_group(group_id) for group_id in others}
+        describe_groups = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+        empty = tuple(group_id for group_id in others if group_id in shown.known)
+        if empty and describe_groups >= 0:
+            # ConsumerGroupDescribe does not tell a group without members from none.
+            told: DescribeGroupsResponse = await request.upstream.ask(
+                DescribeGroupsRequest(groups=empty), describe_groups
+            )
+            shown.forget(self._deleted_beside(told))
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
             asked = ConsumerGroupDescribeRequest(
                 group_ids=others,
@@ -249,6 +264,7 @@ class AdminApis:
             answer: ListGroupsResponse = await request.upstream.ask(ListGroupsRequest(), version)
             listed = {group.group_id: group for group in answer.groups}
             error = answer.error_code
+        is_complete = version >= 0 and not error
         try:
             ours = await self._groups.group_ids()
             listed |= await self._without_anchors(request, listed, ours)
@@ -261,8 +277,11 @@ class AdminApis:
                 if theirs is None and group_id not in only_here:
                     continue
                 listing = await self._listed(group_id)
-                if listing is not None and not _is_live(theirs, beside=listing):
-                    listed[group_id] = listing
+                if listing is None or _is_live(theirs, beside=listing):
+                    continue
+                if theirs is None and is_complete and listing.group_state == "Empty":
+                    continue  # it was deleted in the cluster, or its offsets have expired there
+                listed[group_id] = listing
         except StateLogError:
             error = code_for(Situation.LOADING, GroupApi.ADMIN)
         passed = tuple(group for group in listed.values() if _passes(group, message))
@@ -344,6 +363,15 @@ class AdminApis:
         except GroupRefused as error:
             return code_for(error.situation, GroupApi.ADMIN), error.why
         return ErrorCode.NONE, ""
+
+    def _deleted_beside(self, answer: DescribeGroupsResponse) -> Iterable[str]:
+        """The groups that were deleted in the cluster, or whose offsets have expired there: Dead
+        as in Kafka, though the state log still has them. While an anchor joins, nobody can tell."""
+        return (
+            group.group_id
+            for group in answer.groups
+            if is_unknown(group) and not self._groups.is_held(group.group_id)
+        )
 
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
         """Hide our anchor: the group is shown as an empty consumer group. Another gateway's anchor

@@ -23,11 +23,13 @@ from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import FindCoordinatorRequest
 from kafka_codecs.header import RequestHeader
-from kafka_codecs.list_groups import ListGroupsRequest
+from kafka_codecs.list_groups import ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.support.fake_broker import answer as answer_request
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import whole_gateway
 from tests.support.offset_broker import OffsetBroker
+from tests.support.wire import Wire
 
 EMPTY_GROUP = (
     ClassicGroupMetadata(
@@ -102,13 +104,21 @@ async def test_unknown_groups_cost_no_broker_call_each(asked: Struct, version: i
 
 
 async def test_a_list_of_many_empty_groups_needs_one_look_up() -> None:
-    """After a restart no request has looked up their coordinators yet."""
+    """After a restart no request has looked up their coordinators yet, and a broker that loads does
+    not list its groups."""
     log = MemoryLog()
     for group_id in MANY:
         await log.append(group_id, EMPTY_GROUP)
+
+    async def loads(wire: Wire, header: RequestHeader, _body: bytes) -> None:
+        loading = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        await answer_request(wire, header, loading)
+
     async with open_scene(log) as (broker, connection):
+        broker.handlers[ApiKey.LIST_GROUPS] = loads
         seen_before = len(broker.seen)
         answer = await connection.ask(ListGroupsRequest(), 4)
+        assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert {group.group_id for group in answer.groups} == set(MANY)
         assert questions(broker.seen[seen_before:]) <= QUESTIONS_MAX
 

@@ -192,6 +192,32 @@ async def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
         assert await scene.listed() == {}
 
 
+async def test_a_group_that_was_deleted_in_the_cluster_is_dead() -> None:
+    """As in Kafka, and for both kinds, although the state log still has it."""
+    log = MemoryLog()
+    async with open_scene(state_log=log) as scene:
+        native = GroupClient(scene.client.connection, "native")
+        joined = await scene.client.enter()
+        await native.native("n")
+        await scene.client.leave(joined.member_id)
+        await native.native("n", -1)
+        assert await described(scene) == ["Empty", "Empty", ErrorCode.NONE]
+        assert set(await scene.listed()) == {"g", "native"}
+    scene.broker.coordinator.groups.clear()
+    async with open_scene(broker=scene.broker, state_log=log) as scene:
+        assert await described(scene) == ["Dead", "Dead", ErrorCode.GROUP_ID_NOT_FOUND]
+        assert await scene.listed() == {}
+
+
+async def described(scene: Scene) -> list[str | int]:
+    """The states of both groups, and the error code of the native one, as tools see them."""
+    ask = scene.client.connection.ask
+    of_both: DescribeGroupsResponse = await ask(DescribeGroupsRequest(groups=("g", "native")), 5)
+    asked = ConsumerGroupDescribeRequest(group_ids=("native",), include_authorized_operations=False)
+    (native,) = (await ask(asked, 1)).groups
+    return [*(group.group_state for group in of_both.groups), native.error_code]
+
+
 async def test_a_setting_makes_consumer_groups_look_dead_as_kafka_does() -> None:
     """To DescribeGroups, and only there; from v6 on with an error."""
     async with open_scene(shows_members=False) as scene:
