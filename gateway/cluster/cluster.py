@@ -456,7 +456,8 @@ class Cluster:
             if self._is_of_this_cluster(answer):
                 return answer
             why = self._name_other_cluster(f"broker {node_id}", answer)
-            self._connections.pop(node_id).close()
+            if (connection := self._connections.pop(node_id, None)) is not None:
+                connection.close()
             self._failures[node_id] = trio.current_time(), why
         raise UpstreamError(why)
 
