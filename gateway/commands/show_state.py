@@ -68,7 +68,7 @@ def of_folder(folder: Path, group_id: str | None) -> bool:
         _print({"cluster_id": cluster_id})
     for row in state.rows:
         _show({"position": row.position}, row.entry, group_id)
-    _show_modes(folder / FOLDER_NAME, group_id)
+    _show_modes(folder / FOLDER_NAME, group_id, state.head.log_id)
     return True
 
 
@@ -93,8 +93,8 @@ def of_topic(
     check_cluster(of_log.cluster_id, metadata.cluster_id, topic=topic)
 
 
-def _show_modes(events: Path, group_id: str | None) -> None:
-    """Print who answers for each group, as its gateway has told last."""
+def _show_modes(events: Path, group_id: str | None, log_id: str) -> None:
+    """Print who answers for each group, as the gateway of this log has told last."""
     latest: dict[str | None, Envelope] = {}
     for path in sorted(events.glob(PATTERN)):
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
@@ -104,7 +104,8 @@ def _show_modes(events: Path, group_id: str | None) -> None:
                     continue
                 with contextlib.suppress(BadLine):
                     told = read_line(data)
-                    latest[told.group_id] = told
+                    if told.gateway_id == log_id:  # the folder may have had another log before
+                        latest[told.group_id] = told
     for each, told in latest.items():
         mode = _MODES.get(told.event)
         if mode is not None and group_id in (None, each):

@@ -115,8 +115,10 @@ async def test_who_answers_for_each_group_follows_the_records(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As told last, with the reason. A deleted group has no mode."""
+    async with open_sqlite_log(tmp_path) as log:
+        log_id = log.id
     files = LineFiles(tmp_path / FOLDER_NAME)
-    journal = Journal("log-1", Sinks(files=files), now_ms=lambda: 7)
+    journal = Journal(log_id, Sinks(files=files), now_ms=lambda: 7)
     with capture_logs():
         journal.tell(GroupForwarded(reason="1 member (payments)"), GROUP)
         journal.tell(GroupHosted(reason="it has no members in the cluster"), GROUP)
@@ -141,9 +143,12 @@ async def test_a_group_that_is_being_adopted_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Afterwards either the gateway has it, or the cluster."""
+    async with open_sqlite_log(tmp_path) as log:
+        log_id = log.id
     files = LineFiles(tmp_path / FOLDER_NAME)
-    journal = Journal("log-1", Sinks(files=files), now_ms=lambda: 7)
+    journal = Journal(log_id, Sinks(files=files), now_ms=lambda: 7)
     with capture_logs():
+        Journal("moved-away", Sinks(files=files)).tell(GroupHosted(reason="free"), "of-another-log")
         for group in ("under-way", "undone", "adopted"):
             journal.tell(AdoptionStarted(members=2), group)
         journal.tell(AdoptionUndone(reason="a member left", held_ms=20), "undone")
