@@ -147,8 +147,9 @@ class GroupTaken(GatewayEvent):
 
 
 class GenerationWentBack(GatewayEvent):
-    """A hosted group has begun again in the cluster: its coordinator has lost the group, or it was
-    deleted. The gateway fenced the members here, because others may have had it meanwhile."""
+    """A hosted group has begun again in the cluster: its coordinator has lost the group, it was
+    deleted, or a consumer of the new protocol had it and has left. The gateway fenced the members
+    here, because others may have had it meanwhile."""
 
     level: ClassVar[Level] = "warning"
     generation_before: int
