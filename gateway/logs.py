@@ -12,9 +12,14 @@ import traceback
 from typing import Literal, TextIO, TypeAlias, cast
 
 import structlog
+import trio
 
 from gateway.events.event import GatewayEvent, Level
 from gateway.readable import escaped
+from gateway.repeated_lines import RepeatedLines
+
+SUM_UP_INTERVAL_S = 2.0
+"""How often to look for counts that are due."""
 
 LogFormat: TypeAlias = Literal["console", "json"]
 
@@ -53,14 +58,22 @@ class _Lossy:
 
 
 def configure(
-    log_format: LogFormat = "console", log_level: Level = "info", stream: TextIO | None = None
+    log_format: LogFormat = "console",
+    log_level: Level = "info",
+    stream: TextIO | None = None,
+    *,
+    counts_repeats: bool = False,
 ) -> None:
-    """Send all log lines of this level and above to the stream, stderr by default."""
+    """Send all log lines of this level and above to the stream, stderr by default.
+    `counts_repeats`: whether lines that repeat themselves are counted; then `sum_up_repeats` has to
+    run."""
     stream = stream or sys.stderr
+    repeats = [_repeated_lines() or RepeatedLines()] if counts_repeats else []
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
+            *repeats,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_renderers(log_format, stream),
         ],
@@ -69,6 +82,24 @@ def configure(
         # A cached logger would keep the old configuration, and tests capture logs by changing it.
         cache_logger_on_first_use=False,
     )
+
+
+async def sum_up_repeats() -> None:
+    """Write the counts of lines that repeat themselves, until cancelled; then the rest of them."""
+    repeated = _repeated_lines()
+    if repeated is None:
+        return
+    try:
+        while True:
+            await trio.sleep(SUM_UP_INTERVAL_S)
+            repeated.sum_up()
+    finally:
+        repeated.sum_up(ends=True)
+
+
+def _repeated_lines() -> RepeatedLines | None:
+    processors = structlog.get_config()["processors"]
+    return next((line for line in processors if isinstance(line, RepeatedLines)), None)
 
 
 def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.Processor]:

@@ -88,7 +88,7 @@ class Reloading:
     def _take(self, changed: Mapping[str, Any]) -> None:
         settings = self._settings = self._settings.model_copy(update=changed)
         if {"log_format", "log_level"} & changed.keys():
-            logs.configure(settings.log_format, settings.log_level)
+            logs.configure(settings.log_format, settings.log_level, counts_repeats=True)
         limits = limits_of(settings)
         for each in fields(limits):
             setattr(self.limits, each.name, getattr(limits, each.name))

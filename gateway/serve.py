@@ -32,6 +32,7 @@ from gateway.hosting.remembered import NameQuota
 from gateway.journal.events_topic import EventsTopic, EventsTopicError, open_events_topic
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
+from gateway.logs import sum_up_repeats
 from gateway.operators import OperatorsConfig
 from gateway.readable import escaped
 from gateway.reloading import Reloading, group_limits_of, limits_of
@@ -91,6 +92,7 @@ def run(settings: Settings, read_again: Callable[[], Settings]) -> int:
 async def _run_until_signal(settings: Settings, security: Security, reloading: Reloading) -> None:
     stop, started = trio.Event(), trio.Event()
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(sum_up_repeats)
 
         async def run_settings(task_status: trio.TaskStatus[Address]) -> None:
             await _run_settings(settings, security, reloading, stop, task_status)

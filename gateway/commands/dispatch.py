@@ -69,7 +69,7 @@ def _serve(options: argparse.Namespace) -> int:
         from gateway import serve
 
     chosen = load(vars(options))
-    logs.configure(chosen.log_format, chosen.log_level)
+    logs.configure(chosen.log_format, chosen.log_level, counts_repeats=True)
     return serve.run(chosen, partial(load, vars(options)))
 
 

@@ -2,7 +2,6 @@
 api versions of each."""
 
 import contextlib
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from kafka_codecs.api_versions import ApiVersionsResponse
 
 log = structlog.get_logger()
 
-TELL_SLOW_S = 60.0
-"""How often to log that a broker is slow."""
 TRY_AGAIN_S = 1.0
 """How often a broker that is away is tried. One task tries, and all clients of the broker wait for
 it. The gateway's own requests have other limits: `cluster.py`, `coordinator_connections.py`."""
@@ -67,7 +64,6 @@ class Brokers:
         self._spoken: dict[int, ApiVersionsResponse] = {}
         self._away: dict[int, trio.Event] = {}  # the event is set when the broker is back
         self._suspected: dict[int, trio.Event] = {}  # the event is set after the check
-        self._told_slow_s: dict[int, float] = {}
         self._opening: defaultdict[int, trio.Semaphore] = defaultdict(
             partial(trio.Semaphore, OPENING_MAX)
         )
@@ -174,19 +170,12 @@ class Brokers:
         try:
             address = self._live_brokers().get(node_id) or self._addresses[node_id]
             (await self._reach(node_id, address, ClientSoftware())).close()
-            self._log_slow(node_id)
+            timeout_s = self._limits.broker_timeout_s
+            log.warning("broker_slow", node_id=node_id, broker_timeout_s=timeout_s)
         except UpstreamError:
             pass  # `_reach` has marked the broker as away
         finally:
             self._suspected.pop(node_id).set()
-
-    def _log_slow(self, node_id: int) -> None:
-        now_s = trio.current_time()
-        if now_s - self._told_slow_s.get(node_id, -math.inf) >= TELL_SLOW_S:
-            self._told_slow_s[node_id] = now_s
-            log.warning(
-                "broker_slow", node_id=node_id, broker_timeout_s=self._limits.broker_timeout_s
-            )
 
     async def _until_back(self, node_id: int) -> None:
         structlog.contextvars.clear_contextvars()  # inherited from the first client's connection

@@ -5,7 +5,6 @@ If the brokers have names, the bootstrap port serves them all.
 
 import errno
 import logging
-import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,9 +26,6 @@ from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 
 log = structlog.get_logger()
 
-ACCEPT_FAILURES_INTERVAL_S = 60.0
-"""How often to log that clients cannot be accepted; Trio retries ten times a second."""
-
 Accept = Callable[[BrokerRoute, trio.SocketStream], Awaitable[None]]
 """Serves one client of the broker that the port represents."""
 
@@ -37,17 +33,11 @@ Accept = Callable[[BrokerRoute, trio.SocketStream], Awaitable[None]]
 class AcceptFailures(logging.Handler):
     """Replaces the log lines with traceback that Trio writes when it cannot accept a client."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._said_s = -math.inf
-
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the reason, unless the last line is too recent."""
+        """Log the reason."""
         error = record.exc_info[1] if record.exc_info else None
         reason = error.strerror if isinstance(error, OSError) else record.getMessage()
-        if trio.current_time() - self._said_s >= ACCEPT_FAILURES_INTERVAL_S:
-            self._said_s = trio.current_time()
-            log.warning("connection_not_accepted", reason=reason)
+        log.warning("connection_not_accepted", reason=reason)
 
 
 @contextmanager

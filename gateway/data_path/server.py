@@ -309,7 +309,6 @@ class _Clients:
         limits = self._surroundings.limits
         while True:
             await trio.sleep(min(limits.idle_timeout_s, limits.half_sent_timeout_s) / IDLE_LOOKS)
-            self._surroundings.complaints.sum_up()
             for connection in tuple(self._connections):
                 connection.end_if_idle()
 

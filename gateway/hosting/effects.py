@@ -12,6 +12,23 @@ from gateway.hosting.answers import code_for
 from gateway.hosting.batch import Batch
 from gateway.hosting.calls import Call, Commit, Refused
 from kafka_codecs.declaration import Struct
+from kafka_codecs.error_codes import ErrorCode
+
+_EXPECTED = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+    }
+)
+"""What clients get in every rebalance, restart and failover, and act upon by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +134,18 @@ Effect = (
 
 def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -> Log:
     """The line about a request that is refused, with the reason."""
+    call = item.call if isinstance(item, Commit) else item
     if isinstance(outcome, Refused):
-        call = item.call if isinstance(item, Commit) else item
         assert call is not None
         code = code_for(outcome.situation, call.api)
     else:
         code = outcome.error
+    owner = None if call is None else call.owner
     fields = {
         "group_id": group_id,
+        "client": None if owner is None else str(owner),
         "event_type": type(item.event).__name__,
         "error_code": code.name,
         "reason": outcome.why,
     }
-    return Log("info", "request_refused", fields)
+    return Log("debug" if code in _EXPECTED else "info", "request_refused", fields)

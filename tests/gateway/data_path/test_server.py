@@ -365,7 +365,7 @@ async def test_a_partial_request_times_out(
                         await client.send(part)
                         assert await client.at_end()
             events = [line["event"] for line in lines if line["log_level"] == "warning"]
-            assert events == ["half_sent_request"]
+            assert events == ["half_sent_request"] * 3
             assert not waits
             async with connected(gateway.address) as quiet:
                 await trio.sleep(2 * IDLE_S)
@@ -403,7 +403,7 @@ async def test_the_connections_of_one_address_are_limited() -> None:
                     for _ in range(3):
                         async with connected(gateway.address) as second:
                             assert await second.at_end()
-                assert [line["event"] for line in lines] == ["connection_refused"]
+                assert {line["event"] for line in lines} == {"connection_refused"}
                 assert lines[0]["reason"] == "1 clients of the address 127.0.0.1 are connected"
                 other = await trio.open_tcp_stream(*gateway.address, local_address="127.0.0.2")
                 async with other:
