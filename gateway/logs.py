@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Hashable
 from typing import Literal, TextIO, TypeAlias, cast
 
 import structlog
@@ -33,7 +34,11 @@ _LEVELS: dict[Level, int] = {
 log = structlog.get_logger()
 
 
-def write_to_log(event: GatewayEvent, group_id: str | None = None) -> None:
+def write_to_log(
+    event: GatewayEvent,
+    group_id: str | None = None,
+    owner: Hashable | None = None,  # noqa: ARG001
+) -> None:
     """Write an event, about a group or about the gateway, with the fields of its JSON line."""
     about = {} if group_id is None else {"group_id": group_id}
     bound = log.bind(**about)

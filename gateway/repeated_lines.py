@@ -126,7 +126,7 @@ class RepeatedLines:
             return key
         conditions_max = CONDITIONS_OF_CLIENTS_MAX if client_host else CONDITIONS_MAX
         if len(self._conditions) >= conditions_max:
-            line |= {name: OTHERS for name in ("client_host", "client") if name in line}
+            line.update({name: OTHERS for name in ("client_host", "client") if name in line})
             return (event, OTHERS, 0)
         if self._per_kind[event, client_host] >= CONDITIONS_PER_KIND_MAX:
             return (event, client_host, 0)

@@ -11,7 +11,7 @@ their process.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import (
     Annotated,
@@ -74,9 +74,12 @@ class Told(NamedTuple):
 
 
 class Tell(Protocol):
-    """A callback that reports an event about a group, or about the gateway."""
+    """A callback that reports an event about a group, or about the gateway. `owner`: the client
+    address or user that can cause such events at will; None if nothing but the state can."""
 
-    def __call__(self, event: GatewayEvent, group_id: str | None = None) -> None: ...
+    def __call__(
+        self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
+    ) -> None: ...
 
 
 class Envelope(BaseModel):

@@ -21,7 +21,7 @@ from coordinator.interface.volatile_records import Computation
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.events.event import Told
-from gateway.events.group_events import TopicsGone
+from gateway.events.group_events import GroupForwarded, GroupHosted, TopicsGone
 from gateway.groups.aside import Aside
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_look import ClusterLook
@@ -137,12 +137,15 @@ class GroupDriver:
         services: Services,
         *,
         idle: Callable[[str], None],
+        owner: Owner | None = None,
     ) -> None:
-        """`idle` learns the id of the group while nothing of it is in memory."""
+        """`idle` learns the id of the group while nothing of it is in memory. `owner`: whose
+        request has named the group first."""
         self.group = group
         self.topics = TopicsImage(services.cluster)
         self._services = services
         self._idle = idle
+        self._owner = owner
         self._inputs: deque[Input] = deque()
         self._changed: deque[Callable[[], None]] = deque()
         """Who is to learn that a call has changed, once the effects are carried out."""
@@ -326,7 +329,8 @@ class GroupDriver:
             match effect:
                 case Log() | TellNow():
                     self._services.counts.note_line(effect)
-                    carry_out_now(effect, self.group.group_id, self._services.journal)
+                    journal, group_id = self._services.journal, self.group.group_id
+                    carry_out_now(effect, group_id, journal, self._owner)
                 case Tell(told):
                     self._make_way(told)
                     for each in told:
@@ -608,11 +612,15 @@ class GroupDriver:
                 return Unanswered(lane, why)
 
 
-def carry_out_now(effect: Log | TellNow, group_id: str, journal: Journal) -> None:
-    """Log a line, or report an event."""
+def carry_out_now(
+    effect: Log | TellNow, group_id: str, journal: Journal, owner: Owner | None = None
+) -> None:
+    """Log a line, or report an event. `owner`: whose request has named the group."""
     match effect:
         case Log(level, event, fields, error):
             getattr(log, level)(event, **fields, **({"exc_info": error} if error else {}))
+        case TellNow(GroupForwarded() | GroupHosted() as event):
+            journal.tell(event, group_id, owner)  # clients can name groups without end
         case TellNow(event):
             journal.tell(event, group_id)
 

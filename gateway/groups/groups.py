@@ -319,7 +319,7 @@ class Groups:
         standing = self._standing(group_id, owner)
         verdict = standing.take(found, self._clock.now_ms(), is_held=self.is_held(group_id))
         for effect in standing.take_outbox():
-            carry_out_now(effect, group_id, self._journal)
+            carry_out_now(effect, group_id, self._journal, owner)
         return verdict
 
     @property
@@ -630,7 +630,7 @@ class Groups:
                 self._rules,
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
-            driver = GroupDriver(group, self._services, idle=self._forget)
+            driver = GroupDriver(group, self._services, idle=self._forget, owner=owner)
             self._drivers[group_id] = driver
             if group_id in self._unresumed and self._has_room(group_id):
                 driver.feed(Resumed(self._state_log.may_be_moving(group_id)))

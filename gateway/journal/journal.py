@@ -8,19 +8,24 @@ its sequence; if it comes back, it begins another one.
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
 
+import structlog
+
 from gateway.events.catalog import read_line
 from gateway.events.event import Envelope, GatewayEvent, Listener, Told
 from gateway.journal.events_topic import EventsTopic
+from gateway.journal.history_shares import HistoryShares
 from gateway.journal.line_files import LineFiles
 from gateway.logs import write_to_log
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogError
+
+log = structlog.get_logger()
 
 REPEATABLE_BYTES_MAX = 900 << 10
 """Of a larger batch the state log keeps only the sequence number. One record with all its events
@@ -69,14 +74,24 @@ class Journal:
         self._groups: dict[str, _Place] = {}
         """The last written event of each group."""
         self._last_began_ms = 0
+        self._shares = HistoryShares(now_ms)
 
     def listen(self, listener: Listener) -> None:
         """Pass each event on to this listener, too. It must be quick, and must not raise."""
         self._listeners.append(listener)
 
-    def tell(self, event: GatewayEvent, group_id: str | None = None) -> None:
-        """Report one event, about a group or about the gateway."""
-        self.pass_on(self.stamp(Told((event,), self._now_ms()), group_id))
+    def tell(
+        self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
+    ) -> None:
+        """Report one event, about a group or about the gateway. One that an owner causes beyond
+        its share of the history gets no number and no line, so that no sequence has a gap."""
+        if owner is not None and not self._shares.has_room(owner):
+            log.warning("events_left_out", client=str(owner), group_id=group_id)
+            return
+        envelopes = self.stamp(Told((event,), self._now_ms()), group_id)
+        if owner is not None:
+            self._shares.spend(owner, sum(len(envelope.line) for envelope in envelopes))
+        self.pass_on(envelopes)
 
     def stamp(self, told: Told, group_id: str | None) -> Sequence[Envelope]:
         """Number events in the sequence of this process. Pass them on at once."""

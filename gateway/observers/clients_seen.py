@@ -38,6 +38,8 @@ class ClientsSeen:
     def note(self, request: GroupRequest, answer: Struct) -> None:
         """Report the client unless it was reported before."""
         match request.message, answer:
+            case JoinGroupRequest(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED):
+                pass  # the client comes back with the id, or never joins
             case JoinGroupRequest(group_id=group_id) as message, JoinGroupResponse():
                 member_id = answer.member_id or message.member_id
                 self._once(request.owner, group_id, _classic(request, message, member_id))
@@ -78,12 +80,13 @@ class ClientsSeen:
             case _:
                 return
         for member_id in filter(None, left):
-            self._tell(MemberLeft(member_id=member_id, cause=RemovalCause.LEFT), group_id)
+            event = MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
+            self._tell(event, group_id, request.owner)
 
     def _once(self, owner: Owner, group_id: str, event: ClientSeen | ConversionRefused) -> None:
         key = hash((group_id, event))  # a fixed size, because clients choose the lengths of names
         if key not in self._told:
-            self._tell(event, group_id)
+            self._tell(event, group_id, owner)
         self._told.put(key, None, owner)
 
 

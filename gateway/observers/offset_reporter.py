@@ -39,6 +39,7 @@ from gateway.events.offset_events import (
     OffsetsDeleted,
     OffsetsFetched,
 )
+from gateway.hosting.owner import Owner
 from kafka_codecs.declaration import Struct
 from kafka_codecs.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -83,6 +84,8 @@ class _Interval:
     from_ms: int
     to_ms: int
     topics: dict[str, dict[int, _Offsets]] = field(default_factory=dict)
+    owner: Owner | None = None
+    """Who has committed."""
 
     @property
     def size(self) -> int:
@@ -134,7 +137,7 @@ class OffsetReporter:
         intervals = self._groups.setdefault(message.group_id, {})
         is_first = (interval := intervals.get(committer)) is None
         if interval is None:
-            interval = intervals[committer] = _Interval(now_ms, now_ms)
+            interval = intervals[committer] = _Interval(now_ms, now_ms, owner=request.owner)
         if not interval.topics:
             interval.from_ms = now_ms
         interval.to_ms = now_ms
@@ -143,14 +146,19 @@ class OffsetReporter:
                 if (topic.name, each.partition_index) in stored:
                     self._add(interval, topic.name, each.partition_index, each.committed_offset)
         if is_first and committer == _OUTSIDER:
-            self._tell(self._cut(committer, interval), message.group_id)
+            self._tell(self._cut(committer, interval), message.group_id, request.owner)
         if self._partitions >= PARTITIONS_MAX:
             self.flush()
 
     def note_fetch(
-        self, group_id: str, member_id: str, topics: Iterable[OffsetFetchResponseTopic]
+        self,
+        group_id: str,
+        member_id: str,
+        topics: Iterable[OffsetFetchResponseTopic],
+        owner: Owner | None = None,
     ) -> None:
-        """Report the fetched offsets of a member, or of NO_MEMBER, except those reported before."""
+        """Report the fetched offsets of a member, or of NO_MEMBER, except those reported before.
+        `owner`: who has fetched them."""
         known = self._starts.get(group_id, {}).get(member_id, set())
         fetched = {
             topic.name: {
@@ -178,7 +186,7 @@ class OffsetReporter:
                 if offsets
             },
         )
-        self._tell(event, group_id)
+        self._tell(event, group_id, owner)
 
     def note_delete(self, request: GroupRequest, answer: Struct) -> None:
         """Report the offsets that the cluster has deleted, if the request is an OffsetDelete."""
@@ -212,10 +220,10 @@ class OffsetReporter:
                     | MemberReplaced(member_id=member_id)
                 ):
                     for each in (member_id, NO_MEMBER):
-                        ended += self._end(group_id, each)
+                        ended += (commits for commits, _owner in self._end(group_id, each))
                         self._forget_starts(group_id, each)
                 case GroupConverted() | GroupDeleted() | GroupStateMoved() | TopicsGone():
-                    ended += self._end(group_id)
+                    ended += (commits for commits, _owner in self._end(group_id))
                     for each in list(self._starts.get(group_id, ())):
                         self._forget_starts(group_id, each)
                 case _:
@@ -225,16 +233,16 @@ class OffsetReporter:
     def flush(self) -> None:
         """Report all open intervals."""
         for group_id in list(self._groups):
-            for event in self._end(group_id):
-                self._tell(event, group_id)
+            for event, owner in self._end(group_id):
+                self._tell(event, group_id, owner)
 
     def _pass_on(self, group_id: str, partitions: Iterable[_Partition], member_id: str) -> None:
         """Report the commits of members that committed for these partitions before."""
         holders = self._holders.get(group_id, {})
         former = {holders.get(partition, member_id) for partition in partitions} - {member_id}
         for holder_id in sorted(former):
-            for event in list(self._end(group_id, holder_id)):
-                self._tell(event, group_id)
+            for event, owner in list(self._end(group_id, holder_id)):
+                self._tell(event, group_id, owner)
         self._holders.setdefault(group_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _add(self, interval: _Interval, topic: str, partition: int, offset: int) -> None:
@@ -245,14 +253,17 @@ class OffsetReporter:
             partitions[partition] = _Offsets(offset, offset, offset)
             self._partitions += 1
 
-    def _end(self, group_id: str, member_id: str | None = None) -> Iterator[OffsetsCommitted]:
-        """End the intervals of this member, or of all members."""
+    def _end(
+        self, group_id: str, member_id: str | None = None
+    ) -> Iterator[tuple[OffsetsCommitted, Owner | None]]:
+        """End the intervals of this member, or of all members. Yields the commits, and whose they
+        are."""
         intervals = self._groups.get(group_id, {})
         for committer in list(intervals):
             if member_id in (None, committer.member_id):
                 interval = intervals.pop(committer)
                 if interval.topics:
-                    yield self._cut(committer, interval)
+                    yield self._cut(committer, interval), interval.owner
         if not intervals:
             self._groups.pop(group_id, None)
             self._holders.pop(group_id, None)

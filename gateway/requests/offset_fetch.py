@@ -122,7 +122,9 @@ class OffsetFetchApi:
         """Report the fetch as a member's start, if the group has members."""
         if self._groups.is_live(group.group_id):
             member_id = group.member_id or member_of(request, group.group_id)
-            self._offset_reporter.note_fetch(group.group_id, member_id or NO_MEMBER, answer.topics)
+            self._offset_reporter.note_fetch(
+                group.group_id, member_id or NO_MEMBER, answer.topics, request.owner
+            )
 
     async def _vetted(
         self, group: OffsetFetchRequestGroup, verdict: Verdict | None

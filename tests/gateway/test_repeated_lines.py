@@ -156,11 +156,13 @@ def test_each_bug_has_its_traceback_once(log: Log) -> None:
         except KeyError:
             log.write.exception("group_failed", group_id=group_id)
 
+    empty: dict[str, object] = {}
+
     def first() -> object:
-        return {}["a"]
+        return empty["a"]
 
     def second() -> object:
-        return {}["a"]
+        return empty["a"]
 
     for number in range(50):
         fail(first, f"g{number}")

@@ -1,6 +1,6 @@
 """The gateway's reports of commits and fetches in a simulated run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coordinator.interface.events import OffsetCommitReceived, OffsetFetchReceived, Request
@@ -112,7 +112,9 @@ class SimulatedOffsets:
     def _reporter(self) -> OffsetReporter:
         return OffsetReporter(self._hear, lambda: self._run.world.now_ms)
 
-    def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
+    def _hear(
+        self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
+    ) -> None:
         self._told.append((self._run.world.now_ms, event))
 
     def take(self, events: Sequence[GatewayEvent]) -> Sequence[tuple[int, GatewayEvent]]:

@@ -89,7 +89,9 @@ class Desk:
         self.handlers = Handlers(
             cast("Groups", groups),
             cast("Board", FakeBoard()),
-            lambda event, group_id=None: self.told.append((event, group_id)),
+            lambda event, group_id=None, owner=None: self.told.append(  # noqa: ARG005
+                (event, group_id)
+            ),
             self.removal,
             self.stop,
         )

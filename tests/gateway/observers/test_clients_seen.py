@@ -65,7 +65,10 @@ class Seen(ClientsSeen):
     def __init__(self) -> None:
         self.told: list[tuple[str | None, GatewayEvent]] = []
         super().__init__(
-            lambda event, group_id=None: self.told.append((group_id, event)), NameQuota()
+            lambda event, group_id=None, owner=None: self.told.append(  # noqa: ARG005
+                (group_id, event)
+            ),
+            NameQuota(),
         )
 
     def see(self, message: Struct, answer: Struct, **changes: Any) -> None:
@@ -219,3 +222,34 @@ def test_the_subject_of_a_certificate_is_reported() -> None:
     seen.see(JOIN, JOINED, tls_subject="CN=alice")
     seen.see(NATIVE, ConsumerGroupHeartbeatResponse(), tls_subject="CN=alice")
     assert [event.fields["tls_subject"] for _, event in seen.told] == ["CN=alice", "CN=alice"]
+
+
+def test_a_client_that_never_comes_back_with_its_id_is_not_reported() -> None:
+    """It could ask for ids without end, and each would be new."""
+    seen = Seen()
+    join = replace(JOIN, group_instance_id=None)
+    for number in range(100):
+        answer = replace(
+            JOINED, error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=f"client-{number}"
+        )
+        seen.see(join, answer)
+    assert seen.told == []
+    seen.see(replace(join, member_id="client-1"), replace(JOINED, member_id="client-1"))
+    assert seen.names == ["client_seen"]
+
+
+def test_reports_count_towards_the_history_of_the_client() -> None:
+    """Whatever it asks for: it chooses the names in them."""
+    owners: list[object] = []
+    seen = ClientsSeen(
+        lambda event, group_id=None, owner=None: owners.append(owner),  # noqa: ARG005
+        NameQuota(),
+    )
+    join = lone_request(JOIN, 5)
+    seen.note(join, JOINED)
+    native = lone_request(NATIVE, 0)
+    refused = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    seen.note(native, refused)
+    leave = lone_request(LeaveGroupRequest(group_id="g", member_id="m"), 0)
+    seen.note_departure(leave, LeaveGroupResponse())
+    assert owners == [join.owner, native.owner, native.owner, leave.owner]

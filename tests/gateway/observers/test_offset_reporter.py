@@ -1,7 +1,7 @@
 """Fetches and commits of members are reported together and in time, and no offset that went back is
 lost."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -58,7 +58,9 @@ class Tally(OffsetReporter):
         self.told: list[tuple[str | None, Mapping[str, Any]]] = []
         super().__init__(self._hear, lambda: self.at_ms)
 
-    def _hear(self, event: GatewayEvent, group_id: str | None = None) -> None:
+    def _hear(
+        self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
+    ) -> None:
         self.told.append((group_id, event.fields))
 
     def commit(
