@@ -49,8 +49,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
-        if scope["type"] != "http":
-            return  # a websocket is closed, a lifespan has nothing to do
+        if scope["type"] == "lifespan":
+            return  # there is nothing to do
+        if scope["type"] == "websocket":
+            await _no_websocket()(scope, receive, _with_headers(send))
+            return
         most = REQUESTS_MAX + (PROBES_MAX if scope["path"] in PROBES else 0)
         refusal = self._refusal(scope) if self._requests < most else _busy()
         if refusal is not None:
@@ -109,6 +112,10 @@ def _is_of_own_page(headers: Mapping[bytes, bytes]) -> bool:
     return origin is None or origin.partition(b"://")[2] == headers.get(b"host")
 
 
+def _no_websocket() -> Response:
+    return _refused(400, "there are no WebSockets here; GET /api/events streams events")
+
+
 def _busy() -> Response:
     return _refused(503, "too many requests at a time; try again", {"Retry-After": "1"})
 
@@ -119,7 +126,7 @@ def _refused(status: int, why: str, headers: Mapping[str, str] | None = None) ->
 
 def _with_headers(send: Send) -> Send:
     async def send_all(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
             known = {name.lower() for name, _ in message.get("headers", ())}
             added = [
                 (name.lower().encode(), value.encode())

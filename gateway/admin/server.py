@@ -3,31 +3,43 @@
 hypercorn limits neither the number of connections nor how long a client may not read its answer,
 and it shields a send from cancellation. So each connection here has a place, each send an end, and
 when the gateway ends, its sockets are closed under whatever still sends.
+
+Silent connections never keep others out: a new one replaces the one that has been silent longest.
+So a probe, which sends its request immediately, is always served.
 """
 
+import math
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import structlog
 import trio
+from h11 import LocalProtocolError
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 
 from gateway.admin.config import AdminConfig
+from gateway.admin.guard import Receive, Scope, Send
 from gateway.cluster.broker_connection import Address
 from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import quiet_accept_failures
 from gateway.transport.certificates import TlsContext
 
-CONNECTIONS_MAX = 64
+CONNECTIONS_MAX = 160
+CONNECTIONS_PER_ADDRESS_MAX = CONNECTIONS_MAX // 2
+"""As many as requests of all clients are answered at a time, because a load balancer may stand in
+front of all of them."""
 HEADERS_BYTES_MAX = 256 * 1024
 """A path may name a group of 32 KiB, with each byte in three."""
+FIRST_REQUEST_S = 3.0
+"""How long a client may take for its first request, once it is connected."""
 IDLE_S = 30.0
-"""How long a client may be silent between two requests, and until its request has come."""
+"""How long a client may take for each further request."""
 HANDSHAKE_S = 5.0
 SEND_S = 10.0
 """How long a client may not read what it is sent."""
@@ -70,39 +82,104 @@ async def serve_http(
 
 class _Server:
     def __init__(self, app: Any, tls: TlsContext | None) -> None:
-        self._app = ASGIWrapper(app)
+        self._app = app
         self._tls = tls
         self._config = _hypercorn_config()
         self._context = WorkerContext(None)
-        self._open: set[trio.SocketStream] = set()
+        self._open: dict[_Connection, None] = {}
+        """The connections, those that have been silent longest first."""
+        self._of_address: Counter[str] = Counter()
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection."""
-        if len(self._open) >= CONNECTIONS_MAX:
+        try:
+            connection = _Connection(stream, stream.socket.getpeername()[0])
+        except OSError:  # the client has gone already
             stream.socket.close()
             return
-        self._open.add(stream)
+        if not self._has_room(connection.client_host):
+            stream.socket.close()
+            return
+        self._open[connection] = None
+        self._of_address[connection.client_host] += 1
         try:
-            with trio.CancelScope() as scope:
-                patient = _Patient(stream, scope.cancel)
+            with connection.scope:
+                patient = _Patient(stream, connection.scope.cancel)
                 transport: Any = patient
                 if self._tls is not None:
                     transport = trio.SSLStream(
                         patient, self._tls.current, server_side=True, https_compatible=True
                     )
-                await TCPServer(self._app, self._config, self._context, {}, transport)
-        except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
+                    connection.scope.deadline += HANDSHAKE_S
+                app = ASGIWrapper(partial(self._answer, connection))
+                await TCPServer(app, self._config, self._context, {}, transport)
+        except* (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
             pass  # the client has gone, or is none
-        except Exception:  # the boundary: a bug ends one connection
+        except* LocalProtocolError:
+            pass  # hypercorn answers a client that has broken the protocol already
+        except* Exception:  # the boundary: a bug ends one connection
             log.exception("admin_connection_failed")
         finally:
-            self._open.discard(stream)
+            self._leave(connection)
             stream.socket.close()
+
+    def _has_room(self, client_host: str) -> bool:
+        """Whether one more connection of this address may be served. A silent one gives way."""
+        if self._of_address[client_host] >= CONNECTIONS_PER_ADDRESS_MAX:
+            return self._end_silent(client_host)
+        if len(self._open) >= CONNECTIONS_MAX:
+            return self._end_silent(None)
+        return True
+
+    def _end_silent(self, client_host: str | None) -> bool:
+        """End the connection that has been silent longest, of this address or of all. False if none
+        is silent."""
+        for connection in self._open:
+            is_candidate = client_host in (None, connection.client_host)
+            if is_candidate and not connection.requests:
+                connection.scope.cancel()
+                self._leave(connection)
+                return True
+        return False
+
+    def _leave(self, connection: "_Connection") -> None:
+        """Free the connection's place, once."""
+        if connection in self._open:
+            del self._open[connection]
+            self._of_address[connection.client_host] -= 1
+            self._of_address += Counter()  # drops the addresses without connections
+
+    async def _answer(
+        self, connection: "_Connection", scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Have the application answer a request, for which the connection may take its time."""
+        connection.requests += 1
+        connection.scope.deadline = math.inf
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            connection.requests -= 1
+            if not connection.requests:
+                connection.scope.deadline = trio.current_time() + IDLE_S
+                if connection in self._open:  # as the latest that has become silent
+                    del self._open[connection]
+                    self._open[connection] = None
 
     def close(self) -> None:
         """Close all connections."""
-        for stream in self._open:
-            stream.socket.close()
+        for connection in self._open:
+            connection.stream.socket.close()
+
+
+class _Connection:
+    """One connection, which ends when its client is silent for too long."""
+
+    def __init__(self, stream: trio.SocketStream, client_host: str) -> None:
+        self.stream = stream
+        self.client_host = client_host
+        self.requests = 0
+        """Requests that are being answered."""
+        self.scope = trio.CancelScope(deadline=trio.current_time() + FIRST_REQUEST_S)
 
 
 class _Patient(trio.abc.HalfCloseableStream):
@@ -146,7 +223,7 @@ def _hypercorn_config() -> Config:
     made = Config()
     made.errorlog = None  # the application logs its own bugs
     made.include_server_header = False
-    made.keep_alive_timeout = IDLE_S
+    made.keep_alive_timeout = IDLE_S  # the connection's own deadline is shorter before that
     made.ssl_handshake_timeout = HANDSHAKE_S
     made.h11_max_incomplete_size = HEADERS_BYTES_MAX
     made.h2_max_concurrent_streams = STREAMS_MAX

@@ -1,6 +1,7 @@
 """Connections to the admin API."""
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,18 +10,51 @@ import trustme
 
 from gateway.admin import server
 from gateway.admin.config import AdminConfig
-from gateway.admin.server import serve_http
+from gateway.admin.server import CONNECTIONS_MAX, serve_http
 from gateway.data_path.errors import ListenError
 from gateway.transport.certificates import CertificateFiles, for_clients
 from tests.support.admin import HOST, admin_stage
 
+GET_LIVEZ = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+UPGRADE = (
+    b"GET /api/events HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
 
-async def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One beyond the limit is closed at once; a place is free again when its client has gone."""
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
+
+async def raw_answer(port: int, sent: bytes) -> bytes:
+    """All that comes back until the connection ends, or falls silent."""
+    stream = await trio.open_tcp_stream(HOST, port)
+    got = b""
+    with trio.move_on_after(0.2), suppress(trio.BrokenResourceError):
+        await stream.send_all(sent)
+        while data := await stream.receive_some():
+            got += data
+    await trio.aclose_forcefully(stream)
+    return got
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTT"], ids=["silent", "half sent"])
+async def test_silent_connections_do_not_keep_probes_out(sent: bytes) -> None:
+    """Each new connection replaces the one that has been silent longest."""
+    async with admin_stage() as stage:
+        silent = []
+        for _ in range(2 * CONNECTIONS_MAX):
+            stream = await trio.open_tcp_stream(HOST, stage.port)
+            await stream.send_all(sent)
+            silent.append(stream)
+        for path in ("/livez", "/readyz", "/livez"):
+            assert (await stage.ask(path)).status == 200
+        for stream in silent:
+            await trio.aclose_forcefully(stream)
+
+
+async def test_busy_connections_have_a_share_per_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One beyond it is closed. A place is free again when its client has gone."""
+    monkeypatch.setattr(server, "CONNECTIONS_PER_ADDRESS_MAX", 1)
     async with admin_stage() as stage:
         first = await trio.open_tcp_stream(HOST, stage.port)
-        await first.send_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await first.send_all(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert await first.receive_some()
         second = await trio.open_tcp_stream(HOST, stage.port)
         assert await second.receive_some() == b""
@@ -32,6 +66,77 @@ async def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
                 continue
             assert answer.status == 200
             break
+
+
+async def test_a_client_has_little_time_for_its_first_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once it has sent one, it may be silent for longer, or follow events for ever."""
+    monkeypatch.setattr(server, "FIRST_REQUEST_S", 0.1)
+    async with admin_stage() as stage:
+        silent, half_sent, patient, following = [
+            await trio.open_tcp_stream(HOST, stage.port) for _ in range(4)
+        ]
+        await half_sent.send_all(b"GET /livez HTT")
+        await patient.send_all(GET_LIVEZ)
+        await following.send_all(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert await patient.receive_some()
+        assert await following.receive_some()
+        assert await silent.receive_some() == b""
+        assert await half_sent.receive_some() == b""
+        await patient.send_all(GET_LIVEZ)
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 1:
+            got += await patient.receive_some()
+        with trio.move_on_after(0.2) as limit:
+            while await following.receive_some():
+                pass
+        assert limit.cancelled_caught
+
+
+async def test_a_websocket_is_refused_with_the_way_out() -> None:
+    """The answer has the same headers as any other."""
+    async with admin_stage() as stage:
+        answer = await raw_answer(stage.port, UPGRADE)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"/api/events" in answer
+    assert b"nosniff" in answer
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        GET_LIVEZ.replace(b"1.1", b"1.0"),
+        GET_LIVEZ.replace(b"1.1", b"2.0"),
+        GET_LIVEZ.replace(b"GET", b"TRACE"),
+        GET_LIVEZ.replace(b"GET", b"CONNECT"),
+        GET_LIVEZ.replace(b"GET", b"HEAD"),
+        GET_LIVEZ.replace(b"GET /livez", b"OPTIONS *"),
+        GET_LIVEZ.replace(b"/livez", b"http://localhost/livez"),
+        GET_LIVEZ.replace(b"/livez", b"/%ff%00%0a"),
+        GET_LIVEZ.replace(b"/livez", "/\u00e4".encode()),
+        GET_LIVEZ.replace(b"/livez", b"/api/group?group_id=%ff%00"),
+        GET_LIVEZ.replace(b"/livez", b"/api/commands/\xc3\xa4"),
+        GET_LIVEZ.replace(b"Host", b"Content-Length: x\r\nHost"),
+        GET_LIVEZ.replace(b"Host", b"Transfer-Encoding: gzip\r\nHost"),
+        GET_LIVEZ.replace(b"Host", b"Expect: 100-continue\r\nHost"),
+        GET_LIVEZ.replace(b"Host", b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHost"),
+        GET_LIVEZ.replace(b"Host", b"Connection: Upgrade\r\nUpgrade: h2c\r\nHost"),
+        GET_LIVEZ.replace(b"Host: localhost\r\n", b""),
+        UPGRADE.replace(b"13", b"99"),
+        UPGRADE.replace(b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", b""),
+        UPGRADE.replace(b"GET", b"POST"),
+        UPGRADE + b"\x81\x85\0\0\0\0hello",
+    ],
+    ids=lambda sent: sent.splitlines()[0].decode("latin-1"),
+)
+async def test_no_request_is_an_error_of_the_gateway(sent: bytes) -> None:
+    """Whatever a client sends is answered, or its connection is closed, without a bug in the
+    log."""
+    async with admin_stage() as stage:
+        answer = await raw_answer(stage.port, sent)
+        assert not answer.startswith((b"HTTP/1.1 500", b"HTTP/1.0 500")), answer
+        assert (await stage.ask("/livez")).status == 200
 
 
 async def test_a_client_that_does_not_read_delays_no_end() -> None:
