@@ -30,6 +30,7 @@ from gateway.events.catalog import EVENTS
 from gateway.hosting.rules import HostingRules
 from gateway.hosting.states import AnchorPhase
 from gateway.observers.counts import AnswerCounts, Durations, GroupCounts
+from gateway.readable import escaped
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import name_of
 
@@ -328,8 +329,10 @@ def _one(name: str, about: str, value: float) -> Metric:
 
 
 def _merged(samples: _Samples) -> list[tuple[tuple[str, ...], float]]:
-    """Long names are cut, and may then be alike: a series may be there only once."""
-    found: dict[tuple[str, ...], float] = {}
+    """The samples with labels that are safe to show. Long names are cut, and may then be alike: a
+    series may be there only once."""
+    merged: dict[tuple[str, ...], float] = {}
     for values, value in samples:
-        found[values] = found.get(values, 0.0) + value
-    return list(found.items())
+        labels = tuple(map(escaped, values))
+        merged[labels] = merged.get(labels, 0.0) + value
+    return list(merged.items())

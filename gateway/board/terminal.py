@@ -2,10 +2,11 @@
 
 import json
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +24,9 @@ from gateway.readable import escaped, moment, shown
 
 PLAIN_WIDTH = 10_000
 """So that no plain line is cut."""
+ALIGNED_WIDTH_MAX = 60
+"""A longer cell of a plain line moves only the rest of its own line: one client's long name must
+not lengthen the lines of all groups."""
 TYPES_FROM_WIDTH = 100
 """Narrower terminals show no types in the list of groups: the other columns are worth more."""
 CLIENT_WIDTH, BAND_WIDTH_MIN = 20, 10
@@ -70,7 +74,7 @@ def groups_table(
     has_types = width >= TYPES_FROM_WIDTH
     types = ("TYPE",) if has_types else ()
     names = ("GROUP", "MODE", *types, "STATE", "NEW/ALL", "UNOWNED", "WAITS FOR")
-    table = _table(*names, cut=("GROUP", "WAITS FOR"))
+    table = _Table(*names, cut=("GROUP", "WAITS FOR"))
     for group in groups:
         table.add_row(
             _cut(group.group_id),
@@ -111,7 +115,7 @@ def shown_all(words: Iterable[str]) -> str:
 def group_text(page: GroupPage) -> RenderableType:
     """One group with its members."""
     names = ("CLIENT", "PROTOCOL", "PHASE", "SOFTWARE", "HOST", "OWNS", "PENDING")
-    members = _table(*names, cut=("CLIENT", "SOFTWARE", "HOST", "OWNS"))
+    members = _Table(*names, cut=("CLIENT", "SOFTWARE", "HOST", "OWNS"))
     for each in page.member_list:
         members.add_row(
             _cut(each.client_id or each.member_id),
@@ -201,13 +205,45 @@ def _pending(member: MemberLine) -> str:
     return " ".join(filter(None, (f"-{gives}" if gives else "", f"+{gets}" if gets else ""))) or "-"
 
 
-def _table(*headings: str, cut: Collection[str]) -> Table:
-    """`cut`: the columns that get less room if there is not enough for all. Their cells are `_cut`:
-    no line is broken."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    for heading in headings:
-        table.add_column(heading, no_wrap=heading not in cut, overflow="ellipsis")
-    return table
+class _Table:
+    """Rows under headings. On a terminal the columns share its width; plain lines are never cut."""
+
+    def __init__(self, *headings: str, cut: Collection[str]) -> None:
+        """`cut`: the columns that get less room if there is not enough for all. Their cells are
+        `_cut`: no line is broken."""
+        self._headings = headings
+        self._cut = cut
+        self._rows: list[tuple[Sequence[str | Text], str | None]] = []
+
+    def add_row(self, *cells: str | Text, style: str | None = None) -> None:
+        """Add a cell for each heading."""
+        self._rows.append((cells, style))
+
+    def __rich_console__(
+        self, _console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Draw the rows."""
+        if options.max_width >= PLAIN_WIDTH:
+            yield from self._plain_lines()
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+        for heading in self._headings:
+            table.add_column(heading, no_wrap=heading not in self._cut, overflow="ellipsis")
+        for cells, style in self._rows:
+            table.add_row(*cells, style=style)
+        yield table
+
+    def _plain_lines(self) -> Iterator[Text]:
+        rows = [self._headings, *([str(cell) for cell in cells] for cells, _style in self._rows)]
+        widths = [
+            min(ALIGNED_WIDTH_MAX, max(map(cell_len, column))) for column in zip(*rows, strict=True)
+        ]
+        for row in rows:
+            cells = (
+                cell + " " * (width - cell_len(cell))
+                for cell, width in zip(row, widths, strict=True)
+            )
+            yield Text("  ".join(cells).rstrip(), no_wrap=True, overflow="ignore")
 
 
 def _cut(text: str) -> Text:

@@ -16,6 +16,7 @@ from gateway.data_path.traffic import Traffic
 from gateway.groups.groups import GroupRefused
 from gateway.metrics import LAG_LOOK_S, Metrics, Sources
 from gateway.observers.counts import AnswerCounts, GroupCounts
+from gateway.readable import UNSEEN
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
 from tests.support.admin import admin_stage
@@ -69,6 +70,17 @@ async def test_groups_with_series_of_their_own_are_limited() -> None:
     assert sum(series["groupferry_groups"].values()) == 3
     assert len(series["groupferry_group_waits"]) <= 2
     assert series["groupferry_groups_without_series"] == {(): 1}
+
+
+async def test_labels_cannot_disturb_a_terminal_or_a_page() -> None:
+    """Clients choose the names of groups. Those that differ keep series of their own."""
+    evil = ("a\x1b]0;owned\x07", "a\x9b2J", "a\u202eb", "a\u2066b", "a\u200bb", 'a\n"b\\')
+    async with admin_stage() as stage:
+        for group in evil:
+            await stage.groups.native("n", group=group)
+        text = (await stage.ask("/metrics")).body
+    assert not UNSEEN.search(text.decode().replace("\n", ""))
+    assert len(parsed(text)["groupferry_group_waits"]) == len(evil)
 
 
 async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) -> None:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from gateway.board.terminal import Bands, group_text, groups_table, one_line, screen
+from gateway.board.terminal import (
+    ALIGNED_WIDTH_MAX,
+    PLAIN_WIDTH,
+    Bands,
+    group_text,
+    groups_table,
+    one_line,
+    screen,
+)
 from gateway.board.views import EventLine, GroupPage, MemberLine
 from tests.gateway.board.test_recent_events import told
 
@@ -116,6 +124,19 @@ def test_a_pipe_gets_whole_lines() -> None:
     assert any("orders:0-2" in line for line in lines)
     assert any("g" * 300 in line for line in printed(groups_table([evil]), width=10_000))
     assert "\x1b" not in one_line(evil)
+
+
+def test_a_long_name_lengthens_no_other_line_of_a_pipe() -> None:
+    """Whoever chooses it: a group with 32 KiB must not cost a megabyte for each thousand others."""
+    groups = [page(group_id=f"g-{n}") for n in range(50)]
+    longest = max(map(len, printed(groups_table(groups), width=PLAIN_WIDTH)))
+    evil = page(member("c" * 900), member("short"), group_id="g" * 5_000, blocker="w" * 2_000)
+    lines = printed(groups_table([*groups, evil]), width=PLAIN_WIDTH)
+    assert sum(len(line) > longest + ALIGNED_WIDTH_MAX for line in lines) == 1
+    assert all(line == line.rstrip() for line in lines)
+    assert {line.index("hosted") for line in lines[1:-1]} == {lines[0].index("MODE")}
+    lines = printed(group_text(evil), width=PLAIN_WIDTH)
+    assert sum(len(line) > 900 for line in lines[-2:]) == 1
 
 
 def test_a_partition_owned_twice_is_told() -> None:
