@@ -2,8 +2,8 @@
 and to the listeners.
 
 The state log stores a group's sequence with the events of its last batch. After a SIGKILL only the
-lines of that batch can be missing, and the next process writes them again. A deleted group loses
-its sequence; if it comes back, it begins another one.
+lines of that batch can be missing, and the next process writes them again if they are. A deleted
+group loses its sequence; if it comes back, it begins another one.
 """
 
 import itertools
@@ -21,6 +21,7 @@ from gateway.events.event import Envelope, GatewayEvent, Listener, Told
 from gateway.journal.events_topic import EventsTopic
 from gateway.journal.history_shares import HistoryShares
 from gateway.journal.line_files import LineFiles
+from gateway.journal.written_events import WrittenEvents
 from gateway.logs import write_to_log
 from gateway.state_log.last_events import LastEvents
 from gateway.state_log.log import StateLogError
@@ -75,6 +76,9 @@ class Journal:
         """The last written event of each group."""
         self._last_began_ms = 0
         self._shares = HistoryShares(now_ms)
+        folder = None if sinks.files is None else sinks.files.folder
+        self._written = WrittenEvents(folder, gateway_id)
+        """By earlier processes."""
 
     def listen(self, listener: Listener) -> None:
         """Pass each event on to this listener, too. It must be quick, and must not raise."""
@@ -174,7 +178,7 @@ class Journal:
 
     def take_up(self, group_id: str) -> None:
         """Continue a group's sequence from the state log, and report what is missing of its last
-        batch. Lines that an earlier process may have written are only written again.
+        batch. Lines that an earlier process has not certainly written are only written.
 
         Raises StateLogError.
         """
@@ -186,7 +190,7 @@ class Journal:
         if known is not None and place[:2] <= known[:2]:
             return
         if known is None:  # another version of groupferry may have written these lines
-            self._write(last.lines, group_id)
+            self._write_again(last, group_id)
         else:
             envelopes = [read_line(line) for line in last.lines]
             self.pass_on([each for each in envelopes if _place(each) > known])
@@ -211,6 +215,14 @@ class Journal:
             with suppress(StateLogError):
                 self.take_up(group_id)
         return self._groups.get(group_id)
+
+    def _write_again(self, last: LastEvents, group_id: str) -> None:
+        """Write the last events of a group, unless an earlier process has done so."""
+        is_written = self._written.has(group_id, last)
+        if not is_written:
+            self._write(last.lines, group_id)
+        elif self._topic is not None and self._written.may_be_on_its_way(last):
+            self._topic.write(last.lines, group_id)
 
     def _write(self, lines: Sequence[str], group_id: str | None) -> None:
         if self._files is not None and lines:

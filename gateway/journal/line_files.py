@@ -30,7 +30,7 @@ class LineFiles:
     """Appends to the newest file of a folder. One process at a time owns the folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._descriptor: int | None = None
         self._size = 0
         self._opened_s = 0.0
@@ -47,10 +47,10 @@ class LineFiles:
             self.lost += 1
             if self.lost == 1:
                 reason = error.strerror or str(error)
-                log.error("events_lost", folder=str(self._folder), reason=reason)  # noqa: TRY400
+                log.error("events_lost", folder=str(self.folder), reason=reason)  # noqa: TRY400
         else:
             if self.lost:
-                log.info("events_written_again", folder=str(self._folder), lost=self.lost)
+                log.info("events_written_again", folder=str(self.folder), lost=self.lost)
                 self.lost = 0
 
     def close(self) -> None:
@@ -62,8 +62,8 @@ class LineFiles:
     def _make_room(self, size: int) -> None:
         """Open a file with room for `size` bytes. Raises OSError."""
         if self._descriptor is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            newest = max(self._folder.glob(PATTERN), default=None)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            newest = max(self.folder.glob(PATTERN), default=None)
             if newest is not None:
                 self._open(newest)
         if self._descriptor is None or self._is_full(size):
@@ -85,12 +85,12 @@ class LineFiles:
 
     def _new_path(self) -> Path:
         """A path that sorts after all existing files, even if the clock went back."""
-        newest = max(self._folder.glob(PATTERN), default=None)
+        newest = max(self.folder.glob(PATTERN), default=None)
         made_at_ms = int(time.time() * 1000)
         if newest is not None:
             made_at_ms = max(made_at_ms, round(_made_at_s(newest) * 1000) + 1)
         at = datetime.fromtimestamp(made_at_ms // 1000, UTC)
-        return self._folder / _NAME.format(at, made_at_ms % 1000)
+        return self.folder / _NAME.format(at, made_at_ms % 1000)
 
     def _append(self, data: bytes) -> None:
         assert self._descriptor is not None
@@ -102,7 +102,7 @@ class LineFiles:
 
     def _remove_old(self) -> None:
         now_s, total = time.time(), FILE_BYTES_MAX
-        for path in sorted(self._folder.glob(PATTERN), reverse=True):
+        for path in sorted(self.folder.glob(PATTERN), reverse=True):
             found = path.stat()
             total += found.st_size
             if total > FOLDER_BYTES_MAX or now_s - found.st_mtime > FOLDER_AGE_MAX_S:

@@ -31,6 +31,13 @@ log = structlog.get_logger()
 WAL_BYTES_MAX = 16 * 1024 * 1024
 """The size to which the write-ahead log's file is truncated after it was larger."""
 
+FREE_PAGES_MAX = 1_024
+"""Free pages that the file keeps at least: it may need them again (4 MiB)."""
+FREE_SHARE_MAX = 4
+"""Beyond that and one page in so many, free pages go back to the file system."""
+PAGES_PER_WRITE_MAX = 256
+"""So many after each transaction, so that no group waits long for it."""
+
 _NOT_COMMITTED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY})
 """Errors after which a COMMIT has certainly not happened: the frame that makes it valid is written
 last, and was not. After any other failure, such as a failed sync, the transaction may be found when
@@ -132,7 +139,28 @@ class SqliteWriter:
                 return [error]
             return [outcome for batch in batches for outcome in self._write([batch])]
         self._write_mark()
+        self._give_back()
         return [None] * len(batches)
+
+    def _give_back(self) -> None:
+        """Return some free pages to the file system, if there are many. Content stays the same, so
+        a failure loses nothing; the next transaction finds out what is wrong with the disk."""
+        free_max = max(FREE_PAGES_MAX, self._number("page_count") // FREE_SHARE_MAX)
+        free = self._number("freelist_count")
+        if free <= free_max:
+            return
+        try:
+            # `execute` would free one page.
+            self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_PER_WRITE_MAX})")
+            if free - PAGES_PER_WRITE_MAX <= free_max:  # the last ones for now
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            log.warning("state_log_not_shrunk", reason=str(error))
+        self._files = _identities(self._path)
+
+    def _number(self, pragma: str) -> int:
+        number: int = self._connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+        return number
 
     def close(self) -> None:
         """Close the connection, which merges the write-ahead log into the file."""

@@ -10,8 +10,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from gateway.state_log.last_events import LastEvents
+from gateway.state_log import sqlite_writer
+from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.log import StateLogError, StateLogUnusable
 from gateway.state_log.record_format import encode_record
 from gateway.state_log.sqlite import open_sqlite_log
@@ -78,6 +80,43 @@ async def test_its_size_follows_the_live_state(tmp_path: Path) -> None:
     assert (tmp_path / "state.sqlite").stat().st_size > 100_000
     await stored(tmp_path)
     assert (tmp_path / "state.sqlite").stat().st_size < 100_000
+
+
+async def test_free_space_goes_back_while_the_log_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of it with each write, so that no write takes long. A reserve stays."""
+    monkeypatch.setattr(sqlite_writer, "FREE_PAGES_MAX", 16)
+    monkeypatch.setattr(sqlite_writer, "PAGES_PER_WRITE_MAX", 32)
+    path = tmp_path / "state.sqlite"
+    large = LastEvents(sequence=1, lines=("x" * 4_000,))
+    async with open_sqlite_log(tmp_path) as log:
+        for number in range(500):
+            await log.append(f"g{number}", [large])
+        most = path.stat().st_size
+        assert most > 2_000_000
+        sizes = [most]
+        for number in range(500):
+            await log.append(f"g{number}", [FORGOTTEN])
+            sizes.append(path.stat().st_size)
+        assert sizes[-1] < most / 10
+        assert len(set(sizes)) > 2, "it shrinks step by step"
+        await log.append("g", [epoch(1)])
+    assert await stored(tmp_path) == {"g": (epoch(1),)}
+
+
+async def test_space_that_cannot_be_given_back_fails_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The content is stored already."""
+    monkeypatch.setattr(sqlite_writer, "FREE_PAGES_MAX", 0)
+    monkeypatch.setattr(sqlite_writer, "PAGES_PER_WRITE_MAX", "1)x")
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append("g", [LastEvents(sequence=1, lines=("x" * 400_000,))])
+        with capture_logs() as lines:
+            await log.append("g", [FORGOTTEN, epoch(1)])
+    assert {line["event"] for line in lines} == {"state_log_not_shrunk"}
+    assert await stored(tmp_path) == {"g": (epoch(1),)}
 
 
 async def test_a_full_disk_is_an_error_until_space_is_free(tmp_path: Path) -> None:

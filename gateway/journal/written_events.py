@@ -1,0 +1,84 @@
+"""Tells which events of groups the files of an events folder have, so that a restart repeats only
+those that may be missing.
+
+A killed process can only miss the lines of batches that it was writing. So the end of the newest
+files tells of all of them; batches that are much older than that end were written long ago.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.journal.line_files import PATTERN
+from gateway.state_log.last_events import LastEvents
+
+END_BYTES_MAX = 8 << 20
+"""How much of the newest files is read."""
+WRITE_MS_MAX = 10 * 60 * 1000
+"""No batch takes longer from its decision to its lines."""
+DELIVERY_MS_MAX = 5 * 60 * 1000
+"""A topic has all lines that were in the files for so long, or has lost them for good."""
+
+
+class _Place(NamedTuple):
+    began_ms: int
+    sequence: int
+
+
+class WrittenEvents:
+    """The last events of groups in the files of one folder."""
+
+    def __init__(self, folder: Path | None, gateway_id: str) -> None:
+        """`gateway_id`: whose events count. Reads the files now. Never fails: what cannot be read
+        counts as missing."""
+        self._last: dict[str, _Place] = {}
+        self._from_ms = 0
+        """The time of the first line that was read, if there are older ones; otherwise 0."""
+        self._until_ms = 0
+        lines, is_whole = _end_of(folder) if folder is not None else ([], True)
+        for line in lines:
+            self._take(line, gateway_id)
+        if is_whole:
+            self._from_ms = 0
+
+    def _take(self, line: bytes, gateway_id: str) -> None:
+        try:
+            event = json.loads(line)
+            if event["gateway_id"] != gateway_id:
+                return
+            self._from_ms = self._from_ms or int(event["at_ms"])
+            self._until_ms = max(self._until_ms, int(event["at_ms"]))
+            if event["process_id"] is None:
+                place = _Place(event["began_ms"] or 0, event["sequence"])
+                self._last[event["group_id"]] = max(place, self._last.get(event["group_id"], place))
+        except (ValueError, TypeError, LookupError, RecursionError):
+            pass  # a machine crash leaves half a line
+
+    def has(self, group_id: str, last: LastEvents) -> bool:
+        """Whether the files have, or have had, all lines of a group's last batch."""
+        if last.at_ms < self._from_ms - WRITE_MS_MAX:
+            return True
+        return (last.began_ms, last.sequence) <= self._last.get(group_id, (0, 0))
+
+    def may_be_on_its_way(self, last: LastEvents) -> bool:
+        """Whether a topic may still lack these lines, although the files have them."""
+        return last.at_ms >= self._until_ms - DELIVERY_MS_MAX
+
+
+def _end_of(folder: Path) -> tuple[list[bytes], bool]:
+    """The last whole lines of the folder's files, and whether there are no others."""
+    parts: list[bytes] = []
+    left_bytes = END_BYTES_MAX
+    try:
+        for path in sorted(folder.glob(PATTERN), reverse=True):
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                file.seek(max(0, size - left_bytes))
+                parts.insert(0, file.read(left_bytes))
+            left_bytes -= len(parts[0])
+            if left_bytes <= 0:
+                break
+    except OSError:
+        return [], True
+    lines = b"\n".join(parts).splitlines()
+    return (lines, True) if left_bytes > 0 else (lines[1:], False)
