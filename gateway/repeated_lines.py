@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 import structlog
 
-LEVELS = frozenset({"warning", "error", "critical"})
-"""All lines of these levels may repeat themselves. Others are written as they come."""
+INFO_LINES_MAX = 1_000
+"""Lines of one kind and address on level info that are written in an interval: they tell of the
+life of groups, and each may be a different event. On level debug all are."""
 COUNTED_KINDS = frozenset({"request_refused"})
-"""Lines below these levels that a client can cause as often as it likes."""
+"""Lines on level info that a client can cause with each request. They are conditions, too."""
 
 INTERVAL_S = 60.0
 """The interval between two lines about one condition."""
@@ -52,7 +53,7 @@ _CONCERNED = frozenset(
 _IS_SUMMARY = "_is_summary"
 
 _Line = structlog.typing.EventDict
-_Key = tuple[str, str, int]
+_Key = tuple[str, str, int | str]
 
 log = structlog.get_logger()
 
@@ -63,10 +64,14 @@ class _Condition:
     """The latest occurrence."""
     level: str
     at_s: float
-    """The time of the last line."""
+    """The beginning of its interval."""
+    room: int
+    """How many more lines of the interval are written."""
     more: int = 0
-    """The occurrences since then."""
+    """The occurrences in the interval without a line."""
     total: int = 1
+    is_counted: bool = False
+    """Whether any occurrence had no line."""
 
 
 class RepeatedLines:
@@ -81,17 +86,23 @@ class RepeatedLines:
     def __call__(self, _logger: object, _method: str, line: _Line) -> _Line:
         """The line, if it is the first about its condition. Raises DropEvent for any other."""
         level = line.get("level", "")
-        if line.pop(_IS_SUMMARY, False) or not _may_repeat(line["event"], level):
+        if line.pop(_IS_SUMMARY, False) or level == "debug":
             return line
+        is_news = level == "info" and line["event"] not in COUNTED_KINDS
         with self._lock:
-            key = self._key(line)
+            key = self._key(line, "news" if is_news else _cause(line))
             condition = self._conditions.get(key)
             if condition is None:
-                self._conditions[key] = _Condition(_shortened(line), level, self._now_s())
+                room = INFO_LINES_MAX - 1 if is_news else 0
+                self._conditions[key] = _Condition(_shortened(line), level, self._now_s(), room)
                 self._per_kind[key[:2]] += 1
                 return line
-            condition.more += 1
             condition.total += 1
+            if condition.room:
+                condition.room -= 1
+                return line
+            condition.more += 1
+            condition.is_counted = True
             condition.line = _shortened(line)
         raise structlog.DropEvent
 
@@ -108,7 +119,7 @@ class RepeatedLines:
                     summaries.append((condition.level, {**condition.line, "more": condition.more}))
                     condition.at_s, condition.more = now_s, 0
                     continue
-                if condition.total > 1:
+                if condition.is_counted:
                     over = {"is_over": True, "occurrences": condition.total}
                     summaries.append(("info", {**condition.line, **over}))
                 del self._conditions[key]
@@ -117,11 +128,11 @@ class RepeatedLines:
         for level, line in summaries:
             getattr(log, level)(**line, **{_IS_SUMMARY: True})
 
-    def _key(self, line: _Line) -> _Key:
+    def _key(self, line: _Line, cause: int | str) -> _Key:
         """The key of the condition; of several together if there is no room for another."""
         event = line["event"]
         client_host = str(line.get("client_host") or line.get("client") or "")
-        key = (event, client_host, _cause(line))
+        key = (event, client_host, cause)
         if key in self._conditions:
             return key
         conditions_max = CONDITIONS_OF_CLIENTS_MAX if client_host else CONDITIONS_MAX
@@ -148,10 +159,6 @@ def _place_of_bug(exc_info: object) -> object:
         return None
     raised = list(traceback.walk_tb(error.__traceback__))
     return type(error).__name__, raised[-1][1] if raised else 0
-
-
-def _may_repeat(event: str, level: str) -> bool:
-    return level in LEVELS or (event in COUNTED_KINDS and level == "info")
 
 
 def _shortened(line: _Line) -> _Line:

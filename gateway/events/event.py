@@ -71,6 +71,8 @@ class Told(NamedTuple):
 
     events: Sequence[GatewayEvent]
     at_ms: int
+    owner: Hashable | None = None
+    """The client address or user whose request was decided."""
 
 
 class Tell(Protocol):

@@ -334,8 +334,7 @@ class GroupDriver:
                 case Tell(told):
                     self._make_way(told)
                     for each in told:
-                        journal = self._services.journal
-                        journal.pass_on(journal.stamp(each, self.group.group_id))
+                        self._services.journal.tell_decision(each, self.group.group_id)
                 case Forget() if not self._services.journal.has_told(self.group.group_id):
                     self._inputs.append(Forgotten())
                 case _:

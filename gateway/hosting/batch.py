@@ -18,6 +18,7 @@ from coordinator.interface.value import value
 from gateway.events.event import Told
 from gateway.events.record_translator import tell
 from gateway.events.request_translator import refused_conversion, statement
+from gateway.hosting.owner import Owner
 
 BATCH_MAX = 64
 """Requests in one batch. The rest wait for the next write."""
@@ -51,9 +52,16 @@ class Batch:
         return bool(self.durable) and len(self.decisions) < BATCH_MAX
 
     def decide(
-        self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
+        self,
+        event: Event,
+        *,
+        now_ms: int,
+        topics: Topics,
+        owner: Owner | None = None,
+        may_take_long: bool = True,
     ) -> None:
         """Decide an event on the group as the earlier decisions leave it; see `GroupEngine.handle`.
+        `owner`: whose request it is.
 
         Raises InvariantError or LongComputation."""
         engine = self._latest() if self.decisions else self._engine
@@ -65,7 +73,7 @@ class Batch:
             if (refused := refused_conversion(engine.state, event, step)) is not None:
                 events.append(refused)
         self.durable += step.durable
-        self.decisions.append(Decision(event, step, Told(events, now_ms)))
+        self.decisions.append(Decision(event, step, Told(events, now_ms, owner)))
 
     def refusal(self, event: Request, *, now_ms: int, topics: Topics) -> Reply | None:
         """The engine's refusal of an event after the earlier decisions. None if the event would

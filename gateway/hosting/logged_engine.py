@@ -397,7 +397,8 @@ class LoggedEngine:
             self._waiting[item.token] = item
         try:
             event = item if isinstance(item, Happening) else self._event_of(item)
-            decide = partial(batch.decide, event, now_ms=now_ms, topics=self.topics)
+            owner = item.owner if isinstance(item, Call) else None
+            decide = partial(batch.decide, event, now_ms=now_ms, topics=self.topics, owner=owner)
             decide(may_take_long=False)
         except LongComputation:
             self._computing = item

@@ -87,12 +87,17 @@ class Journal:
     def tell(
         self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
     ) -> None:
-        """Report one event, about a group or about the gateway. One that an owner causes beyond
-        its share of the history gets no number and no line, so that no sequence has a gap."""
-        if owner is not None and not self._shares.has_room(owner):
+        """Report one event, about a group or about the gateway."""
+        self.tell_decision(Told((event,), self._now_ms(), owner), group_id)
+
+    def tell_decision(self, told: Told, group_id: str | None) -> None:
+        """Report the events of a decision that has nothing to write. Those that an owner causes
+        beyond its share of the history get no number and no line, so that no sequence has a gap."""
+        owner = told.owner
+        if owner is not None and told.events and not self._shares.has_room(owner):
             log.warning("events_left_out", client=str(owner), group_id=group_id)
             return
-        envelopes = self.stamp(Told((event,), self._now_ms()), group_id)
+        envelopes = self.stamp(told, group_id)
         if owner is not None:
             self._shares.spend(owner, sum(len(envelope.line) for envelope in envelopes))
         self.pass_on(envelopes)

@@ -16,6 +16,7 @@ from gateway.repeated_lines import (
     CONDITIONS_MAX,
     CONDITIONS_OF_CLIENTS_MAX,
     CONDITIONS_PER_KIND_MAX,
+    INFO_LINES_MAX,
     INTERVAL_S,
     OTHERS,
     VALUE_CHARS_MAX,
@@ -181,11 +182,26 @@ def test_no_warning_or_error_can_flood_the_log(log: Log, event: str) -> None:
     assert len(log.pass_time()) <= CONDITIONS_PER_KIND_MAX + 2
 
 
-def test_other_lines_are_written_as_they_come(log: Log) -> None:
-    """Equal lines about the life of groups are no condition."""
+def test_lines_about_the_life_of_groups_are_written_up_to_a_number(log: Log) -> None:
+    """Equal ones, too. Clients can cause them, so those beyond are counted."""
+    for _ in range(INFO_LINES_MAX + 5):
+        log.write.info("group_hosted", group_id="g", reason="it is free")
+    assert len(log.take()) == INFO_LINES_MAX
+    (line,) = log.pass_time()
+    assert (line["more"], line["level"]) == (5, "info")
+    log.pass_time()
     for _ in range(3):
         log.write.info("group_hosted", group_id="g", reason="it is free")
     assert len(log.take()) == 3
+    assert log.pass_time() == []
+
+
+def test_lines_for_developers_are_all_written(log: Log) -> None:
+    """On level debug."""
+    logs.configure("json", log_level="debug", stream=log._stream, counts_repeats=True)
+    for _ in range(INFO_LINES_MAX + 5):
+        structlog.get_logger().debug("connection_lost", client_host="10.0.0.1")
+    assert len(log.take()) == INFO_LINES_MAX + 5
 
 
 async def test_counts_survive_a_change_of_settings_and_the_end(mock_clock: MockClock) -> None:
