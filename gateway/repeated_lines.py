@@ -65,8 +65,10 @@ class _Condition:
     level: str
     at_s: float
     """The beginning of its interval."""
-    room: int
-    """How many more lines of the interval are written."""
+    lines_max: int
+    """How many lines of an interval are written."""
+    lines: int = 1
+    """How many have been."""
     more: int = 0
     """The occurrences in the interval without a line."""
     total: int = 1
@@ -93,13 +95,14 @@ class RepeatedLines:
             key = self._key(line, "news" if is_news else _cause(line))
             condition = self._conditions.get(key)
             if condition is None:
-                room = INFO_LINES_MAX - 1 if is_news else 0
-                self._conditions[key] = _Condition(_shortened(line), level, self._now_s(), room)
+                lines_max = INFO_LINES_MAX if is_news else 1
+                line_now = _shortened(line)
+                self._conditions[key] = _Condition(line_now, level, self._now_s(), lines_max)
                 self._per_kind[key[:2]] += 1
                 return line
             condition.total += 1
-            if condition.room:
-                condition.room -= 1
+            if condition.lines < condition.lines_max:
+                condition.lines += 1
                 return line
             condition.more += 1
             condition.is_counted = True
@@ -115,9 +118,12 @@ class RepeatedLines:
             for key, condition in tuple(self._conditions.items()):
                 if now_s - condition.at_s < INTERVAL_S and not ends:
                     continue
+                if key[1] == OTHERS:
+                    named = condition.line.keys() & {"client_host", "client"}
+                    condition.line.update(dict.fromkeys(named, OTHERS))
                 if condition.more:
                     summaries.append((condition.level, {**condition.line, "more": condition.more}))
-                    condition.at_s, condition.more = now_s, 0
+                    condition.at_s, condition.more, condition.lines = now_s, 0, 1
                     continue
                 if condition.is_counted:
                     over = {"is_over": True, "occurrences": condition.total}
@@ -131,13 +137,12 @@ class RepeatedLines:
     def _key(self, line: _Line, cause: int | str) -> _Key:
         """The key of the condition; of several together if there is no room for another."""
         event = line["event"]
-        client_host = str(line.get("client_host") or line.get("client") or "")
+        client_host = str(line.get("client_host") or line.get("client") or "")[:VALUE_CHARS_MAX]
         key = (event, client_host, cause)
         if key in self._conditions:
             return key
         conditions_max = CONDITIONS_OF_CLIENTS_MAX if client_host else CONDITIONS_MAX
         if len(self._conditions) >= conditions_max:
-            line.update({name: OTHERS for name in ("client_host", "client") if name in line})
             return (event, OTHERS, 0)
         if self._per_kind[event, client_host] >= CONDITIONS_PER_KIND_MAX:
             return (event, client_host, 0)
@@ -162,11 +167,11 @@ def _place_of_bug(exc_info: object) -> object:
 
 
 def _shortened(line: _Line) -> _Line:
-    """A copy that takes little memory, without the traceback of a bug."""
+    """A copy that takes little memory: without collections, and the traceback of a bug."""
     return {
         name: f"{value[:VALUE_CHARS_MAX]}…"
         if isinstance(value, str) and len(value) > VALUE_CHARS_MAX
         else value
         for name, value in line.items()
-        if name not in ("level", "exc_info")
+        if name not in ("level", "exc_info") and isinstance(value, str | int | float | None)
     }

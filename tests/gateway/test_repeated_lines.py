@@ -136,7 +136,7 @@ def test_many_addresses_leave_room_for_the_cluster(log: Log) -> None:
         log.write.warning("bad_frame_received", client_host=str(number), reason=long)
     lines = log.take()
     assert len(lines) == CONDITIONS_OF_CLIENTS_MAX + 1
-    assert lines[-1]["client_host"] == OTHERS
+    assert lines[-1]["client_host"] == str(CONDITIONS_OF_CLIENTS_MAX)
     log.write.warning("anchor_lost", group_id="g", reason="first")
     log.write.warning("anchor_lost", group_id="g", reason="second")
     assert len(log.take()) == 2
@@ -146,6 +146,9 @@ def test_many_addresses_leave_room_for_the_cluster(log: Log) -> None:
         len("first"),
         len("second"),
     }
+    (line,) = (line for line in log.pass_time() if line["event"] == "bad_frame_received")
+    others = 3 * CONDITIONS_MAX - CONDITIONS_OF_CLIENTS_MAX - 1
+    assert (line["client_host"], line["more"]) == (OTHERS, others)
 
 
 def test_each_bug_has_its_traceback_once(log: Log) -> None:
@@ -189,6 +192,10 @@ def test_lines_about_the_life_of_groups_are_written_up_to_a_number(log: Log) -> 
     assert len(log.take()) == INFO_LINES_MAX
     (line,) = log.pass_time()
     assert (line["more"], line["level"]) == (5, "info")
+    for _ in range(INFO_LINES_MAX + 5):
+        log.write.info("group_hosted", group_id="g", reason="it is free")
+    assert len(log.take()) == INFO_LINES_MAX - 1  # one was the count
+    assert [line["more"] for line in log.pass_time()] == [6]
     log.pass_time()
     for _ in range(3):
         log.write.info("group_hosted", group_id="g", reason="it is free")
