@@ -18,9 +18,12 @@ from dataclasses import dataclass
 
 import structlog
 
-INFO_LINES_MAX = 1_000
-"""Lines of one kind and address on level info that are written in an interval: they tell of the
-life of groups, and each may be a different event. On level debug all are."""
+from gateway.events.catalog import EVENTS
+
+INFO_LINES_MAX, EVENT_LINES_MAX = 1_000, 100
+"""Lines of one kind and address that are written in an interval, on level info, and about events
+that are warnings: they tell of the life of groups, and each is about something else. On level debug
+all are written."""
 COUNTED_KINDS = frozenset({"request_refused"})
 """Lines on level info that a client can cause with each request. They are conditions, too."""
 
@@ -30,7 +33,7 @@ CONDITIONS_MAX = 1_000
 """Conditions counted apart. Beyond that, those of one kind are counted together."""
 CONDITIONS_OF_CLIENTS_MAX = 900
 """So that many addresses leave room for what is wrong with the cluster or the gateway."""
-CONDITIONS_PER_KIND_MAX = 10
+CONDITIONS_PER_KIND_MAX = 20
 """Conditions of one kind and address. Further ones are counted together: reasons may vary, and an
 address has as many conditions as there are kinds and error codes."""
 VALUE_CHARS_MAX = 300
@@ -90,12 +93,11 @@ class RepeatedLines:
         level = line.get("level", "")
         if line.pop(_IS_SUMMARY, False) or level == "debug":
             return line
-        is_news = level == "info" and line["event"] not in COUNTED_KINDS
+        lines_max = _lines_max(line["event"], level)
         with self._lock:
-            key = self._key(line, "news" if is_news else _cause(line))
+            key = self._key(line, _cause(line) if lines_max == 1 else "news")
             condition = self._conditions.get(key)
             if condition is None:
-                lines_max = INFO_LINES_MAX if is_news else 1
                 line_now = _shortened(line)
                 self._conditions[key] = _Condition(line_now, level, self._now_s(), lines_max)
                 self._per_kind[key[:2]] += 1
@@ -147,6 +149,15 @@ class RepeatedLines:
         if self._per_kind[event, client_host] >= CONDITIONS_PER_KIND_MAX:
             return (event, client_host, 0)
         return key
+
+
+def _lines_max(event: str, level: str) -> int:
+    """How many lines of one condition are written in an interval."""
+    if event in COUNTED_KINDS:
+        return 1
+    if level == "info":
+        return INFO_LINES_MAX
+    return EVENT_LINES_MAX if event in EVENTS else 1
 
 
 def _cause(line: _Line) -> int:
