@@ -4,6 +4,7 @@ The handlers are those of the control socket. What an address means is in the de
 `openapi.py` makes, at `/api/openapi.json`.
 """
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 import trio
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -22,7 +23,6 @@ from gateway.admin.guard import App, Guard
 from gateway.admin.openapi import description
 from gateway.board.board import Board
 from gateway.board.recent_events import Happened, RecentEvents
-from gateway.board.views import View
 from gateway.cluster.secret import Secret
 from gateway.control.handlers import Handlers
 from gateway.control.messages import (
@@ -39,6 +39,7 @@ from gateway.control.messages import (
     Refusal,
 )
 from gateway.metrics import CONTENT_TYPE
+from gateway.readable import escaped
 
 BODY_S = 5.0
 """How long a client may take to send its command."""
@@ -159,7 +160,7 @@ class _Api:
         answer = await self._desk.handlers.answer(order, given_by)
         if isinstance(answer, Refusal):
             return _why(409, answer.why)
-        return JSONResponse(answer.model_dump(mode="json"))
+        return _view(answer)
 
     async def events(self, request: Request) -> Response:
         """Events as they happen."""
@@ -241,19 +242,22 @@ def _start(recent: RecentEvents, given: str | None) -> int | None:
 
 
 def _event(recent: RecentEvents, each: Happened) -> bytes:
-    return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), each.position, each.line)
+    line = escaped(each.line.decode()).encode()
+    return b"id: %b-%d\ndata: %b\n\n" % (recent.stream_id.encode(), each.position, line)
 
 
 def _named(recent: RecentEvents, name: str, position: int) -> bytes:
     return f"event: {name}\nid: {recent.stream_id}-{position}\ndata: {{}}\n\n".encode()
 
 
-def _view(view: View, status: int = 200) -> Response:
-    return Response(view.model_dump_json(), status, media_type="application/json")
+def _view(view: BaseModel, status: int = 200) -> Response:
+    """The answer as JSON that cannot disturb a terminal: clients choose names."""
+    return Response(escaped(view.model_dump_json()), status, media_type="application/json")
 
 
 def _why(status: int, why: str) -> Response:
-    return JSONResponse({"why": why}, status)
+    text = escaped(json.dumps({"why": why}, ensure_ascii=False))
+    return Response(text, status, media_type="application/json")
 
 
 def _first(error: ValidationError) -> str:

@@ -11,6 +11,7 @@ from gateway.admin import app as module
 from gateway.admin.app import SUBSCRIBERS_MAX
 from gateway.admin.openapi import description
 from gateway.board import recent_events
+from gateway.readable import UNSEEN
 from tests.support.admin import HOST, AdminStage, admin_stage
 from tests.support.hosted_groups import GROUP
 
@@ -241,3 +242,29 @@ async def test_operators_hold_and_allow_a_group() -> None:
         unknown = await stage.command("hold", group_id="typo")
     assert policies == [[], "hold", "pause", "allow"]
     assert "has consumers in a group of this name" in unknown.json["reasons"][0]
+
+
+async def test_no_answer_can_disturb_a_terminal() -> None:
+    """Clients choose the names of groups, and operators look with curl. The JSON means the same."""
+    evil = "a\x1b]0;owned\x07\x9b2J\u202eb\u2066"
+    name = quote(evil)
+    async with admin_stage() as stage:
+        reader = await follow(stage)
+        await stage.groups.native("n", group=evil)
+        answers = [
+            await stage.ask(path)
+            for path in (
+                "/api/groups",
+                f"/api/group?group_id={name}",
+                f"/api/latest-events?group_id={name}",
+                f"/api/readiness?group_id={name}",
+                f"/api/group?group_id={name}-unknown",
+            )
+        ]
+        answers.append(await stage.command("adopt", group_id=evil))
+        await reader.next()
+        events = [(await reader.next())["data"] for _ in range(3)]
+    for text in (*(answer.body.decode() for answer in answers), *events):
+        assert not UNSEEN.search(text)
+    assert json.loads(answers[0].body)["groups"][0]["group_id"] == evil
+    assert {json.loads(event)["group_id"] for event in events} == {evil}
