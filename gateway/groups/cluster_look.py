@@ -35,6 +35,11 @@ OTHER_KINDS = ("share", "streams")
 NO_LONGER_LIVE = frozenset({"Empty", "Dead"})
 """States of a group without members."""
 
+_LASTING = frozenset(
+    {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED}
+)
+"""What a coordinator that is ready says of a group."""
+
 # ListGroups v5 is the first version with group types (KIP-848).
 FIRST_LIST_GROUPS_WITH_TYPES = 5
 
@@ -86,23 +91,28 @@ class ClusterLook:
         except UpstreamError as error:
             return dict.fromkeys(group_ids, NoAnswer(str(error)))
 
-    async def forgotten(self, group_ids: Sequence[str]) -> frozenset[str]:
-        """The groups that the cluster has no trace of, not even an offset. Groups whose coordinator
-        does not answer are left out."""
-        forgotten: set[str] = set()
+    async def find_traces(self, group_ids: Sequence[str]) -> Mapping[str, bool]:
+        """Whether the cluster has any trace of each group, be it an offset. Groups of which it says
+        nothing for now are left out."""
+        traces: dict[str, bool] = {}
         at: defaultdict[int, list[str]] = defaultdict(list)
-        for group_id, found in (await self._cluster.coordinators_of(group_ids)).items():
-            if not isinstance(found, UpstreamError):
-                at[found].append(group_id)
+        for group_id, node in (await self._cluster.coordinators_of(group_ids)).items():
+            if not isinstance(node, UpstreamError):
+                at[node].append(group_id)
         for node_id, placed in at.items():
             with contextlib.suppress(UpstreamError):
                 if is_embedded(await self._cluster.versions_of(node_id)):
+                    traces |= dict.fromkeys(placed, True)  # it describes no groups
                     continue
                 answer: DescribeGroupsResponse = await self._cluster.ask(
                     node_id, DescribeGroupsRequest(groups=tuple(placed))
                 )
-                forgotten |= {each.group_id for each in answer.groups if is_unknown(each)}
-        return frozenset(forgotten)
+                traces |= {
+                    group.group_id: not is_unknown(group)
+                    for group in answer.groups
+                    if group.error_code in _LASTING
+                }
+        return traces
 
     async def _occupants(
         self, node_id: int, group_ids: Sequence[str], versions: Versions

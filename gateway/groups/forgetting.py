@@ -43,13 +43,16 @@ the group or its configs: an operator may set them before the first member joins
 
 
 class Forgetting:
-    """Looks soon after the start, and then once a day or after many new groups."""
+    """Looks soon after the start, and then once a day or after many new groups. A look that the
+    cluster or the log has not answered completely is repeated at the next count."""
 
     def __init__(self, groups: Groups, look: ClusterLook) -> None:
         self._groups = groups
         self._look = look
         self._left = 0
         """Empty groups after the last look, by the `weight` of their names."""
+        self._is_complete = False
+        """Whether the last look has learned of every group."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -61,7 +64,7 @@ class Forgetting:
                 log.warning("forgetting_postponed", reason=str(error))
             with trio.move_on_after(LOOK_INTERVAL_S):
                 await trio.sleep(COUNT_INTERVAL_S)
-                while not await self._is_crowded():
+                while self._is_complete and not await self._is_crowded():
                     await trio.sleep(COUNT_INTERVAL_S)
 
     async def _is_crowded(self) -> bool:
@@ -73,12 +76,16 @@ class Forgetting:
 
     async def look(self) -> None:
         """Delete what is unused now. Raises StateLogError, GroupRefused, GroupFailed."""
+        self._is_complete = False
         await self._groups.forget_events()
         alone = frozenset(await self._groups.configs_alone())
         idle = await self._groups.idle_group_ids()
-        groups, left = 0, sum(map(weight, idle))
-        for some in batches(idle, LOOKED_AT_ONCE_MAX):
-            for group_id in await self._look.forgotten(some):
+        groups = answered = 0
+        left = sum(map(weight, idle))
+        for batch in batches(idle, LOOKED_AT_ONCE_MAX):
+            traces = await self._look.find_traces(batch)
+            answered += len(traces)
+            for group_id in (each for each, has_trace in traces.items() if not has_trace):
                 if group_id not in alone:
                     is_deleted = await self._ask(group_id, _deletion)
                     groups += is_deleted
@@ -86,6 +93,7 @@ class Forgetting:
                 elif self._groups.quiet_ms(group_id) >= CONFIGS_ALONE_MS_MAX:
                     await self._ask(group_id, _reset)
         self._left = left
+        self._is_complete = answered == len(idle)
         if groups:
             log.info("groups_forgotten", groups=groups)
 

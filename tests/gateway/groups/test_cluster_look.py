@@ -298,8 +298,8 @@ async def test_a_look_describes_the_anchors_of_a_group() -> None:
     assert found == Occupants("groupferry", ("groupferry",), "log-1", group)
 
 
-async def test_a_cluster_forgets_groups_without_offsets() -> None:
-    """A group with offsets is Empty. One whose coordinator does not answer is not forgotten."""
+async def test_a_group_without_offsets_leaves_no_trace() -> None:
+    """A group with offsets is Empty. Of one whose coordinator does not answer nothing is known."""
     cluster = cluster_that_says(classic())
     (group,) = classic().groups
     cluster.answers[DescribeGroupsRequest] = lambda _: DescribeGroupsResponse(
@@ -319,6 +319,7 @@ async def test_a_cluster_forgets_groups_without_offsets() -> None:
     )
     looking = ClusterLook(cluster)
     names = ("dead", "unknown", "empty", "loading")
-    assert await looking.forgotten(names) == {"dead", "unknown"}
+    traces = await looking.find_traces(names)
+    assert traces == {"dead": False, "unknown": False, "empty": True}
     cluster.failure = UpstreamError("nobody listens")
-    assert await looking.forgotten(names) == frozenset()
+    assert await looking.find_traces(names) == {}

@@ -164,6 +164,60 @@ async def test_the_check_repeats(
         assert await groups.log.group_ids() == ()
 
 
+@pytest.mark.parametrize("away", ["cluster", "coordinator", "log"])
+async def test_a_look_during_an_outage_is_repeated_soon_after_it(
+    away: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody has answered does not count as looked at."""
+    monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        cluster_knows(groups)
+        describe = groups.cluster.answers[DescribeGroupsRequest]
+        groups.nursery.start_soon(forgetting(groups).run)
+        match away:
+            case "cluster":
+                groups.cluster.failure = UpstreamError("nobody listens")
+            case "coordinator":
+                groups.cluster.answers[DescribeGroupsRequest] = lambda asked: replace(
+                    describe(asked),
+                    groups=tuple(
+                        replace(group, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                        for group in describe(asked).groups
+                    ),
+                )
+            case _:
+                groups.log.is_failing = True
+        await trio.sleep(61)
+        groups.cluster.failure = None
+        groups.cluster.answers[DescribeGroupsRequest] = describe
+        groups.log.is_failing = False
+        assert len(await groups.table.group_ids()) == 1
+        await trio.sleep(module.COUNT_INTERVAL_S + 1)
+        assert await groups.table.group_ids() == ()
+
+
+async def test_a_group_that_the_gateway_may_not_describe_causes_no_further_look(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is an answer, too: the cluster will not say more in ten minutes."""
+    monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
+    async with hosted_groups() as groups:
+        await groups.native("n")
+        await groups.native("n", -1)
+        cluster_knows(groups)
+        groups.cluster.answers[DescribeGroupsRequest] = lambda asked: DescribeGroupsResponse(
+            groups=tuple(
+                DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+                for each in asked.groups
+            )
+        )
+        groups.nursery.start_soon(forgetting(groups).run)
+        await trio.sleep(61 + 2 * module.COUNT_INTERVAL_S)
+        assert len(groups.cluster.asked) == 1
+
+
 async def test_many_new_groups_are_forgotten_on_the_same_day(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
