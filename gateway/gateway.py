@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from types import TracebackType
@@ -39,7 +39,8 @@ from gateway.hosting.identity import Gateway
 from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
-from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules
+from gateway.hosting.rules import ANCHORS_PER_GROUP, HostingRules, share_of_anchors
+from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import StandingRules
 from gateway.hosting.states import Adoption
 from gateway.journal.journal import Journal, Sinks
@@ -69,9 +70,8 @@ class GatewayConfig:
     data_path: DataPathConfig
     groups: GroupConfig
     max_groups: int
-    max_groups_per_address: int | None = None
-    max_groups_per_principal: int | None = None
-    """How many of them clients of one address may begin; None means all."""
+    share_of_groups: ShareRule = field(default_factory=ShareRule)
+    """How many of them one owner may begin."""
     host_patterns: tuple[str, ...] = ("*",)
     """Patterns (* and ?) of group ids that may be hosted."""
     forward_patterns: tuple[str, ...] = ()
@@ -298,8 +298,6 @@ def _hosting_rules(
     def complain(owner: Owner, why: str, limit: int) -> None:
         complaints.tell("groups_refused", owner.name, reason=why, limit=limit)
 
-    per_address = config.max_groups_per_address or config.max_groups
-    per_principal = config.max_groups_per_principal or per_address
     rules = HostingRules(
         config=groups,
         standing=StandingRules(
@@ -315,15 +313,13 @@ def _hosting_rules(
         hosted=Room(
             "hosted",
             groups_max=config.max_groups,
-            groups_per_address_max=per_address,
-            groups_per_principal_max=per_principal,
+            share=config.share_of_groups,
             complain=complain,
         ),
         anchored=Room(
             "anchored",
             groups_max=ANCHORS_PER_GROUP * config.max_groups,
-            groups_per_address_max=ANCHORS_PER_GROUP * per_address,
-            groups_per_principal_max=ANCHORS_PER_GROUP * per_principal,
+            share=share_of_anchors(config.share_of_groups),
             complain=complain,
         ),
         names=config.data_path.names,

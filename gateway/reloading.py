@@ -9,6 +9,7 @@ import structlog
 from gateway import logs
 from gateway.data_path.config import Limits
 from gateway.hosting.rules import HostingRules
+from gateway.hosting.shares import ShareRule
 from gateway.open_files import connections_within
 from gateway.security import Security, password_of
 from gateway.settings import Settings, SettingsError
@@ -94,7 +95,7 @@ class Reloading:
             setattr(self.limits, each.name, getattr(limits, each.name))
         if (rules := self._rules) is not None:
             rules.standing.adoption = settings.groups_adopt
-            rules.limit_groups(*group_limits_of(settings))
+            rules.limit_groups(settings.max_groups, share_of_groups(settings))
             rules.names.per_address = settings.max_names_per_address
             rules.names.per_principal = settings.max_names_per_principal
         if (credentials := self._security.own.credentials) is not None:
@@ -102,26 +103,21 @@ class Reloading:
             credentials.password.value, credentials.password.path = password.value, password.path
 
 
-def group_limits_of(settings: Settings) -> tuple[int, int, int]:
-    """How many groups may be hosted, from one address, and by one principal."""
-    half = max(1, settings.max_groups // 2)
-    return (
-        settings.max_groups,
-        settings.max_groups_per_address or half,
-        settings.max_groups_per_principal or half,
+def share_of_groups(settings: Settings) -> ShareRule:
+    """How many groups one owner may have."""
+    return ShareRule(
+        per_address=settings.max_groups_per_address,
+        per_principal=settings.max_groups_per_principal,
     )
 
 
 def limits_of(settings: Settings) -> Limits:
     """The limits of the data path that are settings."""
-    max_connections = connections_within(settings.max_connections)
     return Limits(
         permission_lifetime_s=settings.permission_lifetime_ms / 1000,
-        max_connections=max_connections,
-        max_connections_per_address=settings.max_connections_per_address
-        or max(1, max_connections // 2),
-        max_connections_per_principal=settings.max_connections_per_principal
-        or max(1, max_connections // 2),
+        max_connections=connections_within(settings.max_connections),
+        max_connections_per_address=settings.max_connections_per_address,
+        max_connections_per_principal=settings.max_connections_per_principal,
         broker_timeout_s=settings.broker_timeout_ms / 1000,
         drain_timeout_s=settings.drain_timeout_ms / 1000,
     )

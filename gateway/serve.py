@@ -28,14 +28,14 @@ from gateway.data_path.errors import ListenError
 from gateway.data_path.listeners import check_ports
 from gateway.error_groups import first_of
 from gateway.gateway import GatewayConfig, run_gateway
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.journal.events_topic import EventsTopic, EventsTopicError, open_events_topic
 from gateway.journal.journal import Sinks
 from gateway.journal.line_files import FOLDER_NAME, LineFiles
 from gateway.logs import sum_up_repeats
 from gateway.operators import OperatorsConfig
 from gateway.readable import escaped
-from gateway.reloading import Reloading, group_limits_of, limits_of
+from gateway.reloading import Reloading, limits_of, share_of_groups
 from gateway.security import Security, security_of
 from gateway.settings import BROKER_CONFIGS, Settings, file_key
 from gateway.state_folder import StateFolderError, bind_to_cluster, locked
@@ -222,20 +222,18 @@ def gateway_config(settings: Settings, security: Security, reloading: Reloading)
         if settings.client_side_assignors
         else None,
         limits=reloading.limits,
-        names=NameQuota(
+        names=ShareRule(
             per_address=settings.max_names_per_address,
             per_principal=settings.max_names_per_principal,
         ),
     )
-    max_groups, per_address, per_principal = group_limits_of(settings)
     return GatewayConfig(
         upstream=settings.upstream,
         access=security.own,
         data_path=data_path,
         groups=settings.group_config(),
-        max_groups=max_groups,
-        max_groups_per_address=per_address,
-        max_groups_per_principal=per_principal,
+        max_groups=settings.max_groups,
+        share_of_groups=share_of_groups(settings),
         host_patterns=settings.groups_host,
         forward_patterns=settings.groups_forward,
         hold_patterns=settings.groups_hold,

@@ -478,24 +478,24 @@ class Settings(BaseModel):
     max_connections_per_address: _Count | None = Field(
         None,
         description="most client connections from one address; by default half of"
-        " `max_connections`",
+        " what others leave of `max_connections`",
     )
     max_connections_per_principal: _Count | None = Field(
         None,
         description="most client connections of one user of the cluster, or of one certificate's"
         " subject, which then do not count towards their addresses; by default half of"
-        " `max_connections`",
+        " what others leave of `max_connections`",
     )
     max_groups: _Count = Field(10_000, description="most hosted groups at a time")
     max_groups_per_address: _Count | None = Field(
         None,
         description="most hosted groups begun from one client address; by default half of"
-        " `max_groups`",
+        " what others leave of `max_groups`",
     )
     max_groups_per_principal: _Count | None = Field(
         None,
         description="most hosted groups begun by one user of the cluster, or by one certificate's"
-        " subject; by default half of `max_groups`",
+        " subject; by default half of what others leave of `max_groups`",
     )
     max_names_per_address: _Count | None = Field(
         None,

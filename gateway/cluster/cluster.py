@@ -25,7 +25,8 @@ from gateway.cluster.topics import ClusterTopic, can_be_topic, names_in, topics_
 from gateway.events.event import Tell
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 from gateway.logs import write_to_log
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -80,7 +81,7 @@ class Cluster:
         access: Access = PLAIN_ACCESS,
         poll_interval_s: float = POLL_INTERVAL_S,
         tell: Tell = write_to_log,
-        names: NameQuota | None = None,
+        names: ShareRule | None = None,
         only_id: str | None = None,
     ) -> None:
         """`names`: how many names of one client are followed. `only_id`: the id of the cluster, if
@@ -101,7 +102,7 @@ class Cluster:
         self.needed_topics: Callable[[], Iterable[str]] = lambda: self._topics
         """Names the topics that must be kept. By default, all of them."""
         # Requested names without a topic.
-        self._unknown: Remembered[str, None] = Remembered(UNKNOWN_NAMES_MAX, names or NameQuota())
+        self._unknown: Remembered[str, None] = Remembered(UNKNOWN_NAMES_MAX, names or ShareRule())
         self._unseen: dict[str, Owner | None] = {}  # those that the next request will ask for
         self.names = TopicNames(self.ask_names, interval_s=poll_interval_s)
         """The names of all topics."""

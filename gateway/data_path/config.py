@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.data_path.broker_names import BrokerNames
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.transport.certificates import TlsContext
 
 BROKER_TIMEOUT_S = 3.0
@@ -18,10 +18,12 @@ class Limits:
 
     max_connections: int = 10_000
     """Client connections over all listeners."""
-    max_connections_per_address: int = 5_000
-    """Connections of one client address, so that no client takes all of them."""
-    max_connections_per_principal: int = 5_000
-    """Connections of one principal, which do not count towards their addresses."""
+    max_connections_per_address: int | None = None
+    """Connections of one client address, so that no client takes all of them; None as in
+    `ShareRule`."""
+    max_connections_per_principal: int | None = None
+    """Connections of one principal, which do not count towards their addresses; None as in
+    `ShareRule`."""
     max_handshakes_per_address: int = 250
     """Handshakes with one client address at a time, of TLS and SASL. Each takes CPU and memory, and
     SASL a connection to the broker, before the client has shown who it is."""
@@ -34,7 +36,7 @@ class Limits:
     max_held_request_bytes: int = 4 * 1024 * 1024
     """The longest request that is held in memory: group requests and Metadata."""
     max_held_requests_bytes: int = 512 * 1024 * 1024
-    """What the long ones among them take together; those of one owner have half of it."""
+    """What the long ones among them take together, and long answers; an owner has its share."""
     max_request_entries: int = 50_000
     """Entries over all lists of a held request; each costs time, however few bytes it has."""
     max_held_answer_bytes: int = 64 * 1024 * 1024
@@ -86,5 +88,5 @@ class DataPathConfig:
     """The key of ConsumerGroupPrepareAssignment; ConsumerGroupInstallAssignment has the one after
     it. None offers neither."""
     limits: Limits = field(default_factory=Limits)
-    names: NameQuota = field(default_factory=NameQuota)
+    names: ShareRule = field(default_factory=ShareRule)
     """How many names of one client are remembered."""

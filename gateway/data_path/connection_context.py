@@ -8,12 +8,13 @@ import trio
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.config import Limits
 from gateway.data_path.conversions import TopicNames
-from gateway.data_path.grants import GrantRoom, Grants
+from gateway.data_path.grants import OF_ALL_CLIENTS_MAX, Grants
 from gateway.data_path.group_apis import GroupApis
 from gateway.data_path.held_requests import HeldRequests
 from gateway.data_path.private_names import NOTHING_PRIVATE, PrivateNames
 from gateway.data_path.removal import Removal
 from gateway.data_path.stream import Facilities
+from gateway.hosting.shares import SharedTotal
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
@@ -36,7 +37,7 @@ class ConnectionContext:
     facilities: Facilities = field(default_factory=Facilities)
     anonymous_grants: Grants
     """What the cluster has lately allowed clients without credentials."""
-    grant_room: GrantRoom = field(default_factory=GrantRoom)
+    grants_total: SharedTotal = field(default_factory=lambda: SharedTotal(OF_ALL_CLIENTS_MAX))
     """For what the cluster has allowed the others, each on its own connection."""
     held: HeldRequests
     """The long requests that are held in memory."""

@@ -1,21 +1,21 @@
 """What the cluster has lately allowed one client, or all clients without credentials. Pure."""
 
-from collections import Counter
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
 from gateway.data_path.config import Limits
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota, Remembered, weight
+from gateway.hosting.remembered import Remembered, weight
+from gateway.hosting.shares import SharedTotal, ShareRule
 
 OF_ONE_CLIENT_MAX = 1_000
 """Grants remembered for one authenticated connection. Beyond that the oldest is asked for again."""
 OF_THE_ANONYMOUS_MAX = 10_000
 """Grants remembered for all clients without credentials: to the cluster they are one principal."""
 OF_ALL_CLIENTS_MAX = 500_000
-"""Grants remembered for all authenticated connections together. Those of one principal have half of
-them. Beyond that, a connection forgets its own oldest ones."""
+"""Grants remembered for all authenticated connections together, by the `weight` of their names.
+Beyond that, or beyond its principal's share, a connection forgets its own oldest ones."""
 
 ASK_AGAIN_S = 10.0
 """How long a member goes on after the cluster could not be asked."""
@@ -52,27 +52,6 @@ def _weigh(grant: Grant) -> int:
     return weight(grant.name)
 
 
-class GrantRoom:
-    """Counts the grants that all connections remember, by the `weight` of their names."""
-
-    def __init__(self, grants_max: int = OF_ALL_CLIENTS_MAX) -> None:
-        self._grants_max = grants_max
-        self._used = 0
-        self._used_by: Counter[Owner] = Counter()
-
-    def has(self, owner: Owner, count: int) -> bool:
-        """Whether connections of this owner may remember so many more."""
-        of_owner = self._used_by[owner] + count
-        return self._used + count <= self._grants_max and of_owner <= self._grants_max // 2
-
-    def take(self, owner: Owner, count: int) -> None:
-        """Count so many more, or fewer if it is negative."""
-        self._used += count
-        self._used_by[owner] += count
-        if not self._used_by[owner]:
-            del self._used_by[owner]
-
-
 class Grants:
     """Remembers what the cluster allowed, never what it refused: a new permission counts at once,
     and a lost one after the lifetime of the grant."""
@@ -81,15 +60,15 @@ class Grants:
         self,
         limits: Limits,
         grants_max: int = OF_ONE_CLIENT_MAX,
-        quota: NameQuota | None = None,
-        room: GrantRoom | None = None,
+        rule: ShareRule | None = None,
+        total: SharedTotal | None = None,
     ) -> None:
-        """A grant is asked for again `permission_lifetime_s` after the cluster gave it. `quota`: of
-        each owner; None if there is one. `room`: what these share with other connections."""
+        """A grant is asked for again `permission_lifetime_s` after the cluster gave it. `rule`: for
+        the owners; None if there is one. `total`: what these share with other connections."""
         self._limits = limits
-        only = NameQuota(per_address=grants_max, per_principal=grants_max)
-        self._given_s: Remembered[Grant, float] = Remembered(grants_max, quota or only, _weigh)
-        self._room = room or GrantRoom()
+        only = ShareRule(per_address=grants_max, per_principal=grants_max)
+        self._given_s: Remembered[Grant, float] = Remembered(grants_max, rule or only, _weigh)
+        self._total = total or SharedTotal(OF_ALL_CLIENTS_MAX)
         self._taken = 0
         self._owner: Owner | None = None
         """Whose part of the room these take: the first owner's."""
@@ -114,7 +93,7 @@ class Grants:
     def close(self) -> None:
         """Give the room back: the connection has ended."""
         if self._owner is not None:
-            self._room.take(self._owner, -self._taken)
+            self._total.free(self._owner, self._taken)
             self._taken = 0
 
     def has(self, grant: Grant, now_s: float) -> bool:
@@ -128,13 +107,13 @@ class Grants:
 
     def _make_room(self, count: int, owner: Owner) -> bool:
         """Forget the oldest ones, until there is room. False if they are too few."""
-        while not self._room.has(owner, count) and len(self._given_s):
+        while not self._total.has_room(owner, count) and len(self._given_s):
             self._given_s.pop_oldest()
             self._settle()
-        return self._room.has(owner, count)
+        return self._total.has_room(owner, count)
 
     def _settle(self) -> None:
         """Take as much room as there are grants."""
         if self._owner is not None:
-            self._room.take(self._owner, self._given_s.weight - self._taken)
+            self._total.free(self._owner, self._taken - self._given_s.weight)
             self._taken = self._given_s.weight

@@ -98,7 +98,7 @@ class GroupRequests:
         self._grants = (
             context.anonymous_grants
             if authentication is None
-            else Grants(context.limits, room=context.grant_room)
+            else Grants(context.limits, total=context.grants_total)
         )
         self._context = log_context
         self._begun: Begun | None = None

@@ -1,37 +1,36 @@
-"""Counts what long requests take that are held in memory: in total, and of each owner."""
-
-from collections import Counter
+"""Counts what long requests take that are held in memory, and long answers: in total, and of each
+owner."""
 
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooMuchHeld
 from gateway.hosting.owner import Owner
+from gateway.hosting.shares import SharedTotal
 
 COUNTED_FROM_BYTES = 64 * 1024
 """Shorter requests always find room: a connection holds one at a time."""
 
 
 class HeldRequests:
-    """Those of all connections. One owner has half of the room, so that others have the rest."""
+    """The long requests of all connections."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self.count_bytes = 0
-        """Of all of them."""
-        self._bytes_of: Counter[Owner] = Counter()
+        self._total = SharedTotal(limits.max_held_requests_bytes)
+
+    @property
+    def count_bytes(self) -> int:
+        """What all of them take."""
+        return self._total.used
 
     def take(self, owner: Owner, count_bytes: int) -> None:
         """So many more bytes have arrived. Raises TooMuchHeld."""
-        most = self._limits.max_held_requests_bytes
-        if self._bytes_of[owner] + count_bytes > most // 2:
-            raise TooMuchHeld(f"long requests of the {owner} take {most // 2} bytes already")
-        if self.count_bytes + count_bytes > most:
-            raise TooMuchHeld(f"long requests of all clients take {most} bytes already")
-        self.count_bytes += count_bytes
-        self._bytes_of[owner] += count_bytes
+        total = self._total
+        if not total.has_room(owner, count_bytes):
+            if total.used + count_bytes > total.total:
+                raise TooMuchHeld(f"long requests of all clients take {total.used} bytes already")
+            limit = total.limit_of(owner)
+            raise TooMuchHeld(f"long requests of the {owner} may take {limit} bytes by now")
+        total.take(owner, count_bytes)
 
     def give_back(self, owner: Owner, count_bytes: int) -> None:
         """So many bytes are answered, or their connection has ended."""
-        self.count_bytes -= count_bytes
-        self._bytes_of[owner] -= count_bytes
-        if not self._bytes_of[owner]:
-            del self._bytes_of[owner]
+        self._total.free(owner, count_bytes)

@@ -10,6 +10,7 @@ from gateway.data_path.presence import Presence
 from gateway.data_path.removal import Client
 from gateway.data_path.traffic import Traffic
 from gateway.hosting.owner import Owner
+from gateway.hosting.shares import ShareRule
 
 _T = TypeVar("_T")
 
@@ -43,13 +44,23 @@ class Places:
             self._shaking[client_host] += 1
         return Place(self, client_host, is_shaking=shakes)
 
+    def move(self, before: Owner, owner: Owner) -> None:
+        """Count a connection towards another owner. Raises TooManyConnections."""
+        self.count -= 1
+        try:
+            self.add(owner)
+        finally:
+            self.count += 1
+        self.remove(before)
+
     def add(self, owner: Owner) -> None:
-        """Count a connection towards its owner. Raises TooManyConnections."""
+        """Count a new connection towards its owner. Raises TooManyConnections."""
         limits, count = self._limits, self._by_owner[owner]
-        most = limits.max_connections_per_address
-        if owner.is_principal:
-            most = limits.max_connections_per_principal
-        if count >= most:
+        rule = ShareRule(
+            per_address=limits.max_connections_per_address,
+            per_principal=limits.max_connections_per_principal,
+        )
+        if count >= rule.limit_of(owner, limits.max_connections - self.count + count):
             raise TooManyConnections(f"{count} clients of the {owner} are connected")
         self._by_owner[owner] += 1
 
@@ -85,8 +96,7 @@ class Place:
             return
         owner = Owner(principal, is_principal=True)
         if owner != self.owner:
-            self._places.add(owner)
-            self._places.remove(self.owner)
+            self._places.move(self.owner, owner)
             self.owner = owner
 
     def introduce(self, client_id: str | None, number: int) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 
 import structlog
 import trio
@@ -19,9 +19,11 @@ from coordinator.group.load import (
 )
 from coordinator.group.state import GroupState
 from coordinator.handlers import roll_policy
+from coordinator.handlers.group_configs import KEYS
 from coordinator.handlers.group_configs import describe as describe_configs
 from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import ConfigsReceived, LeaveGroupReceived, Leaver
+from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
 from gateway.batches import batches, in_steps
@@ -221,6 +223,24 @@ class Groups:
             is_placed=True,
         )
         return checked(await self.driver(group_id, owner).ask(call))
+
+    async def decide_from_log(self, group_id: str, make: MakeRequest) -> Reply | None:
+        """The engine's reply for a group that is not in memory and has no members in the log, at
+        the cost of reading it: nothing is loaded, written or told. None if the group itself must be
+        asked."""
+        if group_id in self._drivers or group_id in self._unresumed:
+            return None
+        try:
+            records = await self._state_log.read(group_id)
+        except StateLogError:
+            return None
+        if has_members(records) or group_id in self._drivers:  # by now
+            return None
+        topics = Topics()
+        engine = self._engine(group_id, records)
+        step = engine.handle(make(0, topics), now_ms=self._clock.now_ms(), topics=topics)
+        ((_token, reply),) = step.replies
+        return reply
 
     async def release(self, group_id: str) -> None:
         """Have the anchor leave an empty group. Raises GroupRefused."""
@@ -578,7 +598,7 @@ class Groups:
         group_ids = await self._state_log.group_ids()
         return tuple(each for each in group_ids if each not in self._drivers)
 
-    async def configs_alone(self) -> Collection[str]:
+    async def configs_alone(self) -> Set[str]:
         """The groups that do not exist but have configs. Raises StateLogError."""
         return await self._state_log.configs_alone()
 
@@ -598,7 +618,7 @@ class Groups:
         found = []
         for group_id in await self.group_ids():
             await trio.lowlevel.checkpoint()  # the log may have thousands of groups
-            if any(view.override is not None for view in await self.configs(group_id)):
+            if overrides_in(await self._state_log.read(group_id)).keys() & KEYS.keys():
                 found.append(group_id)
         return tuple(found)
 
@@ -614,8 +634,11 @@ class Groups:
         return driver if driver is not None and driver.group.engine.is_loaded else None
 
     async def _read(self, group_id: str) -> GroupEngine:
+        return self._engine(group_id, await self._state_log.read(group_id))
+
+    def _engine(self, group_id: str, records: Sequence[DurableRecord]) -> GroupEngine:
         engine = GroupEngine(group_id, self._rules.config_of(group_id))
-        engine.load(await self._state_log.read(group_id), now_ms=self._clock.now_ms())
+        engine.load(records, now_ms=self._clock.now_ms())
         return engine
 
     # -- the tables ------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
@@ -152,8 +153,8 @@ class WatchedGroups:
     """Groups in the order of their last request. The cost of a heartbeat does not depend on their
     number, nor on that of their members."""
 
-    def __init__(self, names: NameQuota | None = None) -> None:
-        self._watches: Remembered[str, _Watch] = Remembered(GROUPS_MAX, names or NameQuota())
+    def __init__(self, names: ShareRule | None = None) -> None:
+        self._watches: Remembered[str, _Watch] = Remembered(GROUPS_MAX, names or ShareRule())
         self._size = 0
 
     def group(self, group_id: str) -> WatchedGroup | None:

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.hosting.owner import Owner
+from gateway.hosting.shares import ShareRule
 
 LONG_NAME_CHARS = 1_000
 """A name counts once more for each so many characters, because Kafka's may have 32 KiB. So limits
@@ -15,20 +15,6 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-@dataclass(slots=True, kw_only=True)
-class NameQuota:
-    """How many names of one owner each memory keeps. The numbers are settings, which may change,
-    and count from the next name on. None means half of what the memory keeps."""
-
-    per_address: int | None = None
-    per_principal: int | None = None
-
-    def of(self, owner: Owner, entries_max: int) -> int:
-        """The owner's part of a memory of this size."""
-        most = self.per_principal if owner.is_principal else self.per_address
-        return max(1, entries_max // 2) if most is None else most
-
-
 def weight(name: object) -> int:
     """For how many names this one counts. What is no text has a fixed size."""
     return 1 + len(name) // LONG_NAME_CHARS if isinstance(name, str) else 1
@@ -36,16 +22,16 @@ def weight(name: object) -> int:
 
 class Remembered(Generic[_K, _V]):
     """A table of limited size; entries count by the `weight` of their names. An entry belongs to
-    whoever named it first, so that nobody takes over the names of others. An owner beyond its quota
+    whoever named it first, so that nobody takes over the names of others. An owner beyond its share
     loses its own oldest entry; only a table that is full loses the oldest of all."""
 
     def __init__(
-        self, entries_max: int, quota: NameQuota, weigh: Callable[[_K], int] = weight
+        self, entries_max: int, rule: ShareRule, weigh: Callable[[_K], int] = weight
     ) -> None:
         """`weigh`: for how many entries one with this key counts."""
         self._weigh = weigh
         self._entries_max = entries_max
-        self._quota = quota
+        self._rule = rule
         self._entries: dict[_K, tuple[_V, Owner | None]] = {}
         self._of: dict[Owner, dict[_K, None]] = {}
         self.weight = 0
@@ -83,8 +69,9 @@ class Remembered(Generic[_K, _V]):
             keys = self._of.setdefault(owner, {})
             keys[key] = None
             self._weight_of[owner] += self._weigh(key)
-            most = self._quota.of(owner, self._entries_max)
-            while self._weight_of[owner] > most and len(keys) > 1:
+            # Entries of others may be forgotten, so the others leave all of the table.
+            limit = self._rule.limit_of(owner, self._entries_max)
+            while self._weight_of[owner] > limit and len(keys) > 1:
                 forgotten += self.pop(next(iter(keys)))
         while self.weight > self._entries_max and len(self._entries) > 1:
             forgotten += self.pop(next(iter(self._entries)))

@@ -6,8 +6,8 @@ from coordinator.interface.config import GroupConfig
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
-from gateway.hosting.remembered import NameQuota
 from gateway.hosting.room import Room
+from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import StandingRules, matches
 
 ANCHORS_PER_GROUP = 2
@@ -30,7 +30,7 @@ class HostingRules:
     """The places for anchors."""
     log_health: LogHealth = field(default_factory=LogHealth)
     watched: WatchedGroups = field(default_factory=WatchedGroups)
-    names: NameQuota = field(default_factory=NameQuota)
+    names: ShareRule = field(default_factory=ShareRule)
     """How many names of one client are remembered."""
     adopting: set[str] = field(default_factory=set)
     """The groups whose adoption is under way."""
@@ -44,8 +44,16 @@ class HostingRules:
             return replace(self.config, native_members_max=0)
         return self.config
 
-    def limit_groups(self, total: int, per_address: int, per_principal: int) -> None:
+    def limit_groups(self, total: int, share: ShareRule) -> None:
         """From now on, this many groups may be hosted, in total and of one owner."""
-        self.hosted.limit(total, per_address, per_principal)
-        times = ANCHORS_PER_GROUP
-        self.anchored.limit(times * total, times * per_address, times * per_principal)
+        self.hosted.limit(total, share)
+        self.anchored.limit(ANCHORS_PER_GROUP * total, share_of_anchors(share))
+
+
+def share_of_anchors(share: ShareRule) -> ShareRule:
+    """The share of an owner that has this share of the groups."""
+
+    def times(limit: int | None) -> int | None:
+        return None if limit is None else ANCHORS_PER_GROUP * limit
+
+    return ShareRule(per_address=times(share.per_address), per_principal=times(share.per_principal))

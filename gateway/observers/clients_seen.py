@@ -13,7 +13,8 @@ from gateway.events.event import Tell
 from gateway.events.group_events import ConversionRefused
 from gateway.events.member_events import ClientSeen, MemberLeft
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -31,7 +32,7 @@ REMEMBERED_MAX = 20_000
 class ClientsSeen:
     """Sees each join and its answer."""
 
-    def __init__(self, tell: Tell, names: NameQuota) -> None:
+    def __init__(self, tell: Tell, names: ShareRule) -> None:
         self._tell = tell
         self._told: Remembered[int, None] = Remembered(REMEMBERED_MAX, names)
 

@@ -6,6 +6,7 @@ for its own groups, on the client's own connection. One request may name both.
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -16,7 +17,9 @@ import trio
 from coordinator.handlers.group_configs import KEYS
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
-from coordinator.interface.replies import ConfigView
+from coordinator.interface.replies import ConfigView, Reply
+from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
 from gateway.batches import batches
 from gateway.data_path.config_addresses import (
     altered_without_addresses,
@@ -27,7 +30,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import SharedTotal, ShareRule
 from gateway.hosting.states import Mode
 from gateway.requests.admin_apis import UNREAD
 from gateway.requests.answer_room import TOO_LONG, AnswerRoom
@@ -96,11 +99,14 @@ _T = TypeVar("_T", DescribeConfigsResult, AlterConfigsResourceResponse)
 class ConfigApis:
     """Configs of groups and, through the cluster, of all other resources."""
 
-    def __init__(self, groups: Groups, names: NameQuota) -> None:
+    def __init__(self, groups: Groups, names: ShareRule) -> None:
         self._groups = groups
-        self._names = names
-        self._began: dict[str, Owner] = {}
-        """Who has stored configs of a group that does not exist."""
+        self._alone = SharedTotal(CONFIGS_ALONE_MAX, names)
+        """The groups that do not exist but have configs."""
+        self._counted: dict[str, Owner | None] = {}
+        """These groups, and who has stored the configs; None if that was before the start."""
+        self._under_way: set[str] = set()
+        """Those whose first config is being stored."""
 
     async def answer(self, request: GroupRequest, message: ConfigMessage) -> Struct:
         """The answer to one request. Raises UpstreamLost, GroupFailed."""
@@ -177,16 +183,14 @@ class ConfigApis:
             if counts[_key(resource)] > 1:
                 why = "Each resource must appear at most once."
                 raise GroupError(ErrorCode.INVALID_REQUEST, why)
-            changes = _changes(resource)
-            await self._check_room(resource.resource_name, request.owner)
-            reply = await self._groups.ask(
-                resource.resource_name,
-                lambda token, _topics: ConfigsReceived(
-                    token=token, changes=changes, validate_only=message.validate_only
-                ),
+            event = ConfigsReceived(
+                token=0, changes=_changes(resource), validate_only=message.validate_only
             )
+            reply = await self._change(resource.resource_name, event, request.owner)
             return _altered(resource, reply.error, reply.why)
 
+        with suppress(StateLogError):  # then the latest count is good enough
+            await self._count_alone()
         why_nameless = "Default group resources are not allowed."
         ours = await self._answer_hosted(request, groups, alter, _altered, why_nameless)
         others = tuple(each for each in message.resources if _key(each) not in ours)
@@ -199,20 +203,43 @@ class ConfigApis:
             theirs = {_key(each): altered_without_addresses(each) for each in answer.responses}
         return _in_order(message.resources, theirs | ours, _altered)
 
-    async def _check_room(self, group_id: str, owner: Owner) -> None:
-        """Raises GroupError with INVALID_REQUEST if configs of too many groups that do not exist
-        are stored, in total or by this owner since the start. DEV D58: Kafka has no such limit and
-        keeps the configs for good."""
+    async def _count_alone(self) -> None:
+        """Count anew which groups do not exist but have configs: once per request, not per name."""
         alone = await self._groups.configs_alone()
-        if group_id in alone or await self._groups.knows(group_id):
-            return
-        self._began = {each: by for each, by in self._began.items() if each in alone}
-        most = self._names.of(owner, CONFIGS_ALONE_MAX)
-        mine = sum(by == owner for by in self._began.values())
-        if len(alone) >= CONFIGS_ALONE_MAX or mine >= most:
-            why = f"configs of {len(alone)} groups that do not exist are stored already"
+        for group_id in self._counted.keys() - alone - self._under_way:
+            self._alone.free(self._counted.pop(group_id))
+        for group_id in alone - self._counted.keys():
+            self._count(group_id, None)
+
+    def _count(self, group_id: str, owner: Owner | None) -> None:
+        self._counted[group_id] = owner
+        self._alone.take(owner)
+
+    async def _change(self, group_id: str, event: ConfigsReceived, owner: Owner) -> Reply:
+        """Change configs of one group. What changes nothing, or is refused, takes no driver.
+
+        Raises GroupError with INVALID_REQUEST if configs of too many groups that do not exist are
+        stored, in total or by this owner since the start. DEV D58: Kafka has no such limit and
+        keeps the configs for good.
+        """
+        is_new = group_id not in self._counted and not await self._groups.knows(group_id)
+        if is_new and not self._alone.has_room(owner):
+            why = f"configs of {self._alone.used} groups that do not exist are stored already"
             raise GroupError(ErrorCode.INVALID_REQUEST, why)
-        self._began[group_id] = owner
+
+        def make(token: Token, _topics: Topics) -> ConfigsReceived:
+            return replace(event, token=token)
+
+        reply = await self._groups.decide_from_log(group_id, make)
+        if reply is not None and (reply.error or event.validate_only):
+            return reply
+        if is_new:
+            self._count(group_id, owner)
+        self._under_way.add(group_id)
+        try:
+            return await self._groups.ask(group_id, make, owner=owner)
+        finally:
+            self._under_way.discard(group_id)
 
     async def _answer_hosted(
         self,

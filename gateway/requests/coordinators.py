@@ -17,7 +17,8 @@ from gateway.data_path.conversions import ask_for_coordinators, without_coordina
 from gateway.data_path.errors import UpstreamLost
 from gateway.data_path.group_apis import GroupRequest
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import (
     Coordinator,
@@ -47,7 +48,7 @@ class _Lookup:
 class Coordinators:
     """Looks up coordinators in the cluster, and remembers them."""
 
-    def __init__(self, cluster: Cluster, names: NameQuota) -> None:
+    def __init__(self, cluster: Cluster, names: ShareRule) -> None:
         self._cluster = cluster
         self._nodes: Remembered[str, tuple[int, float]] = Remembered(REMEMBERED_MAX, names)
         self._lookups: dict[str, _Lookup] = {}

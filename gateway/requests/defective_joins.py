@@ -7,7 +7,8 @@ after its session has expired.
 from gateway.data_path.group_apis import GroupRequest
 from gateway.defective_clients import Defect, defects_of
 from gateway.groups.groups import Groups
-from gateway.hosting.remembered import NameQuota, Remembered
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -23,7 +24,7 @@ MEMBERS_MAX = 20_000
 class DefectiveJoins:
     """Sees each native join."""
 
-    def __init__(self, groups: Groups, *, refuses: bool, names: NameQuota) -> None:
+    def __init__(self, groups: Groups, *, refuses: bool, names: ShareRule) -> None:
         self._groups = groups
         self._refuses = refuses
         self._members: Remembered[int, None] = Remembered(MEMBERS_MAX, names)

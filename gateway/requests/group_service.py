@@ -20,7 +20,7 @@ from gateway.events.event import Tell
 from gateway.groups.aside import Aside
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.logs import write_to_log
 from gateway.observers.clients_seen import ClientsSeen
 from gateway.observers.counts import AnswerCounts
@@ -78,7 +78,7 @@ class GroupService:
         shows_members: bool,
         refuses_defective: bool = False,
         tell: Tell = write_to_log,
-        names: NameQuota,
+        names: ShareRule,
         complaints: Complaints,
         presence: Presence | None = None,
     ) -> None:

@@ -19,6 +19,7 @@ from gateway.data_path.upstream import Upstream
 from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.groups import GroupRefused, Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, Situation, code_for, needs_lease
+from gateway.hosting.owner import Owner
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.observers.offset_reporter import OffsetReporter
@@ -99,7 +100,7 @@ class OffsetFetchApi:
                 vetted.append(ErrorCode.INVALID_REQUEST)
             else:
                 verdict = verdicts.get(group.group_id)
-                vetted.append(unstable or await self._vetted(group, verdict))
+                vetted.append(unstable or await self._vetted(group, verdict, request.owner))
         passed = tuple(group for group in vetted if isinstance(group, OffsetFetchRequestGroup))
         fetched = await _fetch(request, passed, require_stable=message.require_stable)
         answers = {answer.group_id: answer for answer in fetched}
@@ -127,20 +128,20 @@ class OffsetFetchApi:
             )
 
     async def _vetted(
-        self, group: OffsetFetchRequestGroup, verdict: Verdict | None
+        self, group: OffsetFetchRequestGroup, verdict: Verdict | None, owner: Owner
     ) -> OffsetFetchRequestGroup | ErrorCode:
         """The group to ask the cluster about, or the error."""
         if verdict is None:  # the empty group id is the cluster's alone (rule 2.9)
             return group
         if verdict.mode is Mode.HOSTED:
-            return await self._vetted_here(group)
+            return await self._vetted_here(group, owner)
         if verdict.situation is None:
             return group
         code = ANSWERS[verdict.situation, GroupApi.FETCH]
         return group if code is None else code
 
     async def _vetted_here(
-        self, group: OffsetFetchRequestGroup
+        self, group: OffsetFetchRequestGroup, owner: Owner
     ) -> OffsetFetchRequestGroup | ErrorCode:
         """The same for a hosted group."""
         topics = group.topics
@@ -157,11 +158,15 @@ class OffsetFetchApi:
                 ),
             )
 
-        names = [topic.name for topic in topics or ()]
-        try:
-            reply = await self._groups.ask(group.group_id, event, names, api=GroupApi.FETCH)
-        except GroupRefused as error:
-            return code_for(error.situation, GroupApi.FETCH)
+        reply = await self._groups.decide_from_log(group.group_id, event)
+        if reply is None:
+            names = [topic.name for topic in topics or ()]
+            try:
+                reply = await self._groups.ask(
+                    group.group_id, event, names, api=GroupApi.FETCH, owner=owner
+                )
+            except GroupRefused as error:
+                return code_for(error.situation, GroupApi.FETCH)
         if not self._groups.may_answer and needs_lease(GroupApi.FETCH, reply.error):
             return code_for(Situation.LOG_NOT_OURS, GroupApi.FETCH)
         if reply.error:

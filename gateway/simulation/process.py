@@ -205,8 +205,8 @@ class Process:
             ),
             can_anchor=around.cluster.holds_anchors,
             linger_ms=around.linger_ms,
-            hosted=Room("hosted", groups_max=1, groups_per_address_max=1),
-            anchored=Room("anchored", groups_max=1, groups_per_address_max=1),
+            hosted=Room("hosted", groups_max=1),
+            anchored=Room("anchored", groups_max=1),
             log_health=LogHealth(),
             pauses=Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX),
         )

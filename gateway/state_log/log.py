@@ -1,6 +1,6 @@
 """The interface of every state log."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Protocol
 
 from coordinator.interface.records import DurableRecord
@@ -85,7 +85,7 @@ class StateLog(Protocol):
         Raises StateLogError."""
         ...
 
-    async def configs_alone(self) -> Collection[str]:
+    async def configs_alone(self) -> Set[str]:
         """The names that have configs but no group. Raises StateLogError."""
         ...
 

@@ -1,6 +1,6 @@
 """A state log in memory."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from uuid import uuid4
 
 from coordinator.interface.records import DurableRecord
@@ -25,7 +25,7 @@ class MemoryLog:
     async def group_ids(self) -> Collection[str]:
         return self.records.group_ids()
 
-    async def configs_alone(self) -> Collection[str]:
+    async def configs_alone(self) -> Set[str]:
         return self.records.configs_alone
 
     def last_events(self, group_id: str) -> LastEvents | None:

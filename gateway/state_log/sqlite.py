@@ -4,7 +4,7 @@ Groups that write at the same time share a transaction. The file is read once, a
 then on the log answers from memory.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +66,7 @@ class SqliteLog:
     async def group_ids(self) -> Collection[str]:
         return self._records.group_ids()
 
-    async def configs_alone(self) -> Collection[str]:
+    async def configs_alone(self) -> Set[str]:
         return self._records.configs_alone
 
     def last_events(self, group_id: str) -> LastEvents | None:

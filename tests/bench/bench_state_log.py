@@ -205,7 +205,7 @@ async def measure_joining(log: StateLog) -> str:
     """Many native members join one group at once, through the group's driver."""
     cluster = ScriptedCluster(foo=JOINING)
     async with trio.open_nursery() as nursery:
-        hosted = Room("hosted", groups_max=1, groups_per_address_max=1)
+        hosted = Room("hosted", groups_max=1)
         groups = make_groups(
             nursery, GroupConfig(), hosted, cluster=cluster, log=log, journal=Journal(log.id)
         )

@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 
 from gateway import settings_sources
 from gateway.data_path.config import Limits
-from gateway.hosting.remembered import NameQuota
 from gateway.hosting.room import TooManyGroups
+from gateway.hosting.shares import ShareRule
 from gateway.reloading import Reloading, limits_of
 from gateway.security import security_of
 from gateway.settings import Settings
@@ -46,8 +46,8 @@ def on(tmp_path: Path) -> Reloaded:
 
 def test_a_change_that_counts_at_once_is_named_once(on: Reloaded) -> None:
     """The running data path has the new limits."""
-    line = on.again(max_connections="10", drain_timeout_ms="7000")
-    assert line["changed"] == "drain_timeout_ms, max_connections"
+    line = on.again(max_connections="10", max_connections_per_address="5", drain_timeout_ms="7000")
+    assert line["changed"] == "drain_timeout_ms, max_connections, max_connections_per_address"
     assert line["needs_restart"] is None
     assert (on.limits.max_connections, on.limits.max_connections_per_address) == (10, 5)
     assert on.limits.drain_timeout_s == 7
@@ -86,7 +86,7 @@ def test_hosting_takes_new_limits_and_another_way_to_adopt(on: Reloaded) -> None
     rules.anchored.check(None)
     on.again(max_groups="2", max_names_per_principal="7")
     rules.hosted.check(None)
-    assert rules.names == NameQuota(per_principal=7)
+    assert rules.names == ShareRule(per_principal=7)
 
 
 def test_new_connections_use_a_new_password(tmp_path: Path) -> None:

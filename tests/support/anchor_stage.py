@@ -47,7 +47,7 @@ class AnchorStage:
             GROUP,
             OURS,
             shown=self.shown,
-            room=Room("anchored", groups_max=1, groups_per_address_max=1),
+            room=Room("anchored", groups_max=1),
             linger_ms=linger_ms,
             spread=spread,
             effects=self.effects,

@@ -16,6 +16,7 @@ from gateway.events.group_events import ConversionRefused, GroupForwarded, Group
 from gateway.events.member_events import ClientSeen
 from gateway.events.offset_events import OffsetsCommitted, OffsetsFetched
 from gateway.gateway import ANCHOR_LINGER_S, GatewayConfig, run_gateway
+from gateway.hosting.shares import ShareRule
 from gateway.hosting.states import Adoption
 from gateway.journal.journal import Sinks
 from gateway.operators import NO_OPERATORS, OperatorsConfig
@@ -118,7 +119,7 @@ async def whole_gateway(
             ),
             groups=groups,
             max_groups=max_groups,
-            max_groups_per_address=max_groups_per_address,
+            share_of_groups=ShareRule(per_address=max_groups_per_address or max_groups),
             forward_patterns=forward_patterns,
             adoption=adoption,
             shows_members=shows_members,

@@ -62,6 +62,7 @@ from gateway.hosting.owner import Owner
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
+from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import StandingRules
 from gateway.journal.journal import Journal, Sinks
 from gateway.observers.offset_reporter import OffsetReporter
@@ -255,7 +256,7 @@ def make_groups(
         can_anchor=False,
         linger_ms=60_000,
         hosted=hosted,
-        anchored=Room("anchored", groups_max=0, groups_per_address_max=0),
+        anchored=Room("anchored", groups_max=0),
         pauses=Pauses(clock.now_ms(), grace_ms_max=config.reconnect_timeout_ms),
     )
     aside = Aside()
@@ -306,7 +307,7 @@ class HostedGroups:
         hosted = Room(
             "hosted",
             groups_max=max_groups,
-            groups_per_address_max=max_groups_per_address or max_groups,
+            share=ShareRule(per_address=max_groups_per_address or max_groups),
             complain=lambda owner, why, limit: Complaints().tell(
                 "groups_refused", owner.name, reason=why, limit=limit
             ),

@@ -91,6 +91,7 @@ from gateway.hosting.log_health import LogHealth
 from gateway.hosting.pauses import Pauses
 from gateway.hosting.room import Room
 from gateway.hosting.rules import HostingRules
+from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import Found, Occupants, Standing, StandingRules
 from gateway.hosting.states import Adoption
 from gateway.simulation import coordinator
@@ -145,8 +146,10 @@ def hosting_rules(
         ),
         can_anchor=can_anchor,
         linger_ms=linger_ms,
-        hosted=Room("hosted", groups_max=groups_max, groups_per_address_max=per_address_max),
-        anchored=Room("anchored", groups_max=anchors_max, groups_per_address_max=per_address_max),
+        hosted=Room("hosted", groups_max=groups_max, share=ShareRule(per_address=per_address_max)),
+        anchored=Room(
+            "anchored", groups_max=anchors_max, share=ShareRule(per_address=per_address_max)
+        ),
         log_health=LogHealth(),
         pauses=Pauses(now_ms, grace_ms_max=0),
         hold_patterns=hold,

@@ -9,7 +9,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -136,7 +136,7 @@ class KafkaLog:
     async def group_ids(self) -> Collection[str]:
         return self._groups.group_ids()
 
-    async def configs_alone(self) -> Collection[str]:
+    async def configs_alone(self) -> Set[str]:
         return self._groups.configs_alone
 
     def last_events(self, group_id: str) -> LastEvents | None:

@@ -1,9 +1,10 @@
 """What is remembered of the cluster's permissions, and for how long."""
 
 from gateway.data_path.config import Limits
-from gateway.data_path.grants import ASK_AGAIN_S, Grant, GrantRoom, Grants, Operation, Resource
+from gateway.data_path.grants import ASK_AGAIN_S, Grant, Grants, Operation, Resource
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import LONG_NAME_CHARS, NameQuota
+from gateway.hosting.remembered import LONG_NAME_CHARS
+from gateway.hosting.shares import SharedTotal, ShareRule
 
 LIFETIME_S = 60.0
 OWNER, OTHER_OWNER = Owner("10.0.0.1"), Owner("10.0.0.2")
@@ -56,7 +57,7 @@ def test_the_oldest_grant_is_forgotten_first() -> None:
 
 def test_one_address_leaves_the_grants_of_others() -> None:
     """All clients without credentials are one principal to the cluster."""
-    grants = Grants(LIMITS, 4, NameQuota())
+    grants = Grants(LIMITS, 4, ShareRule())
     grants.add(READ, 0, OTHER_OWNER)
     for number in range(9):
         grants.add(READ._replace(name=f"invented-{number}"), 0, OWNER)
@@ -66,24 +67,24 @@ def test_one_address_leaves_the_grants_of_others() -> None:
     ]
 
 
-def test_connections_of_one_principal_have_half_of_the_room() -> None:
+def test_connections_of_one_principal_share_its_part() -> None:
     """Each new grant costs the connection its own oldest one, and nobody else anything."""
-    room = GrantRoom(8)
-    first, second, other = (Grants(LIMITS, room=room) for _ in range(3))
+    total = SharedTotal(8)
+    first, second, other = (Grants(LIMITS, total=total) for _ in range(3))
     first.add(READ, 0, ALICE)
     for number in range(10):
         second.add(_grant(f"g-{number}"), 0, ALICE)
     kept = [number for number in range(10) if second.has(_grant(f"g-{number}"), 1)]
     assert (first.has(READ, 1), kept) == (True, [7, 8, 9])
-    for number in range(4):
+    for number in range(2):
         other.add(_grant(f"g-{number}"), 0, BOB)
-    assert all(other.has(_grant(f"g-{number}"), 1) for number in range(4))
+    assert all(other.has(_grant(f"g-{number}"), 1) for number in range(2))
 
 
 def test_a_connection_without_room_asks_each_time() -> None:
     """Until another one of its principal has ended."""
-    room = GrantRoom(2)
-    first, second = Grants(LIMITS, room=room), Grants(LIMITS, room=room)
+    total = SharedTotal(2)
+    first, second = Grants(LIMITS, total=total), Grants(LIMITS, total=total)
     first.add(READ, 0, ALICE)
     second.add(OTHER, 0, ALICE)
     assert not second.has(OTHER, 1)
@@ -94,18 +95,18 @@ def test_a_connection_without_room_asks_each_time() -> None:
 
 def test_a_grant_gives_its_room_back_once() -> None:
     """Refused, renewed, and at the end of the connection."""
-    room = GrantRoom(4)
-    grants = Grants(LIMITS, room=room)
+    total = SharedTotal(4)
+    grants = Grants(LIMITS, total=total)
     grants.add(READ, 0, ALICE)
     grants.add(READ, 1, ALICE)
     grants.add(OTHER, 1, ALICE)
-    assert not room.has(ALICE, 1)
+    assert not total.has_room(ALICE, 1)
     grants.remove(READ)
     grants.remove(READ)
-    assert (room.has(ALICE, 1), room.has(ALICE, 2)) == (True, False)
+    assert (total.has_room(ALICE, 1), total.has_room(ALICE, 2)) == (True, False)
     grants.close()
     grants.close()
-    assert (room.has(ALICE, 2), room.has(ALICE, 3)) == (True, False)
+    assert (total.has_room(ALICE, 2), total.has_room(ALICE, 3)) == (True, False)
 
 
 def test_a_long_name_takes_more_room() -> None:

@@ -50,6 +50,19 @@ def test_a_connection_that_ends_counts_no_longer() -> None:
     assert places.count == 0
 
 
+def test_one_address_leaves_connections_for_others() -> None:
+    """Also as one user, whose connections do not count towards an address."""
+    places = Places(Limits(max_connections=8))
+    for _ in range(4):
+        places.take(HERE, shakes=False)
+    with pytest.raises(TooManyConnections, match="4 clients of the address"):
+        places.take(HERE, shakes=False)
+    for number in range(2):
+        places.take(f"10.0.1.{number}", shakes=True).settle("alice")
+    with pytest.raises(TooManyConnections, match="2 clients of the user alice"):
+        places.take(THERE, shakes=True).settle("alice")
+
+
 def test_handshakes_of_one_address_are_limited() -> None:
     """Until they end."""
     places = Places(Limits(max_handshakes_per_address=1))

@@ -439,7 +439,9 @@ async def test_a_connection_beyond_the_limit_is_closed_with_one_line() -> None:
     """A connection that ends makes room for another."""
     broker = FakeBroker()
     async with running_fake_broker(broker):
-        async with running_gateway([broker.address], limits=Limits(max_connections=2)) as gateway:
+        async with running_gateway(
+            [broker.address], limits=Limits(max_connections=2, max_connections_per_address=2)
+        ) as gateway:
             async with connected(gateway.address) as first, connected(gateway.address) as second:
                 versions = request_frame(ApiKey.API_VERSIONS, 0, 1, b"")
                 for client in (first, second):

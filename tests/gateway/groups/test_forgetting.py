@@ -13,7 +13,8 @@ from gateway.cluster.errors import UpstreamError
 from gateway.groups import forgetting as module
 from gateway.groups.forgetting import CONFIGS_ALONE_MS_MAX, Forgetting
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import LONG_NAME_CHARS, NameQuota
+from gateway.hosting.remembered import LONG_NAME_CHARS
+from gateway.hosting.shares import ShareRule
 from gateway.requests import config_apis
 from gateway.requests.config_apis import ConfigApis
 from kafka_codecs.apis import ApiKey
@@ -305,7 +306,7 @@ async def test_configs_of_nonexistent_groups_are_limited(
     """Configs of existing groups do not count, and stored ones can be changed."""
     monkeypatch.setattr(config_apis, "CONFIGS_ALONE_MAX", 1)
     async with hosted_groups() as groups:
-        configs = ConfigApis(groups.table, NameQuota())
+        configs = ConfigApis(groups.table, ShareRule())
         await groups.native("n", group="live")
         codes = [
             await altered(configs, group) for group in ("live", "first", "second", "first", "live")
@@ -316,7 +317,7 @@ async def test_configs_of_nonexistent_groups_are_limited(
 async def test_configs_of_one_client_leave_room_for_others(autojump_clock: MockClock) -> None:
     """Of groups that do not exist."""
     async with hosted_groups() as groups:
-        configs = ConfigApis(groups.table, NameQuota(per_address=1))
+        configs = ConfigApis(groups.table, ShareRule(per_address=1))
         codes = [await altered(configs, group) for group in ("first", "second", "first")]
         assert codes == [0, ErrorCode.INVALID_REQUEST, 0]
         assert await altered(configs, "second", "10.0.0.2") == 0

@@ -49,7 +49,7 @@ async def live_group(
         latest = {"heartbeat_ms": groups.table._clock.now_ms()}
         known = watched(latest, latest)
         monkeypatch.setattr(WatchedGroups, "group", lambda _self, _group_id: known)
-        room = Room("anchored", groups_max=1, groups_per_address_max=1)
+        room = Room("anchored", groups_max=1)
         groups.table._rules = replace(groups.table._rules, can_anchor=True, anchored=room)
         yield groups, groups.table.driver(GROUP)
 

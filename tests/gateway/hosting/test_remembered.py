@@ -1,15 +1,16 @@
 """Tables of names with a quota for each owner."""
 
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import LONG_NAME_CHARS, NameQuota, Remembered
+from gateway.hosting.remembered import LONG_NAME_CHARS, Remembered
+from gateway.hosting.shares import ShareRule
 
 ALICE, MALLORY = Owner("alice", is_principal=True), Owner("mallory", is_principal=True)
 SOMEWHERE = Owner("10.0.0.1")
 
 
-def remembered(entries_max: int = 10, quota: NameQuota | None = None) -> Remembered[str, int]:
+def remembered(entries_max: int = 10, quota: ShareRule | None = None) -> Remembered[str, int]:
     """A table."""
-    return Remembered(entries_max, quota or NameQuota())
+    return Remembered(entries_max, quota or ShareRule())
 
 
 def test_who_invents_names_forgets_its_own() -> None:
@@ -24,7 +25,7 @@ def test_who_invents_names_forgets_its_own() -> None:
 
 def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
     """It may change while the table is in use."""
-    quota = NameQuota(per_address=1, per_principal=2)
+    quota = ShareRule(per_address=1, per_principal=2)
     table = remembered(quota=quota)
     for number in range(5):
         table.put(f"user-{number}", number, MALLORY)
@@ -81,7 +82,7 @@ def test_a_long_name_counts_once_more_for_each_thousand_characters() -> None:
 
 def test_one_name_is_remembered_however_long_it_is() -> None:
     """An owner with a quota of one still has it."""
-    table = remembered(quota=NameQuota(per_address=1))
+    table = remembered(quota=ShareRule(per_address=1))
     long = "x" * 20 * LONG_NAME_CHARS
     table.put("a", 1, SOMEWHERE)
     table.put(long, 2, SOMEWHERE)

@@ -5,6 +5,7 @@ import pytest
 from gateway.hosting.owner import Owner
 from gateway.hosting.remembered import LONG_NAME_CHARS
 from gateway.hosting.room import Room, TooManyGroups
+from gateway.hosting.shares import ShareRule
 
 GREEDY, MODEST = Owner("10.0.0.1"), Owner("10.0.0.2")
 
@@ -15,7 +16,7 @@ def test_one_address_leaves_room_for_others() -> None:
     room = Room(
         "hosted",
         groups_max=3,
-        groups_per_address_max=2,
+        share=ShareRule(per_address=2),
         complain=lambda *complaint: complaints.append(complaint),
     )
     room.take("a", GREEDY)
@@ -31,7 +32,7 @@ def test_one_address_leaves_room_for_others() -> None:
 
 def test_a_group_without_a_client_counts_only_in_total() -> None:
     """It was loaded from the state log at the start."""
-    room = Room("hosted", groups_max=2, groups_per_address_max=1)
+    room = Room("hosted", groups_max=2, share=ShareRule(per_address=1))
     for group_id in ("a", "b"):
         room.check(None)
         room.take(group_id, None)
@@ -41,7 +42,7 @@ def test_a_group_without_a_client_counts_only_in_total() -> None:
 
 def test_a_group_that_ends_makes_room_for_its_address() -> None:
     """Its last member does not matter."""
-    room = Room("hosted", groups_max=3, groups_per_address_max=1)
+    room = Room("hosted", groups_max=3, share=ShareRule(per_address=1))
     room.take("a", GREEDY)
     room.give_back("a")
     room.check(GREEDY)
@@ -52,7 +53,7 @@ def test_a_group_that_ends_makes_room_for_its_address() -> None:
 
 def test_a_principal_has_a_limit_of_its_own() -> None:
     """Wherever it connects from, and whatever else comes from there."""
-    room = Room("hosted", groups_max=9, groups_per_address_max=1, groups_per_principal_max=2)
+    room = Room("hosted", groups_max=9, share=ShareRule(per_address=1, per_principal=2))
     alice = Owner("10.0.0.1", is_principal=True)
     room.take("a", GREEDY)
     room.take("b", alice)
@@ -65,7 +66,7 @@ def test_a_principal_has_a_limit_of_its_own() -> None:
 
 def test_a_group_is_in_the_room_until_it_gives_its_place_back() -> None:
     """Whoever began it."""
-    room = Room("hosted", groups_max=1, groups_per_address_max=1)
+    room = Room("hosted", groups_max=1, share=ShareRule(per_address=1))
     assert not room.has("orders")
     room.take("orders", None)
     assert room.has("orders")
@@ -75,7 +76,7 @@ def test_a_group_is_in_the_room_until_it_gives_its_place_back() -> None:
 
 def test_a_group_with_a_long_name_counts_as_many() -> None:
     """Towards its owner and in total, until it ends."""
-    room = Room("hosted", groups_max=6, groups_per_address_max=4)
+    room = Room("hosted", groups_max=6, share=ShareRule(per_address=4))
     long = "x" * 3 * LONG_NAME_CHARS
     room.take(long, GREEDY)
     with pytest.raises(TooManyGroups, match="the limit of 4 hosted groups per client address"):

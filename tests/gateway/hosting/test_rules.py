@@ -8,6 +8,7 @@ from coordinator.interface.config import RollPolicy
 from gateway.hosting.owner import Owner
 from gateway.hosting.room import TooManyGroups
 from gateway.hosting.rules import ANCHORS_PER_GROUP
+from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import matches
 from tests.support.hosted_scene import hosting_rules
 
@@ -18,13 +19,13 @@ def test_new_limits_count_for_groups_and_their_anchors() -> None:
     for name in ("a", "b"):
         rules.hosted.take(name, user)
         rules.anchored.take(name, user)
-    rules.limit_groups(9, 3, 1)
+    rules.limit_groups(9, ShareRule(per_address=3, per_principal=1))
     assert rules.hosted.has("a")
     with pytest.raises(TooManyGroups, match="limit of 1 hosted groups per user"):
         rules.hosted.check(user)
     with pytest.raises(TooManyGroups, match=f"limit of {ANCHORS_PER_GROUP} anchored groups per"):
         rules.anchored.check(user)
-    rules.limit_groups(9, 3, 3)
+    rules.limit_groups(9, ShareRule())
     rules.hosted.check(user)
     rules.anchored.check(user)
 

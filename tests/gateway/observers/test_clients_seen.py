@@ -11,7 +11,7 @@ from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.events.event import GatewayEvent
 from gateway.events.member_events import MemberLeft
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.observers import clients_seen
 from gateway.observers.clients_seen import ClientsSeen
 from kafka_codecs.consumer_group_heartbeat import (
@@ -68,7 +68,7 @@ class Seen(ClientsSeen):
             lambda event, group_id=None, owner=None: self.told.append(  # noqa: ARG005
                 (group_id, event)
             ),
-            NameQuota(),
+            ShareRule(),
         )
 
     def see(self, message: Struct, answer: Struct, **changes: Any) -> None:
@@ -243,7 +243,7 @@ def test_reports_count_towards_the_history_of_the_client() -> None:
     owners: list[object] = []
     seen = ClientsSeen(
         lambda event, group_id=None, owner=None: owners.append(owner),  # noqa: ARG005
-        NameQuota(),
+        ShareRule(),
     )
     join = lone_request(JOIN, 5)
     seen.note(join, JOINED)

@@ -18,7 +18,7 @@ import trio.testing
 from gateway.data_path.upstream import Upstream
 from gateway.hosting import call_stages
 from gateway.hosting.identity import INSTANCE_ID
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.observers.counts import AnswerCounts
 from gateway.requests.commits import CommitApis
 from gateway.requests.coordinators import Coordinators
@@ -82,7 +82,7 @@ async def test_a_commit_that_is_not_accepted_at_once_makes_no_group() -> None:
     """Its client may have gone before it is answered, and nobody would forget the group."""
     upstream = cast(Upstream, SimpleNamespace(version_for=lambda *_: 8, number=1))
     async with hosted_groups() as groups:
-        coordinators = Coordinators(groups.cluster, NameQuota())
+        coordinators = Coordinators(groups.cluster, ShareRule())
         apis = CommitApis(groups.table, coordinators, groups.offsets, AnswerCounts())
         message = commit_of({"foo": {0: 5}})
         request = replace(lone_request(message, 8), upstream=upstream)

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.requests import answer_room
 from gateway.requests.config_apis import ConfigApis, ConfigMessage
 from kafka_codecs import decode
@@ -290,7 +290,7 @@ async def test_an_unreadable_log_is_an_error(autojump_clock: MockClock) -> None:
         assert described.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         # The reason may contain a path or an address.
         assert described.error_message == "the group cannot be read from the state log"
-        answer = await ConfigApis(groups.table, NameQuota()).answer(
+        answer = await ConfigApis(groups.table, ShareRule()).answer(
             lone_request(ListConfigResourcesRequest(), 1), ListConfigResourcesRequest()
         )
         assert answer == ListConfigResourcesResponse(
@@ -318,7 +318,7 @@ async def test_a_change_that_cannot_be_written_has_no_effect(
 
 async def ask(groups: HostedGroups, message: ConfigMessage) -> Any:
     """The answers of a gateway whose cluster does not support configs."""
-    answer: Any = await ConfigApis(groups.table, NameQuota()).answer(
+    answer: Any = await ConfigApis(groups.table, ShareRule()).answer(
         lone_request(message, 1), message
     )
     return answer.results if isinstance(message, DescribeConfigsRequest) else answer.responses

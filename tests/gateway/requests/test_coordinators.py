@@ -13,7 +13,7 @@ from gateway.data_path.errors import UpstreamAway
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
 from gateway.hosting.owner import Owner
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.requests import coordinators as module
 from gateway.requests.coordinators import (
     ASK_AGAIN_S,
@@ -58,7 +58,7 @@ async def test_a_group_is_only_at_its_upstream_coordinator() -> None:
     """Commits use the client's own connection."""
     cluster = ScriptedCluster()
     cluster.coordinators["g"] = 2
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     assert await is_at(coordinators, "g", 2)
     assert not await is_at(coordinators, "g", 1)
     assert not await is_at(coordinators, "g", 3)
@@ -66,7 +66,7 @@ async def test_a_group_is_only_at_its_upstream_coordinator() -> None:
 
 def test_any_broker_of_the_embedded_cluster_will_do() -> None:
     """Each of them accepts every group."""
-    coordinators = Coordinators(ScriptedCluster(), NameQuota())
+    coordinators = Coordinators(ScriptedCluster(), ShareRule())
     embedded = lone_request(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     assert coordinators.is_at_lately("g", embedded)
 
@@ -90,7 +90,7 @@ async def found_together(coordinators: Coordinators, count: int) -> list[int | U
 async def test_members_that_join_at_once_share_one_lookup() -> None:
     """A thousand lookups would hold each other up until their time is over."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     assert await found_together(coordinators, 100) == [1] * 100
     assert cluster.coordinator_questions == ["g"]
     cluster.coordinators["g"] = 2
@@ -101,7 +101,7 @@ async def test_members_that_share_a_lookup_share_its_failure() -> None:
     """Each gets an error of its own. The next one asks again."""
     cluster = ScriptedCluster()
     cluster.failure = UpstreamError("away")
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     found = await found_together(coordinators, 10)
     assert [str(each) for each in found] == ["away"] * 10
     assert len({id(each) for each in found}) == 10
@@ -116,7 +116,7 @@ async def test_a_lookup_goes_on_without_the_member_that_began_it(
     """Its client may disconnect. Another member then asks."""
     cluster = ScriptedCluster()
     cluster.hangs = True
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     async with trio.open_nursery() as nursery:
         first = trio.CancelScope()
 
@@ -137,7 +137,7 @@ async def test_a_lookup_goes_on_without_the_member_that_began_it(
 async def test_the_cluster_is_asked_once_while_clients_stay() -> None:
     """Every heartbeat needs the coordinator."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     for _ in range(5):
         assert await is_at(coordinators, "g", 1)
     assert cluster.coordinator_questions == ["g"]
@@ -147,7 +147,7 @@ async def test_a_moved_coordinator_is_found(autojump_clock: MockClock) -> None:
     """A client at the new broker shows that the coordinator moved. The cluster is asked again, but
     not for each request."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     assert await is_at(coordinators, "g", 1)
     cluster.coordinators["g"] = 2
     for _ in range(5):
@@ -164,7 +164,7 @@ async def test_a_silent_cluster_gives_no_answer() -> None:
     cluster = ScriptedCluster()
     cluster.failure = UpstreamError("nobody listens")
     with pytest.raises(UpstreamError):
-        await is_at(Coordinators(cluster, NameQuota()), "g", 1)
+        await is_at(Coordinators(cluster, ShareRule()), "g", 1)
 
 
 async def test_requests_do_not_each_wait_for_a_hanging_cluster(
@@ -173,7 +173,7 @@ async def test_requests_do_not_each_wait_for_a_hanging_cluster(
     """A member's heartbeats wait behind all its commits. The cluster is asked again after a short
     time."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     cluster.hangs = True
     for group_id in ("g", "h", "g", "h"):
         assert await coordinators.where_instead(group_id, request_at(1)) is None
@@ -190,7 +190,7 @@ async def test_a_limited_number_of_coordinators_is_remembered(
     """Clients can invent group ids."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 3)
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     for group_id in ("a", "b", "c", "d"):
         assert await is_at(coordinators, group_id, 1)
     assert await is_at(coordinators, "d", 1)
@@ -204,7 +204,7 @@ async def test_one_user_leaves_the_coordinators_of_others(
 ) -> None:
     """However many groups it invents."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
-    coordinators = Coordinators(ScriptedCluster(), NameQuota())
+    coordinators = Coordinators(ScriptedCluster(), ShareRule())
     await coordinators.node_of("a", Owner("alice", is_principal=True))
     for number in range(9):
         await coordinators.node_of(f"g{number}", Owner("mallory", is_principal=True))
@@ -215,7 +215,7 @@ async def test_one_user_leaves_the_coordinators_of_others(
 async def test_the_last_known_coordinator_needs_no_request() -> None:
     """Lists have thousands of groups."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     assert coordinators.last_known("g") is None
     await is_at(coordinators, "g", 1)
     cluster.coordinators["g"] = 2
@@ -241,7 +241,7 @@ async def test_many_coordinators_are_looked_up_together() -> None:
     cluster.addresses = {2: ("other", 9092)}
     message = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
     request = replace(lone_request(message, 4), upstream=cast(Upstream, Away()))
-    answer = await Coordinators(cluster, NameQuota()).find(request, message)
+    answer = await Coordinators(cluster, ShareRule()).find(request, message)
     assert [(each.key, each.node_id) for each in answer.coordinators] == [
         ("a", 2),
         ("b", 2),
@@ -275,7 +275,7 @@ async def find(coordinators: Coordinators, group_id: str, version: int) -> None:
 async def test_a_client_that_has_asked_needs_no_lookup(version: int) -> None:
     """Every member asks before it joins, and a thousand may join at once."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     await find(coordinators, "g", version)
     assert coordinators.is_at_lately("g", request_at(2)) is True
     assert cluster.coordinator_questions == []
@@ -284,7 +284,7 @@ async def test_a_client_that_has_asked_needs_no_lookup(version: int) -> None:
 async def test_a_clients_answer_does_not_outweigh_a_lookup() -> None:
     """The broker that a client asks may be the last to learn of a new coordinator."""
     cluster = ScriptedCluster()
-    coordinators = Coordinators(cluster, NameQuota())
+    coordinators = Coordinators(cluster, ShareRule())
     assert await is_at(coordinators, "g", 1)
     await find(coordinators, "g", 4)
     assert coordinators.is_at_lately("g", request_at(1)) is True
@@ -292,7 +292,7 @@ async def test_a_clients_answer_does_not_outweigh_a_lookup() -> None:
 
 async def test_a_clients_answer_may_be_old() -> None:
     """A member elsewhere is a reason to ask the cluster."""
-    coordinators = Coordinators(ScriptedCluster(), NameQuota())
+    coordinators = Coordinators(ScriptedCluster(), ShareRule())
     await find(coordinators, "g", 4)
     assert coordinators.is_at_lately("g", request_at(1)) is None
 
@@ -300,7 +300,7 @@ async def test_a_clients_answer_may_be_old() -> None:
 async def test_clients_questions_displace_no_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may ask about any number of names."""
     monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
-    coordinators = Coordinators(ScriptedCluster(), NameQuota())
+    coordinators = Coordinators(ScriptedCluster(), ShareRule())
     for group_id in ("a", "b"):
         await coordinators.node_of(group_id, None)
     await find(coordinators, "c", 4)

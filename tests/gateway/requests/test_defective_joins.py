@@ -9,7 +9,7 @@ import trio
 
 from gateway.cluster.broker_connection import Address, BrokerConnection
 from gateway.groups.groups import Groups
-from gateway.hosting.remembered import NameQuota
+from gateway.hosting.shares import ShareRule
 from gateway.requests import defective_joins
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -87,7 +87,7 @@ async def test_whoever_is_in_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bounded_number_of_members_is_remembered() -> None:
     """The oldest of a client are forgotten."""
     groups = cast(Groups, None)
-    joins = defective_joins.DefectiveJoins(groups, refuses=True, names=NameQuota(per_address=3))
+    joins = defective_joins.DefectiveJoins(groups, refuses=True, names=ShareRule(per_address=3))
     for number in range(9):
         asked = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=f"{number}", member_epoch=defective_joins.JOIN_EPOCH

@@ -10,12 +10,21 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
+from coordinator.interface.records import ClassicGroupMetadata, ClassicGroupValue
 from gateway import batches
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path import listeners
 from gateway.data_path.rewrite import with_addresses
+from gateway.groups import groups as groups_module
+from gateway.groups.group_driver import GroupDriver
+from gateway.hosting.group import HostedGroup
+from gateway.hosting.shares import ShareRule
 from gateway.requests import config_apis
+from gateway.requests.config_apis import ConfigApis
+from gateway.state_log.log import StateLog
+from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.consumer_group_describe import (
@@ -34,14 +43,31 @@ from kafka_codecs.describe_configs import (
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader
-from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.support.configs import GROUP, TOPIC, ConfigClient
+from kafka_codecs.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from tests.support.configs import GROUP, SESSION, SET, TOPIC, ConfigClient
 from tests.support.fake_broker import Handler, answer, running_fake_broker
 from tests.support.gateway import whole_gateway
+from tests.support.hosted_groups import QUIET_S, hosted_groups, lone_request
 from tests.support.offset_broker import OffsetBroker
+from tests.support.operations import counted_steps
 from tests.support.wire import Wire
 
 CLIENT_ID = "admin"
+_COUNTED = frozenset(
+    {
+        *(ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE),
+        *(ApiKey.DELETE_GROUPS, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_CONFIGS),
+    }
+)
 NAMES = ("a", "b", "c", "d", "e")
 
 
@@ -66,7 +92,7 @@ class CountingBroker(OffsetBroker):
 
     def _counting(self, handler: Handler) -> Handler:
         async def count(wire: Wire, header: RequestHeader, body: bytes) -> None:
-            if header.client_id == CLIENT_ID:
+            if header.client_id == CLIENT_ID and header.api_key in _COUNTED:
                 request = APIS[ApiKey(header.api_key)].request
                 assert request is not None
                 self.counted.append(len(_names(decode(request, body, header.api_version))))
@@ -117,13 +143,16 @@ def _names(message: Any) -> tuple[str, ...]:
 @asynccontextmanager
 async def open_scene(
     forward_patterns: tuple[str, ...] = (),
+    state_log: StateLog | None = None,
 ) -> AsyncIterator[tuple[CountingBroker, BrokerConnection]]:
     """A gateway before the broker, and the client."""
     broker = CountingBroker()
     with trio.fail_after(20):
         async with (
             running_fake_broker(broker),
-            whole_gateway([broker.address], forward_patterns=forward_patterns) as gateway,
+            whole_gateway(
+                [broker.address], forward_patterns=forward_patterns, state_log=state_log
+            ) as gateway,
             await BrokerConnection.open(*gateway.address, client_id=CLIENT_ID) as client,
         ):
             yield broker, client
@@ -165,6 +194,101 @@ async def test_the_cluster_is_asked_in_limited_parts(
         told = await client.ask(request_, version)
     assert broker.counted == [2, 2, 1]
     assert _names(told) == NAMES
+
+
+def _altering(*names: str, value: str = "50000", validate_only: bool = False) -> Struct:
+    """Set one config of these groups."""
+    change = AlterableConfig(name=SESSION, config_operation=SET, value=value)
+    return IncrementalAlterConfigsRequest(
+        resources=tuple(
+            AlterConfigsResource(resource_type=GROUP, resource_name=each, configs=(change,))
+            for each in names
+        ),
+        validate_only=validate_only,
+    )
+
+
+def _fetching(*names: str, member_id: str | None = None) -> Struct:
+    """Fetch offsets of these groups."""
+    topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
+    return OffsetFetchRequest(
+        groups=tuple(
+            OffsetFetchRequestGroup(group_id=each, member_id=member_id, topics=(topic,))
+            for each in names
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (_fetching(*NAMES), 8),
+        (_fetching(*NAMES, member_id="m"), 9),
+        (DescribeGroupsRequest(groups=NAMES), 5),
+        (ConsumerGroupDescribeRequest(group_ids=NAMES, include_authorized_operations=False), 0),
+        (DeleteGroupsRequest(groups_names=NAMES), 2),
+        (
+            DescribeConfigsRequest(
+                resources=tuple(
+                    DescribeConfigsResource(resource_type=GROUP, resource_name=each)
+                    for each in NAMES
+                )
+            ),
+            4,
+        ),
+        (_altering(*NAMES, validate_only=True), 1),
+        (_altering(*NAMES, value="not a number"), 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("names", ["of nobody", "in the log"])
+async def test_a_name_costs_no_more_than_a_look(
+    request_: Struct, version: int, names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever names groups that have no members makes no drivers, no tasks, and no followed
+    topics: all of that would be loaded, and stay for a while."""
+    made: list[str] = []
+
+    class CountedDriver(GroupDriver):
+        def __init__(self, group: HostedGroup, *args: Any, **kwargs: Any) -> None:
+            made.append(group.group_id)
+            super().__init__(group, *args, **kwargs)
+
+    monkeypatch.setattr(groups_module, "GroupDriver", CountedDriver)
+    log = MemoryLog()
+    if names == "in the log":
+        value = ClassicGroupValue(
+            protocol_type="consumer", generation=1, protocol=None, leader=None, members=()
+        )
+        for each in NAMES:
+            await log.append(each, (ClassicGroupMetadata(value=value),))
+    async with open_scene(state_log=log) as (_, client):
+        await client.ask(request_, version)
+    if names == "in the log" and isinstance(request_, DeleteGroupsRequest):
+        assert made == list(NAMES)  # a deletion changes them
+    else:
+        assert made == []
+
+
+async def test_a_name_costs_the_same_however_many_configs_are_stored(
+    autojump_clock: MockClock,
+) -> None:
+    """A client may store hundreds, and then have thousands of names refused."""
+    steps_by_stored = {}
+    for stored in (2, 200):
+        async with hosted_groups(max_groups=1_000) as groups:
+            configs = ConfigApis(groups.table, ShareRule(per_address=stored))
+            for names in ([f"stored-{each}" for each in range(stored)], ()):
+                await _answered(configs, _altering(*names))
+            await trio.sleep(QUIET_S)
+            with counted_steps() as steps:
+                await _answered(configs, _altering(*(f"new-{each}" for each in range(100))))
+            steps_by_stored[stored] = steps.count
+    assert steps_by_stored[200] < 1.2 * steps_by_stored[2]
+
+
+async def _answered(configs: ConfigApis, message: Any) -> None:
+    await configs.answer(lone_request(message, 1), message)
 
 
 async def test_addresses_are_replaced_in_limited_parts(monkeypatch: pytest.MonkeyPatch) -> None:
