@@ -254,7 +254,9 @@ class ConfigApis:
         groups = {each.resource_name: each for each in resources if _is_group(each)}
         verdicts = await self._groups.verdicts(filter(None, groups), request.owner)
         hosted = [each for each, verdict in verdicts.items() if verdict.mode is Mode.HOSTED]
-        not_allowed = await refused_names(request, Resource.GROUP, hosted)
+        not_allowed: set[str] = set()
+        for batch in batches(hosted):
+            not_allowed |= await refused_names(request, Resource.GROUP, batch)
         for group_id, resource in groups.items():
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:

@@ -85,7 +85,7 @@ class Coordinators:
         except UpstreamLost:
             answer = _nobody(keys, is_batch=is_batch)
             if message.key_type == CoordinatorType.GROUP:
-                await self._nodes_instead(keys, request)
+                await self.nodes_instead(keys, request)
         if message.key_type != CoordinatorType.GROUP:
             return answer
         if is_batch:
@@ -122,14 +122,11 @@ class Coordinators:
         host, port = address
         return Coordinator(key=group_id, node_id=node_id, host=host, port=port)
 
-    async def where_instead(self, group_id: str, request: GroupRequest) -> int | None:
-        """The group's coordinator while the client's broker is unreachable; None if unknown."""
-        return (await self._nodes_instead((group_id,), request)).get(group_id)
-
-    async def _nodes_instead(
+    async def nodes_instead(
         self, group_ids: Collection[str], request: GroupRequest
     ) -> Mapping[str, int]:
-        """The same for many groups, in one batch.
+        """The coordinators of these groups while the client's broker is unreachable, as far as they
+        are known, in one batch.
 
         After a lookup that took too long, none is started for a while: otherwise every request of a
         member would wait for its own, and its heartbeats behind them.

@@ -3,13 +3,14 @@
 This is the data path's `GroupApis`.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import trio
 
 from coordinator.interface.events import JOIN_EPOCH, LEAVE_EPOCH
+from gateway.batches import batches
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.complaints import Complaints
 from gateway.data_path.conversions import TopicNames
@@ -346,22 +347,31 @@ class GroupService:
         message, version = request.message, request.header.api_version
         if isinstance(message, OffsetFetchRequest):
             answers = []
-            for each in groups_of(message, version):
-                situation = await self._when_away(request, each.group_id)
-                answers.append(failed(each, code_for(situation, GroupApi.FETCH), version))
+            for batch in batches(groups_of(message, version)):
+                situations = await self._when_away(request, [each.group_id for each in batch])
+                answers += [
+                    failed(each, code_for(situations[each.group_id], GroupApi.FETCH), version)
+                    for each in batch
+                ]
             return response_of(tuple(answers), version)
         if isinstance(message, GroupMessage):
-            situation = await self._when_away(request, message.group_id)
+            situations = await self._when_away(request, (message.group_id,))
+            situation = situations[message.group_id]
             return refused(message, version, situation, "the broker is away")
         raise UpstreamLost
 
-    async def _when_away(self, request: GroupRequest, group_id: str) -> Situation:
+    async def _when_away(
+        self, request: GroupRequest, group_ids: Collection[str]
+    ) -> Mapping[str, Situation]:
         """NOT_COORDINATOR only if there is another coordinator: while a client looks for one, it
         sends no heartbeats."""
-        node_id = await self._coordinators.where_instead(group_id, request)
-        if node_id in (None, request.node_id):
-            return Situation.BROKER_AWAY
-        return Situation.COORDINATOR_MOVED
+        nodes = await self._coordinators.nodes_instead(group_ids, request)
+        return {
+            group_id: Situation.BROKER_AWAY
+            if nodes.get(group_id) in (None, request.node_id)
+            else Situation.COORDINATOR_MOVED
+            for group_id in group_ids
+        }
 
 
 class _UnderWay(AnswerUnderWay):

@@ -1,15 +1,19 @@
 """Members of a hosted group survive an outage of the cluster."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from operator import not_
+from typing import Any
 from uuid import UUID
 
+import pytest
 import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.data_path.group_apis import GroupRequest
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
+from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
@@ -20,7 +24,11 @@ from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinato
 from kafka_codecs.header import RequestHeader, decode_response_header
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kafka_codecs.offset_fetch import OffsetFetchRequest
+from kafka_codecs.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 from tests.support.commits import codes_of, transactional_commit_of
 from tests.support.fake_broker import answer, run_until_cancelled, running_fake_broker
 from tests.support.gateway import Gateway, whole_gateway
@@ -72,6 +80,30 @@ async def away(*, owes_an_answer: bool = False) -> AsyncIterator[Scene]:
                     await broker.down_to(0)
                 yield scene
             nursery.cancel_scope.cancel()
+
+
+async def test_the_groups_of_a_fetch_are_looked_up_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request names thousands, and each look would wait for the other brokers."""
+    asked: list[tuple[str, ...]] = []
+    look_up = Coordinators.nodes_instead
+
+    async def count(self: Coordinators, group_ids: Collection[str], request: GroupRequest) -> Any:
+        asked.append(tuple(group_ids))
+        return await look_up(self, group_ids, request)
+
+    monkeypatch.setattr(Coordinators, "nodes_instead", count)
+    names = ("g", *(f"g-{number}" for number in range(20)))
+    async with away() as scene:
+        fetch = OffsetFetchRequest(
+            groups=tuple(OffsetFetchRequestGroup(group_id=name, topics=None) for name in names)
+        )
+        answer: OffsetFetchResponse = await scene.client.connection.ask(fetch, 8)
+    assert [group.error_code for group in answer.groups] == [
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    ] * len(names)
+    assert asked == [names]
 
 
 async def test_heartbeats_succeed_and_commits_are_retried() -> None:

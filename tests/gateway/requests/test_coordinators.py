@@ -176,12 +176,12 @@ async def test_requests_do_not_each_wait_for_a_hanging_cluster(
     coordinators = Coordinators(cluster, ShareRule())
     cluster.hangs = True
     for group_id in ("g", "h", "g", "h"):
-        assert await coordinators.where_instead(group_id, request_at(1)) is None
+        assert await coordinators.nodes_instead((group_id,), request_at(1)) == {}
     assert trio.current_time() == pytest.approx(LOOK_PATIENCE_S)
     await trio.sleep(ASK_AGAIN_S)
     cluster.hangs = False
     cluster.coordinators["g"] = 2
-    assert await coordinators.where_instead("g", request_at(1)) == 2
+    assert await coordinators.nodes_instead(("g",), request_at(1)) == {"g": 2}
 
 
 async def test_a_limited_number_of_coordinators_is_remembered(
