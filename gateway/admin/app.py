@@ -217,7 +217,8 @@ async def _body(request: Request) -> bytes:
 
 
 def _list(request: Request) -> Question:
-    return ListGroups(after=_text(request, "after") or "")
+    asked = {"after": _text(request, "after") or "", "since": _text(request, "since")}
+    return ListGroups.model_validate(asked)
 
 
 def _describe(request: Request) -> Question:

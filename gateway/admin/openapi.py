@@ -76,6 +76,12 @@ def description() -> dict[str, Any]:
                 "The groups, in parts, by group id.",
                 Groups,
                 _query("after", "The group id after which the part begins.", _TEXT),
+                _query(
+                    "since",
+                    "The revision of an earlier look: groups that are shown as then are left out."
+                    " 0 for the first look.",
+                    {"type": "integer"},
+                ),
             ),
             "/api/group": _get(
                 "One group with its members.",

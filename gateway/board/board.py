@@ -1,7 +1,7 @@
 """Answers what operators ask: from the groups themselves, and from the events since the start."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -10,9 +10,10 @@ import trio
 from coordinator.handlers.views import summarize
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.replies import GroupView
+from gateway.board.changes import Changes
 from gateway.board.group_readiness import assess
 from gateway.board.lags import Lags
-from gateway.board.reading import group_line, group_page, members_by_phase
+from gateway.board.reading import group_line, group_page, members_by_phase, sums_shown
 from gateway.board.recent_events import RecentEvents
 from gateway.board.steps import Steps
 from gateway.board.tallies import GROUP_CHARS_MAX, Tallies
@@ -42,6 +43,8 @@ EVENTS_MAX = 200
 REGRESSION_SHARE = 0.3
 MEMBERS_TOGETHER = 50
 """Members that are read before others have their turn."""
+UNCHANGED_TOGETHER = 100
+"""Groups that are compared before others have their turn."""
 
 
 class NoSuchGroup(Exception):
@@ -84,6 +87,7 @@ class Board:
         self._stop = stop
         self._places = places
         self._started_ms = clock.now_ms()
+        self._changes = Changes(self._started_ms)
         self.about = About(gateway_id="", bootstrap="", connections_max=lambda: 0)
         """Set once the gateway listens."""
 
@@ -97,15 +101,45 @@ class Board:
 
     # -- groups ----------------------------------------------------------------------------------
 
-    async def groups(self, after: str = "", groups_max: int = GROUPS_MAX) -> Groups:
-        """The groups whose ids come after this one. Raises StateLogError."""
-        rest = sorted(each for each in await self._groups.all_ids() if each > after)
-        some = rest[: min(groups_max, GROUPS_MAX)]
-        lines = []
-        for group_id in some:
+    async def groups(
+        self, after: str = "", groups_max: int = GROUPS_MAX, since: int | None = None
+    ) -> Groups:
+        """The groups whose ids come after this one. `since`: the revision of an earlier look, or 0;
+        groups that are shown as then are left out. Raises StateLogError."""
+        group_ids = await self._groups.all_ids()
+        changes = self._changes
+        revision = 0
+        if since is not None:
+            revision = changes.revision if after else changes.begin(group_ids)
+        is_complete = since is None or not changes.knows_since(since)
+        lines: list[GroupLine] = []
+        next_after = None
+        for number, group_id in enumerate(sorted(each for each in group_ids if each > after)):
+            if number % UNCHANGED_TOGETHER == 0:
+                await trio.lowlevel.checkpoint()
+            if since is not None:
+                changed = changes.note(group_id, await self._mark(group_id))
+                if changed <= since and not is_complete:
+                    continue
+            if len(lines) == min(groups_max, GROUPS_MAX):
+                next_after = lines[-1].group_id
+                break
             await trio.lowlevel.checkpoint()
             lines.append(await self.line(group_id))
-        return Groups(groups=tuple(lines), next_after=some[-1] if len(rest) > len(some) else None)
+        return Groups(
+            groups=tuple(lines),
+            next_after=next_after,
+            revision=revision,
+            is_complete=is_complete,
+            gone=() if since is None or is_complete else tuple(changes.gone_since(since)),
+        )
+
+    async def _mark(self, group_id: str) -> Hashable:
+        """What equals an earlier mark as long as the group's line is the same."""
+        now_ms = self._clock.now_ms()
+        tally = self.tallies.of(group_id, now_ms)
+        sums = None if tally is None else sums_shown(tally)
+        return await self._groups.mark(group_id), sums, self.lags.total(group_id, now_ms)
 
     async def line(self, group_id: str) -> GroupLine:
         """One group, as in the list. Raises StateLogError."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
@@ -132,14 +132,35 @@ def _fields_of_line(
         "policy": glance.policy.value,
         "stands": _stands(glance, mode, members, native) + _POLICIES[glance.policy],
         "blocker": blocker,
-        "unowned_partitions": 0 if tally is None else tally.unowned,
-        "unowned_partition_s": 0.0 if tally is None else tally.unowned_partition_ms / 1000,
-        "owned_twice": 0 if tally is None else tally.owned_twice,
-        "disturbed": 0 if tally is None else tally.disturbed,
-        "conversions": 0 if tally is None else tally.conversions,
+        **(_NO_SUMS if tally is None else sums_shown(tally))._asdict(),
         "lag": lag,
-        "since_ms": None if tally is None else tally.since_ms,
     }
+
+
+class ShownSums(NamedTuple):
+    """What a line shows of a tally."""
+
+    unowned_partitions: int
+    unowned_partition_s: float
+    owned_twice: int
+    disturbed: int
+    conversions: int
+    since_ms: int | None
+
+
+_NO_SUMS = ShownSums(0, 0.0, 0, 0, 0, None)
+
+
+def sums_shown(tally: Tally) -> ShownSums:
+    """What a line shows of this tally."""
+    return ShownSums(
+        unowned_partitions=tally.unowned,
+        unowned_partition_s=tally.unowned_partition_ms / 1000,
+        owned_twice=tally.owned_twice,
+        disturbed=tally.disturbed,
+        conversions=tally.conversions,
+        since_ms=tally.since_ms,
+    )
 
 
 _POLICIES = {

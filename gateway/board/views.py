@@ -110,6 +110,12 @@ class Groups(View):
     groups: tuple[GroupLine, ...]
     next_after: str | None
     """The group id after which the next part begins; null if this is the last one."""
+    revision: int = 0
+    """The number of this look, for a later one that asks what has changed since; otherwise 0."""
+    is_complete: bool = True
+    """Whether the list has all groups, and not only those that have changed `since`."""
+    gone: tuple[str, ...] = ()
+    """Groups that were shown before and are no longer known, if the list is not complete."""
 
 
 class ClientVersion(View):

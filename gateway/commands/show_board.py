@@ -65,13 +65,13 @@ async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
     if as_json or not console.is_terminal:
         await _follow(folder, group_id, as_json=as_json)
         return
-    bands = terminal.Bands()
+    bands, known = terminal.Bands(), KnownGroups(folder)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             if group_id is None:
-                found = [each async for each in all_groups(folder)]
+                await known.look()
                 width, height = console.size
-                live.update(terminal.groups_table(found, width=width, height=height))
+                live.update(terminal.groups_table(known.lines(), width=width, height=height))
             else:
                 page = await look(folder, DescribeGroup(group_id=group_id), GroupPage)
                 events = await look(folder, LatestEvents(group_id=group_id), Events)
@@ -85,10 +85,11 @@ async def watch(folder: Path, group_id: str | None, *, as_json: bool) -> None:
 async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
     """Print a line whenever a group stands differently."""
     last: dict[str, str] = {}
+    known = KnownGroups(folder)
     while True:
         found: Sequence[GroupLine]
         if group_id is None:
-            found = [each async for each in all_groups(folder)]
+            found = await known.look()
         else:
             found = [await look(folder, DescribeGroup(group_id=group_id), GroupPage)]
         for each in found:
@@ -98,6 +99,40 @@ async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
                 (_print_json if as_json else _print)(told)
         sys.stdout.flush()
         await trio.sleep(LOOK_INTERVAL_S)
+
+
+class KnownGroups:
+    """All groups as the gateway has shown them. A look gets only what has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._since = 0
+        self._lines: dict[str, GroupLine] = {}
+
+    def lines(self) -> Sequence[GroupLine]:
+        """The groups by id."""
+        return [line for _group_id, line in sorted(self._lines.items())]
+
+    async def look(self) -> Sequence[GroupLine]:
+        """The groups that have changed. Raises CommandRefused, NoControlSocket."""
+        changed: list[GroupLine] = []
+        since, after, revision = self._since, "", 0
+        while True:
+            part = await look(self._folder, ListGroups(after=after, since=since), Groups)
+            if not after:
+                revision = part.revision
+                if part.is_complete:
+                    since = 0
+                    self._lines.clear()
+                for group_id in part.gone:
+                    self._lines.pop(group_id, None)
+            changed += part.groups
+            self._lines.update((line.group_id, line) for line in part.groups)
+            if part.next_after is None:
+                break
+            after = part.next_after
+        self._since = revision
+        return changed
 
 
 async def all_groups(folder: Path) -> AsyncIterator[GroupLine]:

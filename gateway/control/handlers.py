@@ -88,8 +88,8 @@ class Handlers:
         """What was asked for. Raises CommandRefused."""
         try:
             match question:
-                case ListGroups(after=after):
-                    return await self._board.groups(after)
+                case ListGroups(after=after, since=since):
+                    return await self._board.groups(after, since=since)
                 case DescribeGroup(group_id=group_id):
                     return await self._board.group(group_id)
                 case AssessGroup(group_id=group_id):

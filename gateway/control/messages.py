@@ -96,10 +96,12 @@ class Drain(_Message):
 
 
 class ListGroups(_Message):
-    """Say how the groups stand, those after a group id."""
+    """Say how the groups stand, those after a group id. `since` the revision of an earlier look:
+    only those that have changed; 0 for the first look."""
 
     command: Literal["groups"] = "groups"
     after: Annotated[str, Field(max_length=GROUP_ID_BYTES_MAX)] = ""
+    since: int | None = None
 
 
 class DescribeGroup(_Message):

@@ -1,6 +1,7 @@
 """Carries out the effects of one group, in one Trio task, and lends it the clock."""
 
 import contextlib
+import itertools
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
@@ -100,6 +101,8 @@ _MOVED = (
 RESTART_S = 1.0
 """The delay before a group goes on after a bug."""
 
+_revisions = itertools.count()
+
 log = structlog.get_logger()
 
 DoErrand = Callable[[Errand], Awaitable[Input]]
@@ -142,6 +145,9 @@ class GroupDriver:
         """`idle` learns the id of the group while nothing of it is in memory. `owner`: whose
         request has named the group first."""
         self.group = group
+        self.revision = next(_revisions)
+        """Another one, of all drivers, after each input that may have changed what the group
+        shows."""
         self.topics = TopicsImage(services.cluster)
         self._services = services
         self._idle = idle
@@ -342,6 +348,7 @@ class GroupDriver:
 
     def _plan(self) -> None:
         """Begin or wake the task if it has something to do earlier than it thinks."""
+        self.revision = next(_revisions)
         next_ms = self.group.next_ms()
         if next_ms is None and self.group.is_idle and not self._relaying:
             self._idle(self.group.group_id)

@@ -2,7 +2,8 @@
 
 import contextlib
 import random
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 
 import structlog
 import trio
@@ -90,6 +91,14 @@ class GroupFailed(Exception):
     """A bug in the gateway: the request could not even be refused."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IdleGroup:
+    """What lists show of a hosted group that is only in the log."""
+
+    view: GroupView
+    policy: RollPolicy
+
+
 class Groups:
     """Makes a group at its first request, and forgets it when nothing of it is in memory."""
 
@@ -102,6 +111,9 @@ class Groups:
         self._clock = services.clock
         self._drivers: dict[str, GroupDriver] = {}
         self._standings: Remembered[str, Standing] = Remembered(REMEMBERED_MAX, rules.names)
+        self._idle: dict[str, _IdleGroup] = {}
+        """Hosted groups of the log that somebody has looked at. Only a driver changes a group, so
+        they stay as they are until they have one."""
         self._unresumed: set[str] = set()
         """The groups of the log that may have members, and have not been loaded."""
         self._resumed = self._left_out = 0
@@ -569,11 +581,34 @@ class Groups:
 
     async def summary(self, group_id: str) -> GroupView | None:
         """A hosted group without its members, None if it is unknown. Raises StateLogError."""
-        if not await self.knows(group_id):
-            return None
         if (driver := self._loaded(group_id)) is not None:
-            return driver.group.engine.core.summarize()
-        return (await self._read(group_id)).summarize()
+            core = driver.group.engine.core
+            return None if core.state.group is None else core.summarize()
+        idle = await self._idle_group(group_id)
+        return None if idle is None else idle.view
+
+    async def mark(self, group_id: str) -> Hashable:
+        """What equals an earlier mark of the group as long as it is shown in lists as it was then.
+        Costs less than to show it. Raises StateLogError."""
+        driver = self._loaded(group_id)
+        shown: object = driver.revision if driver is not None else await self._idle_group(group_id)
+        standing = self._standings.get(group_id) if driver is None else driver.group.standing
+        seen = None if standing is None else (standing.verdict, standing.is_left)
+        return shown, seen, self.is_moving(group_id), self._rules.watched.count_members(group_id)
+
+    async def _idle_group(self, group_id: str) -> "_IdleGroup | None":
+        """A group as the log has it, None if it is unknown. Raises StateLogError."""
+        idle = self._idle.get(group_id)
+        if idle is None:
+            records = await self._state_log.read(group_id)
+            if not has_group(records):
+                return None
+            engine = self._engine(group_id, records)
+            policy = self._policy(group_id, engine.state)
+            idle = _IdleGroup(view=engine.summarize(), policy=policy)
+            if group_id not in self._drivers:
+                self._idle[group_id] = idle
+        return idle
 
     async def knows(self, group_id: str) -> bool:
         """Whether the hosted group exists, even if empty. Raises StateLogError."""
@@ -648,6 +683,7 @@ class Groups:
         `owner`: whose request names the group."""
         driver = self._drivers.get(group_id)
         if driver is None:
+            self._idle.pop(group_id, None)
             group = HostedGroup(
                 self._standing(group_id, owner),
                 self._rules,

@@ -170,6 +170,11 @@ class WatchedGroups:
             members=dict(watch.members),
         )
 
+    def count_members(self, group_id: str) -> int | None:
+        """How many members a group has, as far as known; None if it is not watched."""
+        watch = self._watches.get(group_id)
+        return None if watch is None or watch.is_too_large else len(watch.members)
+
     def forget(self, group_id: str) -> None:
         """The group has ended, or is no longer forwarded."""
         self._drop(self._watches.pop(group_id))

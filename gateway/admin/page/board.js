@@ -62,7 +62,7 @@ $("login").addEventListener("submit", (event) => {
 
 // -- what is shown -----------------------------------------------------------------------------
 
-let groups = [], opened = null, page = null, story = [], looks = new Map();
+let groups = [], revision = 0, opened = null, page = null, story = [], looks = new Map();
 const wanted = { list: true, group: true };
 
 function route() {
@@ -85,14 +85,20 @@ function route() {
 }
 
 async function readGroups() {
-  const all = [];
-  let after = "";
+  const listed = new Map(groups.map((group) => [group.group_id, group]));
+  let after = "", since = revision, now = 0;
   do {
-    const part = await read(`api/groups?after=${about(after)}`);
-    all.push(...part.groups);
+    const part = await read(`api/groups?after=${about(after)}&since=${since}`);
+    if (after === "") {
+      now = part.revision;
+      if (part.is_complete) { since = 0; listed.clear(); }
+      part.gone.forEach((group) => listed.delete(group));
+    }
+    for (const group of part.groups) listed.set(group.group_id, group);
     after = part.next_after;
   } while (after !== null);
-  groups = all;
+  groups = [...listed.values()].sort((one, other) => (one.group_id < other.group_id ? -1 : 1));
+  revision = now;
 }
 
 const mixed = (group) => group.native_members > 0 && group.native_members < group.members;

@@ -7,13 +7,17 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from coordinator.engine import GroupEngine
+from coordinator.interface.config import GroupConfig, RollPolicy
+from coordinator.interface.events import DeleteGroupReceived
 from gateway.board import board as module
 from gateway.board.board import Board, NoSuchGroup
+from gateway.board.views import GroupLine
 from gateway.data_path.config import Limits
 from gateway.data_path.places import Places
 from gateway.groups.clock import Clock
 from tests.gateway.board.test_lags import committed
-from tests.support.hosted_groups import GROUP, HostedGroups, hosted_groups
+from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
 
 
 @asynccontextmanager
@@ -153,3 +157,132 @@ async def test_the_topics_that_members_subscribe_to_are_looked_at(
     for turn in turns:
         assert turn[GROUP] == [("foo", 0)]
     assert turns[0]["empty"] == [("foo", 0), ("old", 0)]
+
+
+async def _idle_groups(groups: HostedGroups, count: int) -> None:
+    """Groups that are only in the log."""
+    for number in range(count):
+        await groups.native("n", group=f"idle-{number}")
+        await groups.native("n", -1, group=f"idle-{number}")
+    await trio.sleep(QUIET_S)
+
+
+async def test_a_look_costs_what_has_changed_since_the_last(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of idle groups are neither loaded nor shown again at each redraw."""
+    async with watched() as (groups, board):
+        await _idle_groups(groups, 6)
+        first = await board.groups(since=0)
+        assert (len(first.groups), first.is_complete) == (6, True)
+        made: list[str] = []
+        make_engine, show_line = GroupEngine.__init__, board.line
+
+        def count(engine: GroupEngine, group_id: str, config: GroupConfig) -> None:
+            made.append(group_id)
+            make_engine(engine, group_id, config)
+
+        async def line(group_id: str) -> GroupLine:
+            made.append(group_id)
+            return await show_line(group_id)
+
+        monkeypatch.setattr(GroupEngine, "__init__", count)
+        monkeypatch.setattr(board, "line", line)
+        second = await board.groups(since=first.revision)
+        assert (second.groups, second.is_complete, second.gone, made) == ((), False, (), [])
+        monkeypatch.setattr(GroupEngine, "__init__", make_engine)
+        await groups.native("n", group="idle-3")
+        await wait_all_tasks_blocked()
+        (changed,) = (await board.groups(since=second.revision)).groups
+        assert (changed.group_id, changed.members) == ("idle-3", 1)
+
+
+@pytest.mark.parametrize("api", ["summary", "mark"])
+async def test_an_idle_group_is_read_once_until_it_is_loaded(
+    api: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ListGroups lists it as well. Whatever has changed it had a driver."""
+    async with watched() as (groups, _board):
+        await _idle_groups(groups, 3)
+        look = getattr(groups.table, api)
+        before = [await look(f"idle-{number}") for number in range(3)]
+        with monkeypatch.context() as patch:
+            patch.setattr(GroupEngine, "load", lambda *_, **__: pytest.fail("read again"))
+            assert [await look(f"idle-{number}") for number in range(3)] == before
+        await groups.native("n", group="idle-1")
+        await groups.native("n", -1, group="idle-1")
+        await trio.sleep(QUIET_S)
+        after = [await look(f"idle-{number}") for number in range(3)]
+        assert [one == other for one, other in zip(after, before, strict=True)] == [
+            *(True, False, True)
+        ]
+
+
+async def test_a_look_tells_which_groups_are_gone(autojump_clock: MockClock) -> None:
+    """Whoever watches forgets them."""
+    async with watched() as (groups, board):
+        await _idle_groups(groups, 2)
+        first = await board.groups(since=0)
+        await groups.ask(lambda token, _: DeleteGroupReceived(token=token), group="idle-0")
+        await trio.sleep(QUIET_S)
+        second = await board.groups(since=first.revision)
+        assert (second.groups, second.gone) == ((), ("idle-0",))
+
+
+async def test_what_time_changes_is_shown_at_each_look(autojump_clock: MockClock) -> None:
+    """Here the time that partitions are without an owner."""
+    async with watched() as (groups, board):
+        joined = await groups.lone_classic_member(client_id="c-1")
+        await groups.native("n", client_id="n-1")
+        await groups.leave(joined.member_id)
+        looks = [await board.groups(since=0)]
+        for _ in range(3):
+            await trio.sleep(1)
+            looks.append(await board.groups(since=looks[-1].revision))
+        waited = [look.groups[0].unowned_partition_s for look in looks if look.groups]
+        assert waited == sorted(set(waited))
+        assert len(waited) == len(looks)
+
+
+async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock) -> None:
+    """Else whoever watches would not see it. A step of each kind, one after the other."""
+    async with watched() as (groups, board):
+        shown: dict[str, GroupLine] = {}
+        since = 0
+
+        async def look() -> None:
+            nonlocal since
+            part = await board.groups(since=since)
+            since = part.revision
+            if part.is_complete:
+                shown.clear()
+            for each in part.gone:
+                del shown[each]
+            shown.update((line.group_id, line) for line in part.groups)
+            assert shown == {line.group_id: line for line in (await board.groups()).groups}
+
+        await look()
+        joined = await groups.lone_classic_member(client_id="c-1")
+        await look()
+        await groups.native("n", client_id="n-1")
+        await look()
+        await groups.beat(joined.member_id, joined.generation)
+        await look()
+        await groups.table.set_policy(GROUP, RollPolicy.HOLD, dry_run=False)
+        await look()
+        await groups.leave(joined.member_id)
+        await look()
+        epoch = (await groups.native("n", 0, client_id="n-1")).member_epoch
+        await look()
+        await groups.native("n", epoch, owned={})
+        await look()
+        await groups.native("n", -1)
+        await look()
+        await trio.sleep(QUIET_S)
+        await look()
+        await groups.table.set_policy(GROUP, RollPolicy.ALLOW, dry_run=False)
+        await trio.sleep(QUIET_S)
+        await look()
+        await groups.ask(lambda token, _: DeleteGroupReceived(token=token))
+        await trio.sleep(QUIET_S)
+        await look()
