@@ -26,7 +26,7 @@ from gateway.events.event import Tell
 from gateway.events.gateway_events import UpstreamBack, UpstreamLost
 from gateway.hosting.owner import Owner
 from gateway.hosting.remembered import Remembered
-from gateway.hosting.shares import ShareRule
+from gateway.hosting.shares import SharedTotal, ShareRule
 from gateway.logs import write_to_log
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -52,9 +52,9 @@ TRY_AGAIN_S = 1.0
 in between. Clients, which have no other broker, do wait: `data_path/brokers.py`."""
 FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
-TOPICS_MAX = 10_000
-"""The limit of topics that are kept up to date. At the limit, topics that nobody needs any more are
-dropped; requests for more are refused."""
+TOPICS_MAX = 20_000
+"""The limit of topics that are kept up to date, with a share for each owner. At the limit, topics
+that nobody needs any more are dropped; requests for more are refused."""
 GIVE_UP_INTERVAL_S = 10.0
 """The minimum interval between two searches for such topics. A search costs in proportion to all
 topics that groups name."""
@@ -97,6 +97,8 @@ class Cluster:
         self._failures: dict[int, tuple[float, str]] = {}  # time and reason of the latest
         self._refreshing = trio.Lock()
         self._topics: dict[str, ClusterTopic] = {}
+        self._named_by: dict[str, Owner | None] = {}  # whose request named a topic first
+        self._followed = SharedTotal(TOPICS_MAX)
         self._name_of: dict[UUID, str] = {}
         self._next_give_up_s = -math.inf
         self.needed_topics: Callable[[], Iterable[str]] = lambda: self._topics
@@ -194,42 +196,72 @@ class Cluster:
         UNKNOWN_NAMES_MAX names without a topic. `owner`: whose request has the names.
 
         Asks the cluster only about new names, and never makes it create a topic. Raises
-        UpstreamError if the cluster does not answer, or if more than TOPICS_MAX are needed.
+        UpstreamError if the cluster does not answer, or if the owner needs more topics than its
+        share of TOPICS_MAX.
         """
-        names = tuple(filter(can_be_topic, names))  # clients may send arbitrary names
+        names = tuple(
+            dict.fromkeys(filter(can_be_topic, names))
+        )  # clients may send arbitrary names
         if missing := self._unfollowed(names):
             self._unseen |= dict.fromkeys(missing, owner)
             async with self._refreshing:
                 if missing := self._unfollowed(names):
                     # When a gateway starts, all its groups ask at once: one answer serves them all.
-                    mine = dict.fromkeys(missing, owner)
-                    together = self._unseen | mine
+                    others = {name: by for name, by in self._unseen.items() if name not in names}
                     self._unseen = {}
-                    await self._look_at(
-                        together if len(together) <= TOPICS_MAX else mine, keep=names
-                    )
+                    if len(missing) + len(others) > TOPICS_MAX:
+                        others = {}
+                    await self._look_at(missing, owner, others, keep=names)
         return {name: self._topics[name] for name in names if name in self._topics}
 
     def _unfollowed(self, names: Iterable[str]) -> Sequence[str]:
         return [name for name in names if name not in self._topics and name not in self._unknown]
 
-    async def _look_at(self, names: Mapping[str, Owner | None], *, keep: Collection[str]) -> None:
+    async def _look_at(
+        self,
+        names: Sequence[str],
+        owner: Owner | None,
+        others: Mapping[str, Owner | None],
+        *,
+        keep: Collection[str],
+    ) -> None:
+        """Follow these names, and as far as there is room those that others ask for."""
         if len(names) > TOPICS_MAX:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
-        answer = await self._metadata_of(tuple(names))
-        found = topics_in(answer)
-        if len(self._topics) + len(found) > TOPICS_MAX:
-            self._give_up_unneeded(keep)
-        if len(self._topics) + len(found) > TOPICS_MAX:
-            raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
-        self._follow_unknown({name: by for name, by in names.items() if name not in found})
-        if found:
-            for name in found:
+        answer = await self._metadata_of((*names, *others))
+        existing = topics_in(answer)
+        asked = dict.fromkeys(names, owner) | others
+        self._follow_unknown({name: by for name, by in asked.items() if name not in existing})
+        by_owner: defaultdict[Owner | None, list[str]] = defaultdict(list)
+        for name in filter(existing.__contains__, others):
+            by_owner[others[name]].append(name)
+        own = tuple(filter(existing.__contains__, names))
+        has_room = self._make_room(owner, len(own), keep)
+        followed: dict[str, ClusterTopic] = {}
+        for by, group in ((owner, own), *by_owner.items()) if has_room else by_owner.items():
+            if self._followed.has_room(by, len(group)):
+                followed |= {name: existing[name] for name in group}
+                for name in group:
+                    self._followed.take(by)
+                    self._named_by[name] = by
+        if followed:
+            for name in followed:
                 self._unknown.pop(name)
-            self._follow(self._topics | found)
+            self._follow(self._topics | followed)
             known = with_topic_ids(answer).topics
-            self._latest = replace(self._latest, topics=(*self._latest.topics, *known))
+            added = tuple(topic for topic in known if topic.name in followed)
+            self._latest = replace(self._latest, topics=(*self._latest.topics, *added))
             self._note_change()
+        if not has_room:
+            who = "all clients" if owner is None else f"the {owner}"
+            limit = TOPICS_MAX if owner is None else self._followed.limit_of(owner)
+            raise UpstreamError(f"more than {limit} topics are asked for by {who}")
+
+    def _make_room(self, owner: Owner | None, count: int, keep: Collection[str]) -> bool:
+        """Whether the owner may have so many more topics, perhaps after others are dropped."""
+        if not self._followed.has_room(owner, count):
+            self._give_up_unneeded(keep)
+        return self._followed.has_room(owner, count)
 
     def _give_up_unneeded(self, keep: Collection[str]) -> None:
         """Drop topics that no group needs. The cluster is asked again if one is needed later."""
@@ -242,6 +274,11 @@ class Cluster:
         self._latest = replace(self._latest, topics=kept)
 
     def _follow(self, topics: dict[str, ClusterTopic]) -> None:
+        for name in self._topics.keys() - topics.keys():
+            self._followed.free(self._named_by.pop(name))
+        for name in topics.keys() - self._named_by.keys():
+            self._named_by[name] = None
+            self._followed.take(None)
         self._topics = topics
         self._name_of = {topic.topic_id: name for name, topic in topics.items()}
 

@@ -411,8 +411,10 @@ class GroupDriver:
             self._is_refreshing = False
 
     async def learn(self, names: frozenset[str], owner: Owner | None = None) -> Topics:
-        """The topics that the group refers to, these included. `owner`: whose request names them.
-        Raises UpstreamError."""
+        """The topics that the group refers to, these included. `owner`: whose request names them,
+        if one does; otherwise they count towards whoever has begun the group. Raises
+        UpstreamError."""
+        owner = owner or self._owner
         async with self._learning:  # two at a time would lose each other's names
             if self.topics.is_crowded:
                 self.topics.keep_only(topics_of_group(self.group.engine.core.state))
@@ -422,6 +424,11 @@ class GroupDriver:
             for each in (*self._services.offsets.make_way(group_id, (event,)), event):
                 self._services.journal.tell(each, group_id)
         return topics
+
+    @property
+    def _owner(self) -> Owner | None:
+        """Who has begun the group."""
+        return self.group.rules.hosted.owner_of(self.group.group_id)
 
     async def _do(self, effect: Effect) -> None:
         """Carry out an effect that takes time, and tell the group what came of it."""
@@ -564,7 +571,7 @@ class GroupDriver:
         group_id, resolver = self.group.group_id, self._services.resolver
         with trio.CancelScope() as self._resolving, resolver.under_way(group_id):
             try:
-                event = await resolver.resolve(group_id, regexes)
+                event = await resolver.resolve(group_id, regexes, self._owner)
                 self.feed(TopicsMoved(await self.learn(topics_of_request(event))))
             except UpstreamError as error:
                 log.warning("regexes_unresolved", group_id=group_id, reason=str(error))

@@ -14,12 +14,13 @@ from coordinator.consumer.topic_regex import match_topics
 from coordinator.interface.events import RegexesResolved
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.cluster.errors import UpstreamError
+from gateway.hosting.owner import Owner
 
 log = structlog.get_logger()
 
 RESOLUTIONS_AT_ONCE_MAX = 2
 """Threads that match; further resolutions wait."""
-MATCHED_TOPICS_MAX = TOPICS_MAX
+MATCHED_TOPICS_MAX = TOPICS_MAX // 2
 """Topics that all regular expressions of one group may match together."""
 REPORTED_MAX = 10_000
 """Regular expressions remembered as reported for matching too many topics."""
@@ -55,9 +56,11 @@ class RegexResolver:
         if group_id in self._under_way:
             await self._under_way[group_id].wait()
 
-    async def resolve(self, group_id: str, regexes: Collection[str]) -> RegexesResolved:
+    async def resolve(
+        self, group_id: str, regexes: Collection[str], owner: Owner | None = None
+    ) -> RegexesResolved:
         """The topics that each expression matches now. Their metadata is loaded into the cluster's
-        image."""
+        image. `owner`: who has begun the group."""
         try:
             version, matched, too_broad = await self._matched(regexes, self._limiter)
             every = frozenset().union(*matched.values())
@@ -65,7 +68,7 @@ class RegexResolver:
             matched = {regex: topics & described for regex, topics in matched.items()}
             for regex, topics in too_broad.items():
                 self._report_too_broad(group_id, regex, topics)
-            await self._cluster.topics_for(described)
+            await self._cluster.topics_for(described, owner)
         except UpstreamError as error:
             log.warning("regexes_unresolved", group_id=group_id, reason=str(error))
             return RegexesResolved(topics=None)

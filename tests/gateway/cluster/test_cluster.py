@@ -364,6 +364,57 @@ async def test_the_number_of_followed_topics_is_limited(
         nursery.cancel_scope.cancel()
 
 
+async def test_one_address_leaves_topics_for_others(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many groups name them. Others get theirs, and what is dropped may be had again."""
+    monkeypatch.setattr(cluster_module, "TOPICS_MAX", 8)
+    monkeypatch.setattr(cluster_module, "GIVE_UP_INTERVAL_S", 0)
+    greedy, modest = Owner("10.0.0.1"), Owner("10.0.0.2")
+    async with running_mock_cluster(1) as upstream:
+        for name in "abcdefghi":
+            await upstream.create_topic(name, 1)
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        await cluster.topics_for("ab", greedy)
+        await cluster.topics_for("cd", greedy)
+        with pytest.raises(UpstreamError, match=r"more than 4 topics .* by the address 10.0.0.1"):
+            await cluster.topics_for("e", greedy)
+        assert (await cluster.topics_for("ef", modest)).keys() == set("ef")
+        assert (await cluster.topics_for("ae", greedy)).keys() == set("ae")
+        cluster.needed_topics = lambda: "abef"
+        assert (await cluster.topics_for("g", greedy)).keys() == {"g"}
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_topics_of_others_are_followed_although_one_has_too_many(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked for together when they come at the same time."""
+    monkeypatch.setattr(cluster_module, "TOPICS_MAX", 8)
+    greedy, modest = Owner("10.0.0.1"), Owner("10.0.0.2")
+    async with running_mock_cluster(1) as upstream:
+        for name in "abcdefghi":
+            await upstream.create_topic(name, 1)
+        cluster = Cluster(upstream.bootstrap)
+        await nursery.start(cluster.run)
+        outcomes: dict[str, object] = {}
+
+        async def ask(names: str, owner: Owner) -> None:
+            try:
+                outcomes[names] = set(await cluster.topics_for(names, owner))
+            except UpstreamError as error:
+                outcomes[names] = type(error)
+
+        async with trio.open_nursery() as asking:
+            async with cluster._refreshing:
+                for names, owner in (("abcdef", greedy), ("gh", modest), ("i", greedy)):
+                    asking.start_soon(ask, names, owner)
+                await trio.testing.wait_all_tasks_blocked()
+        assert outcomes == {"abcdef": UpstreamError, "gh": set("gh"), "i": {"i"}}
+        nursery.cancel_scope.cancel()
+
+
 async def test_unused_topics_make_room(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
