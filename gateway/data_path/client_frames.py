@@ -97,9 +97,7 @@ class ClientFrames:
             raise BadFrame(f"a request of {size} bytes, above the limit for its api")
         if size < COUNTED_FROM_BYTES:
             return await self.source.hold(size)
-        if not self._held_bytes:
-            self._held_of = self._place.owner
-        return await self.source.hold(size, self._note_held)
+        return await self.source.hold(size, self.count_held)
 
     def let_go(self) -> None:
         """The requests that were held are answered, or the connection has ended."""
@@ -107,7 +105,10 @@ class ClientFrames:
             self._held.give_back(self._held_of, self._held_bytes)
             self._held_bytes = 0
 
-    def _note_held(self, count_bytes: int) -> None:
+    def count_held(self, count_bytes: int) -> None:
+        """So many bytes of a request or its answer are held until `let_go`. Raises TooMuchHeld."""
+        if not self._held_bytes:
+            self._held_of = self._place.owner
         self._held.take(self._held_of, count_bytes)
         self._held_bytes += count_bytes
 

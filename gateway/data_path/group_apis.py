@@ -17,6 +17,10 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
 
 
+def _hold_uncounted(_count_bytes: int) -> None:
+    """For requests without a connection."""
+
+
 @dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make
 class GroupRequest:
     """A client's group request, with access to the broker that it was sent to."""
@@ -38,6 +42,9 @@ class GroupRequest:
     """The topics that no client may describe."""
     tls_subject: str | None = None
     """The subject of the client's verified certificate, if it showed one."""
+    hold: Callable[[int], None] = _hold_uncounted
+    """Counts so many bytes of a long answer towards its owner until the client has it. Raises
+    TooMuchHeld."""
 
     @property
     def user(self) -> str | None:

@@ -241,6 +241,7 @@ class GroupRequests:
             at_s=at_s,
             private_names=self._shared.private_names,
             tls_subject=self._tls_subject,
+            hold=self._frames.count_held,
         )
 
     async def _finish(self, request: GroupRequest, response: Awaitable[Struct]) -> None:

@@ -26,9 +26,13 @@ class HeldRequests:
         total = self._total
         if not total.has_room(owner, count_bytes):
             if total.used + count_bytes > total.total:
-                raise TooMuchHeld(f"long requests of all clients take {total.used} bytes already")
+                raise TooMuchHeld(
+                    f"long requests and answers of all clients take {total.used} bytes already"
+                )
             limit = total.limit_of(owner)
-            raise TooMuchHeld(f"long requests of the {owner} may take {limit} bytes by now")
+            raise TooMuchHeld(
+                f"long requests and answers of the {owner} may take {limit} bytes by now"
+            )
         total.take(owner, count_bytes)
 
     def give_back(self, owner: Owner, count_bytes: int) -> None:

@@ -23,7 +23,7 @@ from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, log_of
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
-from gateway.requests.answer_room import TOO_LONG, AnswerRoom
+from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import forward, highest_version
@@ -150,7 +150,7 @@ class AdminApis:
         DEV D44: the members of a consumer group are listed too, so that older dashboards keep
         working.
         """
-        room = AnswerRoom()
+        room = AnswerRoom(request.hold)
         groups: list[DescribedGroup] = []
         for wanted in batches(tuple(dict.fromkeys(message.groups))):
             groups += await self._described_groups(request, message, wanted, room)
@@ -202,7 +202,7 @@ class AdminApis:
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse:
         """Describe consumer groups."""
-        room = AnswerRoom()
+        room = AnswerRoom(request.hold)
         groups: list[described.DescribedGroup] = []
         for wanted in batches(tuple(dict.fromkeys(message.group_ids))):
             groups += await self._described_consumer_groups(request, message, wanted, room)
@@ -429,8 +429,8 @@ class AdminApis:
         shown = _Shown[_G]()
         for group_id in group_ids:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
-            if room.is_full:
-                shown.refused[group_id] = ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG
+            if room.refusal is not None:
+                shown.refused[group_id] = room.refusal
                 continue
             try:
                 viewed = await self._groups.view(group_id)
@@ -440,8 +440,9 @@ class AdminApis:
             if viewed is None:
                 continue
             group = show(*viewed)
-            if not room.takes(group):
-                shown.refused[group_id] = ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG
+            room.take(group)
+            if room.refusal is not None:
+                shown.refused[group_id] = room.refusal
                 continue
             shown.known[group_id] = group
             if viewed[0].members:

@@ -33,7 +33,7 @@ from gateway.hosting.owner import Owner
 from gateway.hosting.shares import SharedTotal, ShareRule
 from gateway.hosting.states import Mode
 from gateway.requests.admin_apis import UNREAD
-from gateway.requests.answer_room import TOO_LONG, AnswerRoom
+from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import forward, highest_version
 from gateway.state_log.log import StateLogError
@@ -126,7 +126,7 @@ class ConfigApis:
     async def _describe(
         self, request: GroupRequest, message: DescribeConfigsRequest
     ) -> DescribeConfigsResponse:
-        room = AnswerRoom()
+        room = AnswerRoom(request.hold)
         results: list[DescribeConfigsResult] = []
         each_once = {_key(each): each for each in message.resources}.values()
         for some in batches(tuple(each_once)):
@@ -139,8 +139,8 @@ class ConfigApis:
         entries = cache(partial(_entry, message=message))  # most groups have the same configs
 
         async def describe(resource: DescribeConfigsResource) -> DescribeConfigsResult:
-            if room.is_full:
-                raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
+            if room.refusal is not None:
+                raise GroupError(*room.refusal)
             views = await self._groups.configs(resource.resource_name)
             wanted = resource.configuration_keys or KEYS
             result = DescribeConfigsResult(
@@ -149,8 +149,9 @@ class ConfigApis:
                 resource_name=resource.resource_name,
                 configs=tuple(entries(view) for view in views if view.name in wanted),
             )
-            if not room.takes(result):
-                raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
+            room.take(result)
+            if room.refusal is not None:
+                raise GroupError(*room.refusal)
             return result
 
         why_nameless = "Group name must not be empty"

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from gateway.data_path.client_frames import ASIDE_FROM_BYTES, REMEMBERED_BYTES_MAX
 from gateway.data_path.config import Limits
+from gateway.data_path.errors import TooMuchHeld
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
@@ -19,6 +20,7 @@ from tests.support.client_connection import HEARTBEAT, Parked, ground
 from tests.support.fake_broker import (
     answer_bytes,
 )
+from tests.support.until import until
 from tests.support.wire import Wire, connected, request_frame
 
 
@@ -90,10 +92,49 @@ async def test_long_requests_of_one_client_take_a_limited_part_of_the_memory() -
                 await second.send(frame)
                 assert await second.at_end()
         (line,) = [line for line in lines if line["event"] == "connection_refused"]
-        assert line["reason"].startswith("long requests of the address 127.0.0.1 take")
+        assert line["reason"].startswith(
+            "long requests and answers of the address 127.0.0.1 may take"
+        )
         apis.go_on.set()
         await on.client.frame()
         for count in range(2):  # what is answered or refused takes no memory any more
             async with connected(on.gateway.address) as later, trio.open_nursery() as nursery:
                 nursery.start_soon(later.send, frame)
                 assert len(await later.frame()) > 4, count
+
+
+class Holding(Parked):
+    """Counts a long answer, as the admin apis do."""
+
+    def __init__(self, count_bytes: int) -> None:
+        super().__init__()
+        self._count_bytes = count_bytes
+        self.go_on.set()
+        self.refused = 0
+
+    async def answer(self, request: GroupRequest) -> Struct:
+        try:
+            request.hold(self._count_bytes)
+        except TooMuchHeld:
+            self.refused += 1
+        return await super().answer(request)
+
+
+async def test_what_a_long_answer_takes_is_free_once_it_is_sent() -> None:
+    """While it is sent, it counts for its client as long requests do."""
+    apis = Holding(600)
+    frame = request_frame(ApiKey.HEARTBEAT, 4, 1, encode(HEARTBEAT, 4))
+    async with ground(group_apis=apis, limits=Limits(max_held_requests_bytes=1_200)) as on:
+        for _ in range(3):
+            await on.client.send(frame)
+            await on.client.frame()
+        assert apis.refused == 0
+        apis.go_on, apis.asked = trio.Event(), trio.Event()
+        await on.client.send(frame)
+        await apis.asked.wait()
+        async with connected(on.gateway.address) as second:
+            await second.send(frame)
+            await until(lambda: apis.refused == 1)
+            apis.go_on.set()
+            for client in (on.client, second):
+                await client.frame()

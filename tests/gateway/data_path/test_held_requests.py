@@ -16,10 +16,12 @@ def test_one_owner_leaves_room_for_others() -> None:
     held = HeldRequests(Limits(max_held_requests_bytes=100))
     held.take(MALLORY, 30)
     held.take(MALLORY, 20)
-    with pytest.raises(TooMuchHeld, match="long requests of the user mallory may take 50 bytes"):
+    with pytest.raises(
+        TooMuchHeld, match="long requests and answers of the user mallory may take 50 bytes"
+    ):
         held.take(MALLORY, 1)
     held.take(ALICE, 25)
-    with pytest.raises(TooMuchHeld, match="long requests of all clients take 75 bytes"):
+    with pytest.raises(TooMuchHeld, match="long requests and answers of all clients take 75 bytes"):
         held.take(SOMEWHERE, 26)
 
 

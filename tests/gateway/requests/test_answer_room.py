@@ -1,11 +1,17 @@
 """The size limit of an answer about many groups, checked before the answer is built."""
 
+from functools import partial
+
 import pytest
 
+from gateway.data_path.config import Limits
 from gateway.data_path.entries import bytes_of
+from gateway.data_path.held_requests import HeldRequests
+from gateway.hosting.owner import Owner
 from gateway.requests import answer_room
-from gateway.requests.answer_room import AnswerRoom
+from gateway.requests.answer_room import TOO_LONG, AnswerRoom
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
+from kafka_codecs.error_codes import ErrorCode
 
 
 def described(group_id: str, *, user_data_bytes: int) -> DescribedGroup:
@@ -22,6 +28,12 @@ def described(group_id: str, *, user_data_bytes: int) -> DescribedGroup:
     )
 
 
+def taken(room: AnswerRoom, part: DescribedGroup) -> bool:
+    """Whether a part fits."""
+    room.take(part)
+    return room.refusal is None
+
+
 def test_parts_are_taken_exactly_up_to_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -29,19 +41,42 @@ def test_parts_are_taken_exactly_up_to_the_limit(
     parts = [described(group_id, user_data_bytes=1_000) for group_id in ("a", "b")]
     needed = sum(bytes_of(part, 10_000) for part in parts)
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", needed)
-    room = AnswerRoom()
-    assert [room.takes(part) for part in parts] == [True, True]
-    assert not room.is_full
+    room = AnswerRoom(hold=lambda _: None)
+    assert [taken(room, part) for part in parts] == [True, True]
 
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", needed - 1)
-    room = AnswerRoom()
-    assert [room.takes(part) for part in parts] == [True, False]
-    assert room.is_full
+    room = AnswerRoom(hold=lambda _: None)
+    assert [taken(room, part) for part in parts] == [True, False]
+    assert room.refusal == (ErrorCode.UNKNOWN_SERVER_ERROR, TOO_LONG)
 
 
 def test_no_part_is_taken_after_one_that_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the missing parts would depend on their sizes."""
     monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
-    room = AnswerRoom()
-    assert not room.takes(described("large", user_data_bytes=5_000))
-    assert not room.takes(described("small", user_data_bytes=0))
+    room = AnswerRoom(hold=lambda _: None)
+    assert not taken(room, described("large", user_data_bytes=5_000))
+    assert not taken(room, described("small", user_data_bytes=0))
+
+
+def test_long_answers_of_all_clients_have_a_total() -> None:
+    """One client gets no more than its share, however many requests it sends; it may ask again
+    when the others are answered."""
+    held = HeldRequests(Limits(max_held_requests_bytes=3_000_000))
+    hold = partial(held.take, Owner("10.0.0.1"))
+    rooms = [AnswerRoom(hold) for _ in range(9)]
+    part = described("g", user_data_bytes=100_000)
+    fits = [taken(room, part) for room in rooms]
+    assert fits == [True] * 3 + [False] * 6
+    refusal = rooms[-1].refusal
+    assert refusal is not None
+    assert refusal[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert "address 10.0.0.1 may take 1500000 bytes by now: ask again" in refusal[1]
+    assert taken(AnswerRoom(partial(held.take, Owner("10.0.0.2"))), part)
+
+
+def test_short_answers_always_find_room() -> None:
+    """A connection has one at a time."""
+    held = HeldRequests(Limits(max_held_requests_bytes=0))
+    room = AnswerRoom(partial(held.take, Owner("10.0.0.1")))
+    assert taken(room, described("g", user_data_bytes=50_000))
+    assert not taken(room, described("h", user_data_bytes=50_000))
