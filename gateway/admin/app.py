@@ -38,13 +38,16 @@ from gateway.control.messages import (
     Question,
     Refusal,
 )
+from gateway.hosting.owner import Owner
+from gateway.hosting.shares import SharedTotal
 from gateway.metrics import CONTENT_TYPE
 from gateway.readable import escaped
 
 BODY_S = 5.0
 """How long a client may take to send its command."""
 SUBSCRIBERS_MAX = 32
-"""Streams of events at a time. None has a queue: each reads the board's memory of events."""
+"""Streams of events at a time, with a share for each address. None has a queue: each reads the
+board's memory of events."""
 EVENTS_TOGETHER_MAX = 100
 """Events of one stream that are sent at once."""
 KEEP_ALIVE_S = 15.0
@@ -101,7 +104,7 @@ def admin_app(desk: Desk) -> App:
 class _Api:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._subscribers = 0
+        self._subscribers = SharedTotal(SUBSCRIBERS_MAX)
         self._description = JSONResponse(description())
 
     async def livez(self, _: Request) -> Response:
@@ -164,20 +167,23 @@ class _Api:
 
     async def events(self, request: Request) -> Response:
         """Events as they happen."""
-        if self._subscribers >= SUBSCRIBERS_MAX:
-            return _why(503, f"{SUBSCRIBERS_MAX} clients follow the events, the most allowed")
+        owner = Owner(request.client.host if request.client else "")
+        if not self._subscribers.has_room(owner):
+            return _why(
+                503, f"{self._subscribers.used} clients follow the events, the most allowed"
+            )
         recent = self._desk.board.events
         given = request.headers.get("last-event-id") or request.query_params.get("after")
         start = _start(recent, given)
         if start is None:
             return _why(400, "after: give an id of this stream, as STREAM-POSITION")
-        stream = self._stream(recent, start, request.query_params.get("group_id"))
+        stream = self._stream(recent, start, request.query_params.get("group_id"), owner)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     async def _stream(
-        self, recent: RecentEvents, position: int, group_id: str | None
+        self, recent: RecentEvents, position: int, group_id: str | None, owner: Owner
     ) -> AsyncIterator[bytes]:
-        self._subscribers += 1
+        self._subscribers.take(owner)
         try:
             yield _named(recent, "hello", position)
             while True:
@@ -198,7 +204,7 @@ class _Api:
                     if limit.cancelled_caught:
                         yield _named(recent, "alive", position)
         finally:
-            self._subscribers -= 1
+            self._subscribers.free(owner)
 
 
 class _TooLong(Exception):

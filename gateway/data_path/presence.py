@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from gateway.data_path.removal import Client
 from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 
-GONE_MAX = 1_000
+GONE_MAX = 2_000
 CLOSED_MAX = 100
 """Members whose clients have gone, and those of one client that has not gone yet. Of more, the
 first one is forgotten: its instance id stays in use, as in Kafka."""
@@ -35,7 +37,7 @@ class Presence:
         self._connected: dict[Client, _Connected] = {}
         self._speakers: dict[int, Membership] = {}
         self._spoke_on: dict[Membership, int] = {}
-        self._gone: dict[Membership, Owner] = {}
+        self._gone: Remembered[Membership, Owner] = Remembered(GONE_MAX, ShareRule())
 
     def begin(self, client: Client) -> None:
         """The client has introduced itself on another connection."""
@@ -57,12 +59,13 @@ class Presence:
             connected.closed.clear()
         elif member is not None:
             connected.closed[member] = owner
-            _forget_first(connected.closed, CLOSED_MAX)
+            if len(connected.closed) > CLOSED_MAX:
+                del connected.closed[next(iter(connected.closed))]
         if connected.connections:
             return
         del self._connected[client]
-        self._gone |= connected.closed
-        _forget_first(self._gone, GONE_MAX)
+        for gone, its_owner in connected.closed.items():
+            self._gone.put(gone, its_owner, its_owner)
 
     def _be_silent(self, number: int | None) -> Membership | None:
         """The member that has spoken on this connection last, and on no other since."""
@@ -73,7 +76,7 @@ class Presence:
 
     def heard(self, member: Membership) -> None:
         """The member is there, on whatever connection."""
-        self._gone.pop(member, None)
+        self._gone.pop(member)
 
     def gone(self, group_id: str, owner: Owner) -> frozenset[str]:
         """The members of the group whose clients have gone, and were the same user; without
@@ -83,8 +86,3 @@ class Presence:
             for (its_group, member_id), its_owner in self._gone.items()
             if (its_group, its_owner) == (group_id, owner)
         )
-
-
-def _forget_first(members: dict[Membership, Owner], count_max: int) -> None:
-    while len(members) > count_max:
-        del members[next(iter(members))]

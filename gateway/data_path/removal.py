@@ -15,6 +15,9 @@ import trio
 
 from gateway.cluster.broker_connection import SOFTWARE_NAME
 from gateway.data_path.brokers import ClientSoftware
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataResponse
 
@@ -35,9 +38,8 @@ LOOK_INTERVAL_S = 0.25
 WAKE_INTERVAL_S = 1.0
 """How often clients are woken: one at first, then twice as many each time, so that few are
 disturbed in vain if their bootstrap servers still lead here."""
-REMEMBERED_MAX = 20_000
-"""Clients whose version of Metadata is remembered, and clients remembered as told. Beyond that, the
-oldest are forgotten."""
+REMEMBERED_MAX = 40_000
+"""Clients whose version of Metadata is remembered, and clients remembered as told."""
 
 
 class Client(NamedTuple):
@@ -95,8 +97,8 @@ class Removal:
         """The connections of all clients."""
         self._began_s: float | None = None
         # By hash: a fixed size, because clients choose the lengths of names.
-        self._told_s: dict[int, float] = {}
-        self._versions: dict[int, int] = {}
+        self._told_s: Remembered[int, float] = Remembered(REMEMBERED_MAX, ShareRule())
+        self._versions: Remembered[int, int] = Remembered(REMEMBERED_MAX, ShareRule())
         self._told = 0
 
     @property
@@ -107,11 +109,11 @@ class Removal:
     def tells(self, client: Client, version: int) -> bool:
         """Note a Metadata request of this version. Returns whether to answer it with `REBOOTSTRAP`;
         if so, the client counts as told."""
-        _remember(self._versions, client, version)
+        self._versions.put(hash(client), version, Owner(client.host))
         now_s = trio.current_time()
         if not self.is_running or version < TOLD_SINCE_VERSION or self._has_heard(client, now_s):
             return False
-        _remember(self._told_s, client, now_s)
+        self._told_s.put(hash(client), now_s, Owner(client.host))
         self._told += 1
         return True
 
@@ -161,8 +163,8 @@ class Removal:
         now_s, began_s = trio.current_time(), self._began_s
         assert began_s is not None
         for visitor in tuple(self.visitors):
-            told_s = self._told_s.get(hash(visitor.client), -1.0)
-            if began_s <= told_s and now_s - told_s < CLOSING_S:
+            told_s = self._told_s.get(hash(visitor.client))
+            if told_s is not None and began_s <= told_s and now_s - told_s < CLOSING_S:
                 if visitor.is_at_bootstrap and visitor.accepted_s > told_s:
                     return visitor.client
                 visitor.drain()
@@ -214,13 +216,6 @@ def reasons_of_hosted(names: Collection[str]) -> tuple[str, ...]:
 
 
 _V = TypeVar("_V")
-
-
-def _remember(table: dict[int, _V], client: Client, what: _V) -> None:
-    table.pop(hash(client), None)
-    table[hash(client)] = what
-    if len(table) > REMEMBERED_MAX:
-        del table[next(iter(table))]
 
 
 def _name(visits: Sequence[Visitor]) -> str:

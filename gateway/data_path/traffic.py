@@ -9,9 +9,12 @@ import trio
 
 from gateway.data_path.pressure import Pressure
 from gateway.data_path.removal import Client
+from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 
-CLIENTS_MAX = 10_000
-"""Clients whose ended connections are remembered; of more, the first one is forgotten."""
+CLIENTS_MAX = 20_000
+"""Clients whose ended connections are remembered."""
 TOGETHER_S = 60.0
 """Connections of a client that end within this time belong to one restart."""
 
@@ -64,7 +67,7 @@ class Traffic:
         self.pressure = Pressure()
         self._from_clients = self._from_brokers = 0
         # By hash: a fixed size, because clients choose the lengths of names.
-        self._ended: dict[int, _Ended] = {}
+        self._ended: Remembered[int, _Ended] = Remembered(CLIENTS_MAX, ShareRule())
 
     def note_end(self, flow: Flow) -> None:
         """A connection has ended."""
@@ -72,14 +75,13 @@ class Traffic:
         self._from_clients += came
         self._from_brokers += went
         lasted_s, fetches = now_s - flow.accepted_s, flow.fetches
-        before = self._ended.pop(hash(flow.client), None)
+        before = self._ended.get(hash(flow.client))
         if before is not None and now_s - before.ended_s <= TOGETHER_S:
             went += before.bytes_to_client
             fetches += before.fetches
             lasted_s = max(lasted_s, before.lasted_s)
-        self._ended[hash(flow.client)] = _Ended(now_s, lasted_s, went, fetches)
-        if len(self._ended) > CLIENTS_MAX:
-            del self._ended[next(iter(self._ended))]
+        ended = _Ended(now_s, lasted_s, went, fetches)
+        self._ended.put(hash(flow.client), ended, Owner(flow.client.host))
 
     def totals(self) -> tuple[int, int]:
         """All bytes from clients and from brokers. The cost follows the number of connections."""

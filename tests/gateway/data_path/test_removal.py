@@ -95,12 +95,14 @@ async def test_nobody_is_told_unless_the_gateway_is_being_removed(scene: Scene) 
 
 
 async def test_the_clients_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They choose their ids."""
-    monkeypatch.setattr(module, "REMEMBERED_MAX", 2)
+    """They choose their ids, and those of one address push out no others."""
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 4)
     removal = Removal()
+    removal.tells(Client("10.0.0.1", "c"), 12)
     for number in range(9):
         removal.tells(Client("127.0.0.1", f"c{number}"), 12)
-    assert len(removal._versions) == 2
+    assert len(removal._versions) == 3
+    assert hash(Client("10.0.0.1", "c")) in removal._versions
 
 
 async def test_a_client_is_told_once_a_minute(scene: Scene, autojump_clock: MockClock) -> None:

@@ -55,11 +55,13 @@ async def test_the_rates_of_a_client_are_before_and_after_its_restart(
 async def test_the_clients_in_memory_have_a_bound(
     monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
-    """The first one is forgotten, and its bytes still count."""
-    monkeypatch.setattr(module, "CLIENTS_MAX", 2)
+    """The first one of the same address is forgotten, and its bytes still count."""
+    monkeypatch.setattr(module, "CLIENTS_MAX", 4)
     traffic = Traffic()
+    traffic.note_end(FakeFlow((1, 1), Client("other", "z")))
     for name in "abc":
         traffic.note_end(FakeFlow((1, 1), Client("h", name)))
     forgotten = [name for name in "abc" if traffic.rates_before(Client("h", name)) is None]
     assert forgotten == ["a"]
-    assert traffic.totals() == (3, 3)
+    assert traffic.rates_before(Client("other", "z")) is not None
+    assert traffic.totals() == (4, 4)
