@@ -15,6 +15,8 @@ from coordinator.interface.events import RegexesResolved
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.cluster.errors import UpstreamError
 from gateway.hosting.owner import Owner
+from gateway.hosting.remembered import Remembered
+from gateway.hosting.shares import ShareRule
 
 log = structlog.get_logger()
 
@@ -35,7 +37,7 @@ class RegexResolver:
         """`described`: those of the topics that members of a group may describe."""
         self._cluster = cluster
         self._described = described
-        self._reported: dict[int, None] = {}
+        self._reported: Remembered[int, None] = Remembered(REPORTED_MAX, ShareRule())
         self._under_way: dict[str, trio.Event] = {}
         self._limiter = trio.CapacityLimiter(RESOLUTIONS_AT_ONCE_MAX)
         self._limiter_of_questions = trio.CapacityLimiter(1)
@@ -67,7 +69,7 @@ class RegexResolver:
             described = await self._described(group_id, every)
             matched = {regex: topics & described for regex, topics in matched.items()}
             for regex, topics in too_broad.items():
-                self._report_too_broad(group_id, regex, topics)
+                self._report_too_broad(group_id, regex, topics, owner)
             await self._cluster.topics_for(described, owner)
         except UpstreamError as error:
             log.warning("regexes_unresolved", group_id=group_id, reason=str(error))
@@ -89,7 +91,9 @@ class RegexResolver:
         )
         return version, matched, too_broad
 
-    def _report_too_broad(self, group_id: str, regex: str, topics: int) -> None:
+    def _report_too_broad(
+        self, group_id: str, regex: str, topics: int, owner: Owner | None
+    ) -> None:
         """Log an expression once, however often it is matched."""
         key = hash((group_id, regex))  # a fixed size, because clients choose the lengths of names
         if key not in self._reported:
@@ -100,10 +104,7 @@ class RegexResolver:
                 topics=topics,
                 topics_max=MATCHED_TOPICS_MAX,
             )
-        self._reported.pop(key, None)
-        self._reported[key] = None
-        if len(self._reported) > REPORTED_MAX:
-            del self._reported[next(iter(self._reported))]
+        self._reported.put(key, None, owner)
 
 
 def _match(
