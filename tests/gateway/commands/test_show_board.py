@@ -11,6 +11,7 @@ import trio
 
 from gateway.board.views import Events, GroupLine, GroupPage, Groups, View
 from gateway.commands import dispatch, show_board
+from gateway.commands.show_board import KnownGroups
 from gateway.control.messages import (
     Answer,
     Command,
@@ -138,4 +139,50 @@ async def test_a_watch_in_a_pipe_prints_changes(
     assert [line.split("  ")[-1] for line in told] == [
         "1 of 8 members with the new protocol; waits for c-2 to rejoin",
         "all is well; waits for nothing",
+    ]
+
+
+async def test_a_watcher_asks_for_what_has_changed(tmp_path: Path) -> None:
+    """What it has been shown before it knows, until the gateway shows everything again."""
+    roll, other = line_of(ROLL), line_of(page(group_id="other"))
+    answers = [
+        Groups(groups=(roll,), next_after="orders-readers", revision=7),
+        Groups(groups=(other,), next_after=None, revision=7),
+        Groups(groups=(), next_after=None, revision=8, is_complete=False),
+        Groups(
+            groups=(line_of(page(group_id="other", members=5)),),
+            next_after=None,
+            revision=9,
+            is_complete=False,
+            gone=("orders-readers",),
+        ),
+        Groups(groups=(roll,), next_after=None, revision=3),
+    ]
+    asked: list[Command] = []
+
+    async def answer(command: Command, _given_by: str) -> Answer:
+        asked.append(command)
+        return Shown(view=answers[len(asked) - 1].model_dump(mode="json"))
+
+    stop, known = trio.Event(), KnownGroups(tmp_path)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve_commands, tmp_path, answer, stop=stop))
+            shown = []
+            for _ in range(4):
+                changed = [line.group_id for line in await known.look()]
+                shown.append((changed, [(line.group_id, line.members) for line in known.lines()]))
+            stop.set()
+    assert shown == [
+        (["orders-readers", "other"], [("orders-readers", roll.members), ("other", other.members)]),
+        ([], [("orders-readers", roll.members), ("other", other.members)]),
+        (["other"], [("other", 5)]),
+        (["orders-readers"], [("orders-readers", roll.members)]),
+    ]
+    assert asked == [
+        ListGroups(since=0),
+        ListGroups(since=0, after="orders-readers"),
+        ListGroups(since=7),
+        ListGroups(since=8),
+        ListGroups(since=9),
     ]
