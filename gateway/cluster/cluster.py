@@ -230,7 +230,7 @@ class Cluster:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
         answer = await self._metadata_of((*names, *others))
         existing = topics_in(answer)
-        asked = dict.fromkeys(names, owner) | others
+        asked = {**dict.fromkeys(names, owner), **others}
         self._follow_unknown({name: by for name, by in asked.items() if name not in existing})
         by_owner: defaultdict[Owner | None, list[str]] = defaultdict(list)
         for name in filter(existing.__contains__, others):

@@ -73,7 +73,7 @@ def test_the_reported_regexes_in_memory_have_a_bound(monkeypatch: pytest.MonkeyP
     resolver = RegexResolver(ScriptedCluster(), every_topic)
     with capture_logs() as lines:
         for regex in ("a", "b", "a", "c", "b"):
-            resolver._report_too_broad("g", regex, 7)
+            resolver._report_too_broad("g", regex, 7, None)
     assert [line["regex"] for line in lines] == ["a", "b", "c", "b"]
 
 
