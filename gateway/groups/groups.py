@@ -506,12 +506,7 @@ class Groups:
     def glance(self, group_id: str) -> Glance:
         """What is known of a group, known or not, without asking cluster or log."""
         driver = self._drivers.get(group_id)
-        standing = self._known(group_id)
-        verdict = standing.verdict
-        if self.is_live(group_id):
-            verdict = HERE
-        elif standing.is_left and verdict.mode is Mode.UNKNOWN:
-            verdict = Verdict(Mode.FORWARDED, standing.why_left)
+        verdict = self._verdict_shown(group_id, self._known(group_id))
         is_loaded = driver is not None and driver.group.engine.is_loaded
         release = None if driver is None else driver.group.release.stage
         state = driver.group.engine.core.state if driver is not None and is_loaded else None
@@ -528,6 +523,13 @@ class Groups:
             release=release,
             watched=self._rules.watched.group(group_id),
         )
+
+    def _verdict_shown(self, group_id: str, standing: Standing) -> Verdict:
+        if self.is_live(group_id):
+            return HERE
+        if standing.is_left and standing.verdict.mode is Mode.UNKNOWN:
+            return Verdict(Mode.FORWARDED, standing.why_left)
+        return standing.verdict
 
     def _policy(self, group_id: str, state: GroupState | None) -> RollPolicy:
         if state is not None:
@@ -590,11 +592,16 @@ class Groups:
     async def mark(self, group_id: str) -> Hashable:
         """What equals an earlier mark of the group as long as it is shown in lists as it was then.
         Costs less than to show it. Raises StateLogError."""
-        driver = self._loaded(group_id)
-        shown: object = driver.revision if driver is not None else await self._idle_group(group_id)
+        driver = self._drivers.get(group_id)
         standing = self._standings.get(group_id) if driver is None else driver.group.standing
-        seen = None if standing is None else (standing.verdict, standing.is_left)
-        return shown, seen, self.is_moving(group_id), self._rules.watched.count_members(group_id)
+        verdict = None if standing is None else self._verdict_shown(group_id, standing)
+        shown: object = None
+        if driver is not None:
+            shown = driver.revision
+        elif verdict is None or verdict.mode is not Mode.FORWARDED:
+            shown = await self._idle_group(group_id)
+        members = self._rules.watched.count_members(group_id)
+        return shown, verdict, self.is_moving(group_id), members
 
     async def _idle_group(self, group_id: str) -> "_IdleGroup | None":
         """A group as the log has it, None if it is unknown. Raises StateLogError."""

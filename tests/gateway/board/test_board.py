@@ -218,6 +218,19 @@ async def test_an_idle_group_is_read_once_until_it_is_loaded(
         ]
 
 
+async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
+    autojump_clock: MockClock,
+) -> None:
+    """The cluster answers for it, and the log is not asked."""
+    async with watched() as (groups, board):
+        groups.table._rules.standing.released.add("given-back")
+        await groups.table.verdicts(["given-back"])
+        groups.log.records.unreadable["given-back"] = "record 7 cannot be read"
+        for since in (None, 0):
+            (line,) = (await board.groups(since=since)).groups
+            assert (line.group_id, line.mode) == ("given-back", "forwarded")
+
+
 async def test_a_look_tells_which_groups_are_gone(autojump_clock: MockClock) -> None:
     """Whoever watches forgets them."""
     async with watched() as (groups, board):
