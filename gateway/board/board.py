@@ -114,7 +114,7 @@ class Board:
         is_complete = since is None or not changes.knows_since(since)
         lines: list[GroupLine] = []
         next_after = None
-        for number, group_id in enumerate(sorted(each for each in group_ids if each > after)):
+        for number, group_id in enumerate(sorted(name for name in group_ids if name > after)):
             if number % UNCHANGED_TOGETHER == 0:
                 await trio.lowlevel.checkpoint()
             if since is not None:

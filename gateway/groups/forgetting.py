@@ -85,7 +85,7 @@ class Forgetting:
         for batch in batches(idle, LOOKED_AT_ONCE_MAX):
             traces = await self._look.find_traces(batch)
             answered += len(traces)
-            for group_id in (each for each, has_trace in traces.items() if not has_trace):
+            for group_id in [name for name, has_trace in traces.items() if not has_trace]:
                 if group_id not in alone:
                     is_deleted = await self._ask(group_id, _deletion)
                     groups += is_deleted

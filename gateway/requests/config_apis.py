@@ -225,8 +225,8 @@ class ConfigApis:
         """
         is_new = group_id not in self._counted and not await self._groups.knows(group_id)
         if is_new and not self._alone.has_room(owner):
-            why = f"configs of {self._alone.used} groups that do not exist are stored already"
-            raise GroupError(ErrorCode.INVALID_REQUEST, why)
+            reason = f"configs of {self._alone.used} groups that do not exist are stored already"
+            raise GroupError(ErrorCode.INVALID_REQUEST, reason)
 
         def make(token: Token, _topics: Topics) -> ConfigsReceived:
             return replace(event, token=token)

@@ -348,10 +348,10 @@ class GroupService:
         if isinstance(message, OffsetFetchRequest):
             answers = []
             for batch in batches(groups_of(message, version)):
-                situations = await self._when_away(request, [each.group_id for each in batch])
+                situations = await self._when_away(request, [group.group_id for group in batch])
                 answers += [
-                    failed(each, code_for(situations[each.group_id], GroupApi.FETCH), version)
-                    for each in batch
+                    failed(group, code_for(situations[group.group_id], GroupApi.FETCH), version)
+                    for group in batch
                 ]
             return response_of(tuple(answers), version)
         if isinstance(message, GroupMessage):

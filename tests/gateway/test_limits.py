@@ -204,7 +204,7 @@ def refused() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "total", [each for each in TOTALS if each.share is Share.REST], ids=lambda total: total.name
+    "total", [total for total in TOTALS if total.share is Share.REST], ids=lambda total: total.name
 )
 def test_one_owner_leaves_room_for_three_others(total: Total) -> None:
     """Whatever it does. The next ones may be as greedy."""

@@ -258,7 +258,7 @@ async def test_what_time_changes_is_shown_at_each_look(autojump_clock: MockClock
 
 
 async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock) -> None:
-    """Else whoever watches would not see it. A step of each kind, one after the other."""
+    """Otherwise a watcher would not see it. A step of each kind, one after the other."""
     async with watched() as (groups, board):
         shown: dict[str, GroupLine] = {}
         since = 0
@@ -269,8 +269,8 @@ async def test_every_change_of_a_line_changes_its_mark(autojump_clock: MockClock
             since = part.revision
             if part.is_complete:
                 shown.clear()
-            for each in part.gone:
-                del shown[each]
+            for gone in part.gone:
+                del shown[gone]
             shown.update((line.group_id, line) for line in part.groups)
             assert shown == {line.group_id: line for line in (await board.groups()).groups}
 

@@ -210,8 +210,8 @@ async def test_a_group_that_the_gateway_may_not_describe_causes_no_further_look(
         cluster_knows(groups)
         groups.cluster.answers[DescribeGroupsRequest] = lambda asked: DescribeGroupsResponse(
             groups=tuple(
-                DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-                for each in asked.groups
+                DescribedGroup(group_id=name, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+                for name in asked.groups
             )
         )
         groups.nursery.start_soon(forgetting(groups).run)

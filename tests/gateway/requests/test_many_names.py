@@ -201,8 +201,8 @@ def _altering(*names: str, value: str = "50000", validate_only: bool = False) ->
     change = AlterableConfig(name=SESSION, config_operation=SET, value=value)
     return IncrementalAlterConfigsRequest(
         resources=tuple(
-            AlterConfigsResource(resource_type=GROUP, resource_name=each, configs=(change,))
-            for each in names
+            AlterConfigsResource(resource_type=GROUP, resource_name=name, configs=(change,))
+            for name in names
         ),
         validate_only=validate_only,
     )
@@ -213,8 +213,8 @@ def _fetching(*names: str, member_id: str | None = None) -> Struct:
     topic = OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,))
     return OffsetFetchRequest(
         groups=tuple(
-            OffsetFetchRequestGroup(group_id=each, member_id=member_id, topics=(topic,))
-            for each in names
+            OffsetFetchRequestGroup(group_id=name, member_id=member_id, topics=(topic,))
+            for name in names
         )
     )
 
@@ -260,8 +260,8 @@ async def test_a_name_costs_no_more_than_a_look(
         value = ClassicGroupValue(
             protocol_type="consumer", generation=1, protocol=None, leader=None, members=()
         )
-        for each in NAMES:
-            await log.append(each, (ClassicGroupMetadata(value=value),))
+        for name in NAMES:
+            await log.append(name, (ClassicGroupMetadata(value=value),))
     async with open_scene(state_log=log) as (_, client):
         await client.ask(request_, version)
     if names == "in the log" and isinstance(request_, DeleteGroupsRequest):
@@ -278,11 +278,11 @@ async def test_a_name_costs_the_same_however_many_configs_are_stored(
     for stored in (2, 200):
         async with hosted_groups(max_groups=1_000) as groups:
             configs = ConfigApis(groups.table, ShareRule(per_address=stored))
-            for names in ([f"stored-{each}" for each in range(stored)], ()):
+            for names in ([f"stored-{number}" for number in range(stored)], ()):
                 await _answered(configs, _altering(*names))
             await trio.sleep(QUIET_S)
             with counted_steps() as steps:
-                await _answered(configs, _altering(*(f"new-{each}" for each in range(100))))
+                await _answered(configs, _altering(*(f"new-{number}" for number in range(100))))
             steps_by_stored[stored] = steps.count
     assert steps_by_stored[200] < 1.2 * steps_by_stored[2]
 
