@@ -412,7 +412,7 @@ class GroupDriver:
 
     async def learn(self, names: frozenset[str], owner: Owner | None = None) -> Topics:
         """The topics that the group refers to, these included. `owner`: whose request names them,
-        if one does; otherwise they count towards whoever has begun the group. Raises
+        if one does; otherwise they count towards whoever named the group first. Raises
         UpstreamError."""
         owner = owner or self._owner
         async with self._learning:  # two at a time would lose each other's names
@@ -424,11 +424,6 @@ class GroupDriver:
             for each in (*self._services.offsets.make_way(group_id, (event,)), event):
                 self._services.journal.tell(each, group_id)
         return topics
-
-    @property
-    def _owner(self) -> Owner | None:
-        """Who has begun the group."""
-        return self.group.rules.hosted.owner_of(self.group.group_id)
 
     async def _do(self, effect: Effect) -> None:
         """Carry out an effect that takes time, and tell the group what came of it."""

@@ -62,7 +62,7 @@ class RegexResolver:
         self, group_id: str, regexes: Collection[str], owner: Owner | None = None
     ) -> RegexesResolved:
         """The topics that each expression matches now. Their metadata is loaded into the cluster's
-        image. `owner`: who has begun the group."""
+        image. `owner`: who named the group first."""
         try:
             version, matched, too_broad = await self._matched(regexes, self._limiter)
             every = frozenset().union(*matched.values())

@@ -63,10 +63,6 @@ class Room:
         """Whether the group is counted."""
         return group_id in self._began
 
-    def owner_of(self, group_id: str) -> Owner | None:
-        """Whom a group counts towards; None if it is not counted, or for the gateway itself."""
-        return self._began.get(group_id)
-
     def take(self, group_id: str, owner: Owner | None) -> None:
         """Count a new group."""
         self._began[group_id] = owner

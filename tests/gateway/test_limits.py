@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import app, guard, server
+from gateway.admin import app
 from gateway.cluster.cluster import TOPICS_MAX, Cluster
 from gateway.data_path.config import Limits
 from gateway.data_path.errors import TooManyConnections, TooMuchHeld
@@ -31,7 +31,7 @@ LIMIT = re.compile("(^|_)(max|limit|most)(_|$)", re.IGNORECASE)
 
 OF_ONE_THING: Mapping[str, str] = {
     "gateway.admin.app": "EVENTS_TOGETHER_MAX",
-    "gateway.admin.server": "HEADERS_BYTES_MAX STREAMS_MAX",
+    "gateway.admin.server": "CONNECTIONS_PER_ADDRESS_MAX HEADERS_BYTES_MAX STREAMS_MAX",
     "gateway.batches": "NAMES_TOGETHER_MAX",
     "gateway.board.board": "GROUPS_MAX EVENTS_MAX",
     "gateway.board.group_readiness": "LINES_MAX",
@@ -40,7 +40,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.board.reading": "MEMBERS_MAX NAMED_MAX CHARS_MAX",
     "gateway.board.steps": "SAMPLES_MAX CLIENTS_MAX LINE_CHARS_MAX",
     "gateway.board.tallies": "CLIENTS_MAX GROUP_CHARS_MAX LINE_CHARS_MAX",
-    "gateway.board.terminal": "MOMENTS_MAX SPARKS_MAX",
+    "gateway.board.terminal": "ALIGNED_WIDTH_MAX MOMENTS_MAX SPARKS_MAX",
     "gateway.cluster.bearer_tokens": "ANSWER_BYTES_MAX",
     "gateway.cluster.broker_configs": "BROKERS_ASKED_MAX",
     "gateway.cluster.broker_connection": "ANSWER_BYTES_MAX DECODED_AT_ONCE_BYTES_MAX",
@@ -87,9 +87,12 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.hosting.standing": "NAMED_OCCUPANTS_MAX",
     "gateway.journal.journal": "REPEATABLE_BYTES_MAX",
     "gateway.journal.line_files": "FILE_BYTES_MAX FILE_AGE_MAX_S FOLDER_AGE_MAX_S",
+    "gateway.journal.written_events": "DELIVERY_MS_MAX END_BYTES_MAX WRITE_MS_MAX",
     "gateway.open_files": "CONNECTIONS_MAX",  # the default of `max_connections`
     "gateway.plug_ins.runner": "TIME_LIMIT_S ANSWER_BYTES_MAX",
     "gateway.plug_ins.worker": "ORPHAN_LIMIT_S MEMORY_BYTES_MAX",
+    "gateway.repeated_lines": "CONDITIONS_PER_KIND_MAX EVENT_LINES_MAX INFO_LINES_MAX"
+    " VALUE_CHARS_MAX",
     "gateway.requests.answer_room": "ANSWER_BYTES_MAX",
     "gateway.requests.authorization": "TOPICS_TOGETHER_MAX",
     "gateway.requests.commits": "ANSWER_REMEMBERED_BYTES_MAX",
@@ -103,7 +106,8 @@ OF_ONE_THING: Mapping[str, str] = {
     " group_conversion_rest_max_ms",
     "gateway.state_log.kafka.kafka_log": "TRANSACTION_WRITES_MAX TRANSACTION_BYTES_MAX",
     "gateway.state_log.kafka.transactions": "RECORD_BYTES_MAX BATCH_BYTES_MAX",
-    "gateway.state_log.sqlite_writer": "WAL_BYTES_MAX",
+    "gateway.state_log.sqlite_writer": "FREE_PAGES_MAX FREE_SHARE_MAX PAGES_PER_WRITE_MAX"
+    " WAL_BYTES_MAX",
     "gateway.transport.sockets": "RECEIVED_BYTES_MAX",
     "gateway.transport.tls": "RECORD_BYTES_MAX PIECE_BYTES_MAX UNSENT_BYTES_MAX SPARSE_BYTES_MAX"
     " SPARSE_RATIO_MAX",
@@ -188,9 +192,6 @@ TAKERS: Mapping[str, Callable[[], Callable[[Owner], object]]] = {
     "TOPICS_MAX": lambda: _shared(Cluster(())._followed),
     "CONFIGS_ALONE_MAX": lambda: _shared(SharedTotal(CONFIGS_ALONE_MAX)),
     "OF_ALL_CLIENTS_MAX": lambda: _shared(SharedTotal(OF_ALL_CLIENTS_MAX)),
-    "CONNECTIONS_MAX": lambda: _shared(SharedTotal(server.CONNECTIONS_MAX)),
-    "REQUESTS_MAX": lambda: _shared(SharedTotal(guard.REQUESTS_MAX)),
-    "PROBES_MAX": lambda: _shared(SharedTotal(guard.PROBES_MAX)),
     "SUBSCRIBERS_MAX": lambda: _shared(SharedTotal(app.SUBSCRIBERS_MAX)),
 }
 """What takes one of each total that refuses."""
