@@ -14,7 +14,7 @@ from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.apis import first_flexible_version
 from kafka_codecs.assembly import MALFORMED
 from kafka_codecs.errors import WireError
-from kafka_codecs.primitives import INT16, TAGGED_FIELDS, String
+from kafka_codecs.primitives import AS_JAVA, INT16, TAGGED_FIELDS, String
 
 _REQUEST_START = struct.Struct(">hhi")
 _CLIENT_ID_SIZE = struct.Struct(">h")
@@ -54,7 +54,7 @@ def decode_request_header(frame: bytes, api_key: ApiKey | None = None) -> tuple[
         client_id: str | None
         tags: tuple[tuple[int, bytes], ...] = ()
         if size >= 0 and frame[end : end + 1] == b"\0" and flexible:  # nearly always
-            client_id, end = frame[_CLIENT_ID_AT:end].decode(), end + 1
+            client_id, end = frame[_CLIENT_ID_AT:end].decode("utf-8", AS_JAVA), end + 1
         else:
             stream = BytesIO(frame)
             stream.seek(_REQUEST_START.size)

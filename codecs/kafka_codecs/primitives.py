@@ -7,6 +7,8 @@ context and path, which halves the time per message; `assembly` adds the name of
 to an error.
 """
 
+import codecs
+import re
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -201,6 +203,30 @@ class Bytes(_Sized):
             stream.write(value)
 
 
+AS_JAVA = "groupferry-as-java"
+"""The error handler with which Kafka's strings are decoded: malformed UTF-8 becomes U+FFFD, as in
+Java's `new String(bytes, UTF_8)`. Kafka refuses no bytes. A string that contained some is encoded
+as UTF-8, and therefore to other bytes."""
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+"""A surrogate, which UTF-8 does not permit. Java replaces it as a whole, and Python each byte; they
+agree on everything else."""
+
+
+def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
+    """The text from the first malformed byte to the end. Raises StringError if Kafka's own encoder
+    would find the result too long."""
+    assert isinstance(error, UnicodeDecodeError)
+    rest = _SURROGATE.sub(b"\xff", error.object[error.start :]).decode(errors="replace")
+    size = error.start + len(rest.encode())
+    if size > STRING_SIZE_MAX:
+        raise StringError(f"string of {size} bytes with malformed ones replaced")
+    return rest, len(error.object)
+
+
+codecs.register_error(AS_JAVA, _replace_malformed)
+
+
 class String(_Sized):
     """UTF-8 behind its length in bytes."""
 
@@ -215,7 +241,7 @@ class String(_Sized):
         data = stream.read(length)
         if len(data) != length:
             raise StreamError(f"{length} bytes wanted, {len(data)} left")
-        return data.decode()
+        return data.decode("utf-8", AS_JAVA)
 
     def write(self, value: str | None, stream: BytesIO) -> None:
         if value is None:

@@ -17,6 +17,7 @@ from uuid import UUID
 from kafka_codecs.assembly import MALFORMED, Structure
 from kafka_codecs.declaration import Struct
 from kafka_codecs.primitives import (
+    AS_JAVA,
     COMPACT_LENGTH,
     STRING_SIZE_MAX,
     TAGGED_FIELDS,
@@ -147,7 +148,7 @@ class _Reading(Lines):
                 self._length(value, wire_type, indent)
                 if isinstance(wire_type, String):
                     self.add(inner, f"if size > {STRING_SIZE_MAX}: raise Unusual")
-                text = ".decode()" if isinstance(wire_type, String) else ""
+                text = f".decode('utf-8', {AS_JAVA!r})" if isinstance(wire_type, String) else ""
                 self.add(inner, "end = at + size", f"{value} = data[at:end]{text}", "at = end")
             case Array():
                 self._length(value, wire_type, indent)

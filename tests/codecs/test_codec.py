@@ -28,10 +28,23 @@ def test_a_number_out_of_range_is_a_wire_error() -> None:
         encode(request, 0)
 
 
-def test_text_that_is_not_utf8_is_a_wire_error() -> None:
-    """UnicodeDecodeError does not leave the package."""
-    with pytest.raises(WireError, match="group_id: 'utf-8' codec"):
-        decode(HeartbeatRequest, b"\x00\x02\xc3\x28", 0)
+def test_text_that_becomes_too_long_is_a_wire_error() -> None:
+    """The replacements of malformed bytes count: nothing longer could be written."""
+    with pytest.raises(WireError, match="group_id: string of 60000 bytes with malformed ones"):
+        decode(HeartbeatRequest, b"\x4e\x20" + b"\xff" * 20_000 + bytes(6), 0)
+
+
+@pytest.mark.parametrize("version", OffsetCommitRequest.SCHEMA.versions)
+def test_malformed_text_keeps_its_bytes_behind_a_replaced_field(version: int) -> None:
+    """Whatever a client commits reaches the broker as it was sent."""
+    wire = encode(sample(OffsetCommitRequest, version), version)
+    wire = wire.replace("naïve".encode(), b"na\x80\xffve")
+    request = decode(OffsetCommitRequest, wire, version)
+    offsets = encoded_from(OffsetCommitRequest, version, wire, "topics")
+    assert wire.endswith(offsets)
+    assert b"na\x80\xffve" in offsets
+    rebuilt = encode_up_to(request, version, "topics") + offsets
+    assert decode(OffsetCommitRequest, rebuilt, version) == request
 
 
 def test_a_dropped_version_is_refused() -> None:

@@ -32,6 +32,18 @@ def test_a_decoded_message_equals_the_encoded_one(
 
 
 @EVERY_MESSAGE
+def test_malformed_text_is_replaced_in_every_string(
+    message_type: type[Struct], version: int
+) -> None:
+    """As Kafka does. The message has other bytes from then on, and the same meaning."""
+    value = sample(message_type, version)
+    wire = encode(value, version).replace("naïve".encode(), b"na\x80\xffve")
+    replaced = decode(message_type, wire, version)
+    assert repr(replaced) == repr(value).replace("naïve", "na\ufffd\ufffdve")
+    assert decode(message_type, encode(replaced, version), version) == replaced
+
+
+@EVERY_MESSAGE
 def test_a_frame_cut_anywhere_is_an_error(message_type: type[Struct], version: int) -> None:
     """Decoding a prefix raises WireError."""
     wire = encode(sample(message_type, version), version)

@@ -60,6 +60,14 @@ def test_a_request_header_and_its_bytes(value: RequestHeader, wire: str) -> None
     assert decode_request_header(octets(wire) + BODY) == (value, len(octets(wire)))
 
 
+@pytest.mark.parametrize(
+    "wire", ["000c 0000 00000007 0002 c328", "000c 0004 00000007 0002 c328 00"]
+)
+def test_a_malformed_client_id_is_replaced(wire: str) -> None:
+    """As in every other string."""
+    assert decode_request_header(octets(wire))[0].client_id == "\ufffd("
+
+
 def test_an_api_may_have_another_key_on_the_wire() -> None:
     """The given key says which versions are flexible, too."""
     wire = octets("7919 0000 00000007 0002 'me' 00")
@@ -78,7 +86,6 @@ def test_an_api_may_have_another_key_on_the_wire() -> None:
         ("000c 0004 00000007 0005 'me'", "5 bytes wanted, 2 left"),
         ("000c 0004 00000007 0002 'me'", "1 bytes wanted, 0 left"),
         ("000c 0004 00000007 fffe 00", "length -2"),
-        ("000c 0004 00000007 0002 c328 00", "utf-8"),
         ("000c ffff 00000007 0002 'me'", "version -1"),
         ("03e7 0000 00000007 0002 'me'", "unknown api key 999"),
         ("0004 0000 00000007 0002 'me'", "unknown api key 4"),

@@ -124,7 +124,7 @@ def test_a_value_and_its_bytes(wire_type: WireType, value: object, wire: str) ->
         (PLAIN_STRING, "ffff"),  # null
         (NULLABLE_STRING, "fffe"),  # length -2
         (COMPACT_STRING, "00"),  # null
-        (PLAIN_STRING, "0002 c328"),  # not UTF-8
+        (PLAIN_STRING, "7fff" + "ff" * STRING_SIZE_MAX),  # replaced, three times as long
         (PLAIN_STRING, "0002 'a'"),
         (COMPACT_BYTES, "ffffffff0f"),  # 4 GiB announced
         (PLAIN_BYTES, "7fffffff"),
@@ -182,6 +182,39 @@ def test_the_longest_string_passes() -> None:
         assert parse_all(wire_type, build_all(wire_type, longest)) == longest
     with pytest.raises(ConstructError):
         parse_all(COMPACT_STRING, build_all(COMPACT_BYTES, b"x" * (STRING_SIZE_MAX + 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced"),
+    [
+        ("80 01 ff", "\ufffd\x01\ufffd"),
+        ("'a' 00 'b'", "a\0b"),
+        ("c3 28", "\ufffd("),
+        ("c0 80", "\ufffd\ufffd"),  # overlong NUL, as in Java's own format
+        ("e0 80 af", "\ufffd\ufffd\ufffd"),
+        ("e2 82 'x' e2 82", "\ufffdx\ufffd"),  # truncated
+        ("f0 9f 98", "\ufffd"),
+        ("f4 90 80 80", "\ufffd\ufffd\ufffd\ufffd"),  # above U+10FFFF
+        ("ed a0 80 ed b0 80 'x'", "\ufffd\ufffdx"),  # two surrogates
+        ("ed a0 'x'", "\ufffdx"),
+        ("c3 a9 ff c3 a9", "é\ufffdé"),
+    ],
+)
+def test_malformed_text_is_replaced_as_kafka_does(text: str, replaced: str) -> None:
+    """Kafka refuses no bytes. `test_primitives_with_kafka.py` asks it about more of them."""
+    wire = build_all(INT16, len(octets(text))) + octets(text)
+    assert parse_all(PLAIN_STRING, wire) == replaced
+    assert build_all(PLAIN_STRING, replaced) == build_all(PLAIN_BYTES, replaced.encode())[2:]
+
+
+@pytest.mark.parametrize("lead", ["", "é"])
+def test_text_that_becomes_too_long_is_refused(lead: str) -> None:
+    """What was read can be written."""
+    longest = (STRING_SIZE_MAX - len(lead.encode())) // 3
+    text = lead.encode() + b"\xff" * longest
+    assert parse_all(PLAIN_STRING, build_all(INT16, len(text)) + text) == lead + "\ufffd" * longest
+    with pytest.raises(ConstructError, match="with malformed ones replaced"):
+        parse_all(PLAIN_STRING, build_all(INT16, len(text) + 1) + text + b"\xff")
 
 
 def test_an_array_is_refused_before_its_first_element() -> None:
