@@ -164,14 +164,14 @@ class Cluster:
         self._unanswered_s = None
         return answer
 
-    async def recall(self, request: MetadataRequest) -> MetadataResponse | None:
-        """The remembered answer to a Metadata request while no broker answers. None if a broker
+    async def recall(self, request: MetadataRequest, version: int) -> MetadataResponse | None:
+        """The remembered answer to a Metadata request of this version while no broker answers. None if a broker
         does, or if the request needs more than is remembered. Topic ids are the cluster's, or
         derived."""
         if not self._is_away(TRY_AGAIN_S):
             with contextlib.suppress(UpstreamError), trio.move_on_after(TRY_AGAIN_S):
                 await self.refresh()
-        return without_leaders(self._latest, request) if self.is_away else None
+        return without_leaders(self._latest, request, version) if self.is_away else None
 
     @property
     def lasting_id(self) -> str | None:

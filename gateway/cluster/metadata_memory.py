@@ -6,23 +6,29 @@ remembered topics, whose partitions have no leader for now.
 
 from dataclasses import replace
 
+from gateway.cluster.topics import requested_ids
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+
+FIRST_VERSION_WITH_NO_TOPICS = 1
+"""The first version in which an empty list requests no topics. Before it requests all of them."""
 
 _LEADER_NOT_AVAILABLE = 5
 _NOBODY = -1
 
 
-def without_leaders(latest: MetadataResponse, request: MetadataRequest) -> MetadataResponse | None:
-    """The answer to a request, made from the existing topics of the cluster's latest answer; None
-    if the request needs more."""
-    if request.topics is None:
+def without_leaders(
+    latest: MetadataResponse, request: MetadataRequest, version: int
+) -> MetadataResponse | None:
+    """The answer to a request of this version, made from the existing topics of the cluster's
+    latest answer; None if the request needs more."""
+    if request.topics is None or (version < FIRST_VERSION_WITH_NO_TOPICS and not request.topics):
         return None
-    by_name = {topic.name: topic for topic in latest.topics}
-    by_id = {topic.topic_id: topic for topic in latest.topics}
-    found = [
-        by_id.get(asked.topic_id) if asked.name is None else by_name.get(asked.name)
-        for asked in request.topics
-    ]
+    if topic_ids := requested_ids(request):
+        by_id = {topic.topic_id: topic for topic in latest.topics}
+        found = [by_id.get(topic_id) for topic_id in topic_ids]
+    else:
+        by_name = {topic.name: topic for topic in latest.topics}
+        found = [by_name.get(asked.name) for asked in request.topics]
     known = tuple(_without_leader(topic) for topic in found if topic is not None)
     return replace(latest, topics=known) if len(known) == len(found) else None
 

@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid5
 
-from kafka_codecs.metadata import NO_TOPIC_ID, MetadataResponse, MetadataResponseTopic
+from kafka_codecs.metadata import (
+    NO_TOPIC_ID,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 
 TOPIC_NAME = "[a-zA-Z0-9._-]{1,249}"
 """Kafka's rule for topic names, as a regular expression."""
@@ -51,6 +56,12 @@ def names_in(answer: MetadataResponse) -> dict[UUID, str]:
         for topic in answer.topics
         if topic.name and not topic.error_code
     }
+
+
+def requested_ids(request: MetadataRequest) -> list[UUID]:
+    """The ids in a request of v12 or later. If there is one, Kafka reads no names, be they null or
+    empty."""
+    return [topic.topic_id for topic in request.topics or () if topic.topic_id != NO_TOPIC_ID]
 
 
 def derived_topic_id(cluster_id: str | None, name: str) -> UUID:

@@ -32,7 +32,7 @@ class ConnectionContext:
     rewrite: Rewrite
     """Replaces the upstream's addresses with ours, after opening listeners for them."""
     topic_names: TopicNames
-    recall_metadata: Callable[[MetadataRequest], Awaitable[MetadataResponse | None]]
+    recall_metadata: Callable[[MetadataRequest, int], Awaitable[MetadataResponse | None]]
     """The remembered answer to a Metadata request while no broker answers."""
     facilities: Facilities = field(default_factory=Facilities)
     anonymous_grants: Grants

@@ -8,6 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from gateway.batches import batches
+from gateway.cluster.topics import requested_ids
 from gateway.data_path import metadata_versions
 from gateway.data_path.upstream import Upstream
 from kafka_codecs.apis import ApiKey
@@ -27,6 +28,9 @@ COORDINATOR_KEYS_MAX = 1_000
 """Keys of one FindCoordinator request that are looked up one by one. For the others the client gets
 a retriable error."""
 
+METADATA_BY_TOPIC_ID_SINCE = 12
+"""The first version that requests topics by id. v13 adds only an error that this upstream lacks."""
+
 _LAST_WITH_ONE_KEY = 3
 
 
@@ -38,11 +42,11 @@ async def ask_for_metadata(
     Raises UpstreamLost, UpstreamError.
     """
     highest = upstream.versions[ApiKey.METADATA][1]
-    if version <= highest:
-        answer: MetadataResponse = await upstream.ask(request, version)
+    if version <= highest or highest >= METADATA_BY_TOPIC_ID_SINCE:
+        answer: MetadataResponse = await upstream.ask(request, min(version, highest))
         return answer
-    by_id = metadata_versions.ids_asked_for(request)
-    names = await topic_names(by_id) if by_id else {}
+    topic_ids = requested_ids(request)
+    names = await topic_names(topic_ids) if topic_ids else {}
     below = metadata_versions.lowered(request, names, highest)
     return metadata_versions.raised(await upstream.ask(below, highest), request, names)
 

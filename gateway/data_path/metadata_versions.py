@@ -1,13 +1,14 @@
 """Converts Metadata to versions that the upstream does not support. Pure functions on messages.
 
-Topic ids came with v10, and requests by topic id with v12. The caller supplies the topics' names.
+Topic ids came with v10, and requests by topic id with v12, which is all that v13 needs as well. The
+caller supplies the topics' names.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from gateway.cluster.topics import topic_id_of
+from gateway.cluster.topics import requested_ids, topic_id_of
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import (
     NO_TOPIC_ID,
@@ -20,20 +21,16 @@ from kafka_codecs.metadata import (
 _AUTHORIZED_OPERATIONS_SINCE = 8
 
 
-def ids_asked_for(request: MetadataRequest) -> list[UUID]:
-    """The ids of topics that the client names by id only."""
-    return [topic.topic_id for topic in request.topics or () if topic.name is None]
-
-
 def lowered(request: MetadataRequest, names: Mapping[UUID, str], version: int) -> MetadataRequest:
     """The request by names only. Ids without a name are left out; `raised` answers for them."""
     if version < _AUTHORIZED_OPERATIONS_SINCE:
         request = replace(request, include_topic_authorized_operations=False)
     if request.topics is None:
         return request
-    asked = [names.get(t.topic_id) if t.name is None else t.name for t in request.topics]
-    topics = tuple(MetadataRequestTopic(name=name) for name in dict.fromkeys(asked) if name)
-    return replace(request, topics=topics)
+    topic_ids = requested_ids(request)
+    requested = map(names.get, topic_ids) if topic_ids else [topic.name for topic in request.topics]
+    once = dict.fromkeys(name for name in requested if name is not None)
+    return replace(request, topics=tuple(MetadataRequestTopic(name=name) for name in once))
 
 
 def raised(
@@ -43,16 +40,16 @@ def raised(
 
     As in Kafka, a client that may not see a topic does not learn its name from the id.
     """
-    by_id = ids_asked_for(request)
+    topic_ids = requested_ids(request)
     found = {
         topic_id_of(topic, answer.cluster_id): topic.name
         for topic in answer.topics
         if not topic.error_code
     }
     # The topic that an id belonged to may be gone, and another one may have its name.
-    unknown = [topic_id for topic_id in by_id if topic_id not in found]
-    asked = {topic.name or found.get(topic.topic_id) for topic in request.topics or ()}
-    hidden = {names.get(topic_id) for topic_id in unknown} - asked
+    unknown = [topic_id for topic_id in topic_ids if topic_id not in found]
+    shown = {found.get(topic_id) for topic_id in topic_ids}
+    hidden = {names.get(topic_id) for topic_id in unknown} - shown
     topics = [
         replace(topic, topic_id=topic_id_of(topic, answer.cluster_id))
         if not topic.error_code

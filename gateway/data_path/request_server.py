@@ -176,7 +176,7 @@ class RequestServer:
         header, request = await self._frames.hold_request(size)
         assert isinstance(request, MetadataRequest)
         masked, masks = self._shared.private_names.mask(request)
-        answer = await self._shared.recall_metadata(masked)
+        answer = await self._shared.recall_metadata(masked, header.api_version)
         if answer is not None:
             await self._send_metadata(header, answer, masks)
         else:

@@ -47,14 +47,17 @@ async def ask_cluster(request: GroupRequest, message: GroupMessage, why: str = "
         # Only the apis of KIP-848 are offered without the cluster's support.
         return _no_new_protocol(request, message, why)
     match message:
-        case ConsumerGroupHeartbeatRequest(subscribed_topic_regex=str()) if highest < (
+        case ConsumerGroupHeartbeatRequest(subscribed_topic_regex=str(regex)) if highest < (
             FIRST_VERSION_WITH_REGEX
         ):
-            reason = (
-                "the group is forwarded to the cluster, which does not know regular expressions"
-            )
-            version = request.header.api_version
-            return refusal(message, version, ErrorCode.UNSUPPORTED_VERSION, reason)
+            if regex:
+                reason = (
+                    "the group is forwarded to the cluster, which does not know regular expressions"
+                )
+                version = request.header.api_version
+                return refusal(message, version, ErrorCode.UNSUPPORTED_VERSION, reason)
+            # An empty one takes a regular expression back. None can have been accepted there.
+            message = replace(message, subscribed_topic_regex=None)
         case _:
             pass
     answer = cast(Struct, await forward(request, message))

@@ -35,14 +35,14 @@ LATEST = MetadataResponse(
 
 def asked(*topics: MetadataRequestTopic) -> MetadataResponse | None:
     """The answer to a request for these topics."""
-    return without_leaders(LATEST, MetadataRequest(topics=topics))
+    return without_leaders(LATEST, MetadataRequest(topics=topics), 12)
 
 
 def test_a_topic_keeps_its_partitions_without_leaders() -> None:
     """It is found by name and by id. A client that misses a partition would rebalance."""
     by_name = asked(MetadataRequestTopic(name="orders"))
-    by_id = asked(MetadataRequestTopic(name=None, topic_id=ORDERS))
-    assert by_name == by_id
+    for name in (None, "", "other"):
+        assert asked(MetadataRequestTopic(name=name, topic_id=ORDERS)) == by_name
     assert by_name is not None
     assert by_name.brokers == LATEST.brokers
     (topic,) = by_name.topics
@@ -56,7 +56,15 @@ def test_a_topic_keeps_its_partitions_without_leaders() -> None:
 def test_a_request_beyond_the_memory_gets_no_answer() -> None:
     """A partial answer would remove topics."""
     assert asked(MetadataRequestTopic(name="orders"), MetadataRequestTopic(name="new")) is None
-    assert without_leaders(LATEST, MetadataRequest(topics=None)) is None
+    assert without_leaders(LATEST, MetadataRequest(topics=None), 12) is None
+    assert without_leaders(LATEST, MetadataRequest(topics=()), 0) is None
+
+
+def test_a_request_for_no_topics_gets_the_brokers() -> None:
+    """From v1 on that is an empty list."""
+    answer = without_leaders(LATEST, MetadataRequest(topics=()), 1)
+    assert answer is not None
+    assert (answer.brokers, answer.topics) == (LATEST.brokers, ())
 
 
 def test_brokers_alone_are_remembered() -> None:

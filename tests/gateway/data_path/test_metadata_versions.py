@@ -2,8 +2,10 @@
 
 from uuid import UUID
 
+import pytest
+
 from gateway.cluster.topics import derived_topic_id
-from gateway.data_path.metadata_versions import ids_asked_for, lowered, raised
+from gateway.data_path.metadata_versions import lowered, raised
 from gateway.data_path.offer import offered_versions
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
@@ -43,11 +45,32 @@ def _answered(*topics: MetadataResponseTopic) -> MetadataResponse:
 
 def test_ids_become_names_and_each_topic_is_requested_once() -> None:
     """Unknown ids are not requested."""
-    request = _asked("orders", ORDERS, NOBODY, "more")
-    assert ids_asked_for(request) == [ORDERS, NOBODY]
-    below = lowered(request, {ORDERS: "orders"}, 9)
+    names = {ORDERS: "orders", UUID(int=6): "orders", UUID(int=7): "more"}
+    below = lowered(_asked(ORDERS, NOBODY, *names), names, 9)
     assert [topic.name for topic in below.topics or ()] == ["orders", "more"]
     assert below.allow_auto_topic_creation is False
+
+
+@pytest.mark.parametrize("name", [None, "", "more"])
+def test_a_request_with_an_id_is_by_ids_alone(name: str | None) -> None:
+    """Whatever names it has, as in Kafka. Java sends empty ones."""
+    topics = (
+        MetadataRequestTopic(topic_id=ORDERS, name=name),
+        MetadataRequestTopic(name="other"),
+    )
+    request = MetadataRequest(topics=topics)
+    below = lowered(request, {ORDERS: "orders"}, 9)
+    assert [topic.name for topic in below.topics or ()] == ["orders"]
+    answered = raised(_answered(MetadataResponseTopic(name="orders")), request, {ORDERS: "orders"})
+    assert [(topic.name, topic.topic_id) for topic in answered.topics] == [("orders", ORDERS)]
+    gone = raised(_answered(), request, {})
+    assert [(t.error_code, t.name, t.topic_id) for t in gone.topics] == [(100, None, ORDERS)]
+
+
+def test_an_empty_name_without_an_id_is_a_name() -> None:
+    """The broker has an error for it."""
+    below = lowered(_asked("", "orders"), {}, 9)
+    assert [topic.name for topic in below.topics or ()] == ["", "orders"]
 
 
 def test_a_request_for_all_topics_stays_one() -> None:
@@ -69,29 +92,37 @@ def test_topics_get_ids_and_unknown_ids_an_error() -> None:
         _answered(
             MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
         ),
-        _asked(ORDERS, "bad", NOBODY),
-        {ORDERS: "orders"},
+        _asked(ORDERS, UUID(int=6), NOBODY),
+        {ORDERS: "orders", UUID(int=6): "bad"},
     )
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in answered.topics] == [
         (0, "orders", ORDERS),
-        (17, "bad", NO_TOPIC_ID),
+        (100, None, UUID(int=6)),
         (100, None, NOBODY),
+    ]
+    by_name = raised(
+        _answered(
+            MetadataResponseTopic(name="orders"), MetadataResponseTopic(name="bad", error_code=17)
+        ),
+        _asked("orders", "bad"),
+        {},
+    )
+    assert [(topic.error_code, topic.name, topic.topic_id) for topic in by_name.topics] == [
+        (0, "orders", ORDERS),
+        (17, "bad", NO_TOPIC_ID),
     ]
 
 
 def test_an_id_does_not_reveal_a_hidden_name() -> None:
-    """The name is returned only if the request contains it."""
+    """The name is returned only if the request has it."""
     forbidden = _answered(
         MetadataResponseTopic(name="orders", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     )
     names = {ORDERS: "orders"}
     by_id = raised(forbidden, _asked(ORDERS), names)
     assert [(topic.error_code, topic.name) for topic in by_id.topics] == [(100, None)]
-    by_both = raised(forbidden, _asked(ORDERS, "orders"), names)
-    assert [(topic.error_code, topic.name) for topic in by_both.topics] == [
-        (29, "orders"),
-        (100, None),
-    ]
+    by_name = raised(forbidden, _asked("orders"), names)
+    assert [(topic.error_code, topic.name) for topic in by_name.topics] == [(29, "orders")]
 
 
 def test_the_id_of_a_deleted_topic_does_not_match_its_successor() -> None:

@@ -102,6 +102,16 @@ async def test_a_cluster_without_regular_expressions_is_not_asked_about_one() ->
     assert upstream.asked == []
 
 
+async def test_a_regular_expression_taken_back_is_none() -> None:
+    """An empty one and a missing one are alike."""
+    message = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=3, subscribed_topic_regex=""
+    )
+    upstream = Recorder(consumer_group_heartbeat=(0, 0))
+    await ask_cluster(replace(lone_request(message, 1), upstream=upstream), message)
+    assert upstream.asked == [(replace(message, subscribed_topic_regex=None), 0)]
+
+
 async def test_a_group_of_the_cluster_has_no_client_side_assignor() -> None:
     """No Kafka has the apis, so nothing is sent there."""
     message = ConsumerGroupPrepareAssignmentRequest(group_id="g", member_id="m", member_epoch=1)
