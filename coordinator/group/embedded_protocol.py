@@ -17,6 +17,7 @@ from kafka_codecs.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
+    encode_subscription,
 )
 from kafka_codecs.error_codes import ErrorCode
 
@@ -98,6 +99,11 @@ def read_assignment(assignment: bytes) -> Assignment:
 def owned_partitions(listed: Iterable[TopicPartition], topics: Topics) -> frozenset[Partition]:
     """Names to ids; topics that the cluster does not know are dropped."""
     return topics.partitions((each.topic, each.partitions) for each in listed)
+
+
+def write_subscription(topic_names: Iterable[str], version: int) -> bytes:
+    """The bytes of a subscription to these topics."""
+    return encode_subscription(Subscription(topics=tuple(topic_names)), version)
 
 
 def write_assignment(

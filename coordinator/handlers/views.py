@@ -1,21 +1,24 @@
 """The view of a group for admin tools, independent of request and version (rule 3.14)."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from coordinator.consumer.selection import preferred_assignor
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.embedded_protocol import write_assignment
+from coordinator.group.embedded_protocol import write_assignment, write_subscription
 from coordinator.group.state import GroupState
 from coordinator.interface.config import GroupConfig
-from coordinator.interface.records import Assignment, ClassicGroupMember, Member
+from coordinator.interface.records import Assignment, ClassicGroupMember, Member, Subscription
 from coordinator.interface.replies import GroupView, MemberView
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import ClassicPhase
 from coordinator.mixed.sync import embedded_version
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
-# A native member has no embedded protocol; version 0 is what old dashboards can read.
+# A native member has no embedded protocol; version 0 is what old dashboards can read. They read the
+# subscription before the assignment, and kafkajs fails for the whole group if there is none.
 EMBEDDED_VERSION_OF_NATIVE_MEMBERS = 0
 
 
@@ -59,8 +62,15 @@ def describe(state: GroupState, *, config: GroupConfig, topics: Topics) -> Group
                 for _, member in sorted(group.members.items())
             )
         case ConsumerGroup() as group:
+
+            @cache  # most members have the same subscription
+            def subscription_bytes(subscription: Subscription) -> bytes:
+                return write_subscription(
+                    group.topics_of(subscription), EMBEDDED_VERSION_OF_NATIVE_MEMBERS
+                )
+
             members = tuple(
-                _consumer_member_view(group, member, topics)
+                _consumer_member_view(group, member, topics, subscription_bytes)
                 for _, member in sorted(group.members.items())
             )
     return replace(summarize(state, config=config), members=members)
@@ -83,7 +93,12 @@ def _classic_member_view(member: ClassicGroupMember, protocol: str | None) -> Me
     )
 
 
-def _consumer_member_view(group: ConsumerGroup, member: Member, topics: Topics) -> MemberView:
+def _consumer_member_view(
+    group: ConsumerGroup,
+    member: Member,
+    topics: Topics,
+    subscription_bytes: Callable[[Subscription], bytes],
+) -> MemberView:
     current = group.assignments.get(member.member_id, Assignment(member_epoch=0, previous_epoch=0))
     version = embedded_version(member) if member.is_classic else EMBEDDED_VERSION_OF_NATIVE_MEMBERS
     return MemberView(
@@ -99,6 +114,10 @@ def _consumer_member_view(group: ConsumerGroup, member: Member, topics: Topics) 
         topic_regex=member.topic_regex,
         assignment=topics.names(current.held),
         target=topics.names(group.target_of(member.member_id)),
-        metadata=member.classic.protocols[0][1] if member.classic else b"",
+        metadata=(
+            member.classic.protocols[0][1]
+            if member.classic
+            else subscription_bytes(member.subscription)
+        ),
         assignment_bytes=write_assignment(current.held, version, topics),
     )

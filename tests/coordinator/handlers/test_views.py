@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from coordinator.interface.records import MemberState
+from kafka_codecs.consumer_protocol import Subscription, decode_subscription
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, read_assignment
 
@@ -67,7 +68,21 @@ def test_pending_revocations_count_as_held(group: GroupScript) -> None:
     assert classic.metadata[:2] == b"\x00\x03"
     assert native.topic_names == ("foo",)
     assert read_assignment(native.assignment_bytes) == {"foo": (2,)}
-    assert native.metadata == b""
+    assert decode_subscription(native.metadata) == (0, Subscription(topics=("foo",)))
+
+
+def test_a_native_member_shows_the_topics_that_its_regular_expression_matches(
+    group: GroupScript,
+) -> None:
+    """Old tools know only topics."""
+    group.given_consumer_group(
+        given_native("n1", topics=("bar",), regex="fo.*"),
+        given_native("n2", topics=(), regex="never"),
+        regexes={"fo.*": ("foo", "foo-2")},
+    )
+    both, none = group.view().members
+    assert decode_subscription(both.metadata)[1].topics == ("bar", "foo", "foo-2")
+    assert decode_subscription(none.metadata)[1].topics == ()
 
 
 def test_the_subscribed_topics_are_those_of_the_current_epoch(group: GroupScript) -> None:
