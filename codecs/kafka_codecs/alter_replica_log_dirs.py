@@ -1,6 +1,6 @@
-"""AlterReplicaLogDirs (key 34), versions 1 and 2.
+"""AlterReplicaLogDirs (key 34), versions 0 to 2; Kafka 4 has dropped version 0.
 
-v2 is flexible.
+v1 lets a broker answer before it throttles; v2 is flexible.
 
 Errors, per partition: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE,
 CLUSTER_AUTHORIZATION_FAILED, INVALID_TOPIC_EXCEPTION.
@@ -27,7 +27,7 @@ class AlterReplicaLogDir(Struct):
     topics: tuple[AlterReplicaLogDirTopic, ...]
 
 
-@message(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(1, 3))
+@message(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(3))
 class AlterReplicaLogDirsRequest(Struct):
     """Move replicas between the folders of a broker."""
 
@@ -50,7 +50,7 @@ class AlterReplicaLogDirTopicResult(Struct):
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...]
 
 
-@message(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(1, 3))
+@message(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(3))
 class AlterReplicaLogDirsResponse(Struct):
     """The answer for each partition."""
 

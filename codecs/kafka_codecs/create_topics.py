@@ -1,5 +1,6 @@
-"""CreateTopics (key 19), versions 2 to 7.
+"""CreateTopics (key 19), versions 0 to 7; Kafka 4 has dropped versions 0 and 1.
 
+- v1 adds validate_only and the error message, v2 the throttle time.
 - v3 lets a broker answer before it throttles; v4 accepts -1 for the cluster's default number of
   partitions and replicas (KIP-464).
 - v5 is flexible and returns the created topic's settings (KIP-525); v6 may exceed a quota
@@ -46,13 +47,13 @@ class CreatableTopic(Struct):
     configs: tuple[CreatableTopicConfig, ...] = ()
 
 
-@message(ApiKey.CREATE_TOPICS, versions=range(2, 8))
+@message(ApiKey.CREATE_TOPICS, versions=range(8))
 class CreateTopicsRequest(Struct):
     """Create topics, or only check that they could be created."""
 
     topics: tuple[CreatableTopic, ...]
     timeout_ms: Int32 = 60_000
-    validate_only: bool = False
+    validate_only: bool = wire(since=1, default=False)
 
 
 @structure
@@ -73,16 +74,16 @@ class CreatableTopicResult(Struct):
     name: str = wire(entity=Entity.TOPIC)
     topic_id: UUID = wire(since=7, default=NO_TOPIC_ID, ignorable=True, entity=Entity.TOPIC_ID)
     error_code: Int16 = 0
-    error_message: str | None = None
+    error_message: str | None = wire(since=1, default=None, ignorable=True)
     topic_config_error_code: Int16 = wire(since=5, tag=0, default=0, ignorable=True)
     num_partitions: Int32 = wire(since=5, default=-1, ignorable=True)
     replication_factor: Int16 = wire(since=5, default=-1, ignorable=True)
     configs: tuple[CreatableTopicConfigs, ...] | None = wire(since=5, default=(), ignorable=True)
 
 
-@message(ApiKey.CREATE_TOPICS, versions=range(2, 8))
+@message(ApiKey.CREATE_TOPICS, versions=range(8))
 class CreateTopicsResponse(Struct):
     """The answer for each topic."""
 
-    throttle_time_ms: Int32 = 0
+    throttle_time_ms: Int32 = wire(since=2, default=0, ignorable=True)
     topics: tuple[CreatableTopicResult, ...] = ()

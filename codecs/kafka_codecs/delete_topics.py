@@ -1,5 +1,6 @@
-"""DeleteTopics (key 20), versions 1 to 6.
+"""DeleteTopics (key 20), versions 0 to 6; Kafka 4 has dropped version 0.
 
+- v1 adds the throttle time.
 - v2 lets a broker answer before it throttles; v3 may answer TOPIC_DELETION_DISABLED.
 - v4 is flexible; v5 adds the error message, and may exceed a quota (KIP-599).
 - v6 takes topics by name or by id (KIP-516).
@@ -25,7 +26,7 @@ class DeleteTopicState(Struct):
     topic_id: UUID = wire(default=NO_TOPIC_ID, entity=Entity.TOPIC_ID)
 
 
-@message(ApiKey.DELETE_TOPICS, versions=range(1, 7))
+@message(ApiKey.DELETE_TOPICS, versions=range(7))
 class DeleteTopicsRequest(Struct):
     """Delete topics: `topic_names` up to v5, `topics` from v6 on."""
 
@@ -44,9 +45,9 @@ class DeletableTopicResult(Struct):
     error_message: str | None = wire(since=5, default=None, ignorable=True)
 
 
-@message(ApiKey.DELETE_TOPICS, versions=range(1, 7))
+@message(ApiKey.DELETE_TOPICS, versions=range(7))
 class DeleteTopicsResponse(Struct):
     """The answer for each topic."""
 
-    throttle_time_ms: Int32 = 0
+    throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     responses: tuple[DeletableTopicResult, ...] = ()

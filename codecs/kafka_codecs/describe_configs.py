@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32), versions 1 to 4.
+"""DescribeConfigs (key 32), versions 0 to 4; Kafka 4 has dropped version 0.
 
 - v1 replaces the flag "is default" by a config source and adds synonyms (KIP-226).
 - v2 lets a broker answer before it throttles.
@@ -65,12 +65,12 @@ class DescribeConfigsResource(Struct):
     configuration_keys: tuple[str, ...] | None = ()
 
 
-@message(ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5))
+@message(ApiKey.DESCRIBE_CONFIGS, versions=range(5))
 class DescribeConfigsRequest(Struct):
     """Ask for the configs of resources."""
 
     resources: tuple[DescribeConfigsResource, ...]
-    include_synonyms: bool = False
+    include_synonyms: bool = wire(since=1, default=False)
     include_documentation: bool = wire(since=3, default=False)
 
 
@@ -90,9 +90,10 @@ class DescribeConfigsResourceResult(Struct):
     name: str
     value: str | None
     read_only: bool
-    config_source: Int8 = wire(default=-1, ignorable=True)
+    is_default: bool = wire(until=0, default=False, ignorable=True)
+    config_source: Int8 = wire(since=1, default=-1, ignorable=True)
     is_sensitive: bool
-    synonyms: tuple[DescribeConfigsSynonym, ...]
+    synonyms: tuple[DescribeConfigsSynonym, ...] = wire(since=1, default=(), ignorable=True)
     config_type: Int8 = wire(since=3, default=ConfigType.UNKNOWN, ignorable=True)
     documentation: str | None = wire(since=3, default=None, ignorable=True)
 
@@ -108,7 +109,7 @@ class DescribeConfigsResult(Struct):
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
 
-@message(ApiKey.DESCRIBE_CONFIGS, versions=range(1, 5))
+@message(ApiKey.DESCRIBE_CONFIGS, versions=range(5))
 class DescribeConfigsResponse(Struct):
     """One entry per requested resource."""
 

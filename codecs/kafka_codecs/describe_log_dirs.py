@@ -1,5 +1,6 @@
-"""DescribeLogDirs (key 35), versions 1 to 5.
+"""DescribeLogDirs (key 35), versions 0 to 5; Kafka 4 has dropped version 0.
 
+- v1 lets a broker answer before it throttles.
 - v2 is flexible; v3 adds the top-level error; v4 adds the sizes of the volume (KIP-827).
 - v5 says whether a folder takes no new partitions (KIP-1066).
 
@@ -19,7 +20,7 @@ class DescribableLogDirTopic(Struct):
     partitions: tuple[Int32, ...]
 
 
-@message(ApiKey.DESCRIBE_LOG_DIRS, versions=range(1, 6))
+@message(ApiKey.DESCRIBE_LOG_DIRS, versions=range(6))
 class DescribeLogDirsRequest(Struct):
     """Describe the folders of a broker; null `topics` means all topics."""
 
@@ -56,7 +57,7 @@ class DescribeLogDirsResult(Struct):
     is_cordoned: bool = wire(since=5, default=False, ignorable=True)
 
 
-@message(ApiKey.DESCRIBE_LOG_DIRS, versions=range(1, 6))
+@message(ApiKey.DESCRIBE_LOG_DIRS, versions=range(6))
 class DescribeLogDirsResponse(Struct):
     """The folders of the broker."""
 

@@ -1,5 +1,6 @@
-"""Fetch (key 1), versions 4 to 18; Kafka 4 has dropped versions 0 to 3.
+"""Fetch (key 1), versions 0 to 18; Kafka 4 has dropped versions 0 to 3.
 
+- v1 adds the throttle time, v2 returns records with timestamps; v3 adds the limit of the answer.
 - v4 adds the isolation level (KIP-98); v5 adds the log start offset.
 - v7 adds sessions: a request with an epoch above 0 names only what has changed (KIP-227).
 - v9 adds the leader epoch that the client knows; v11 adds the rack and the preferred read replica.
@@ -68,7 +69,7 @@ class ForgottenTopic(Struct):
     partitions: tuple[Int32, ...]
 
 
-@message(ApiKey.FETCH, versions=range(4, 19))
+@message(ApiKey.FETCH, versions=range(19))
 class FetchRequest(Struct):
     """Read records. With a session epoch above 0, `topics` lists only what has changed."""
 
@@ -77,8 +78,8 @@ class FetchRequest(Struct):
     replica_state: ReplicaState = wire(since=15, tag=1, default=ReplicaState())
     max_wait_ms: Int32
     min_bytes: Int32
-    max_bytes: Int32 = _INT32_MAX
-    isolation_level: Int8 = 0
+    max_bytes: Int32 = wire(since=3, default=_INT32_MAX, ignorable=True)
+    isolation_level: Int8 = wire(since=4, default=0, ignorable=True)
     session_id: Int32 = wire(since=7, default=0, ignorable=True)
     session_epoch: Int32 = wire(since=7, default=-1, ignorable=True)
     topics: tuple[FetchTopic, ...]
@@ -117,14 +118,16 @@ class PartitionData(Struct):
     partition_index: Int32
     error_code: Int16 = 0
     high_watermark: Int64
-    last_stable_offset: Int64 = -1
+    last_stable_offset: Int64 = wire(since=4, default=-1, ignorable=True)
     log_start_offset: Int64 = wire(since=5, default=-1, ignorable=True)
     diverging_epoch: EpochEndOffset = wire(since=12, tag=0, default=EpochEndOffset())
     current_leader: LeaderIdAndEpoch = wire(
         since=12, tag=1, default=LeaderIdAndEpoch(), ignorable=True
     )
     snapshot_id: SnapshotId = wire(since=12, tag=2, default=SnapshotId())
-    aborted_transactions: tuple[AbortedTransaction, ...] | None
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = wire(
+        since=4, default=(), ignorable=True
+    )
     preferred_read_replica: Int32 = wire(since=11, default=-1)
     records: bytes | None
 
@@ -138,11 +141,11 @@ class FetchableTopicResponse(Struct):
     partitions: tuple[PartitionData, ...]
 
 
-@message(ApiKey.FETCH, versions=range(4, 19))
+@message(ApiKey.FETCH, versions=range(19))
 class FetchResponse(Struct):
     """The records; `session_id` is 0 without a session."""
 
-    throttle_time_ms: Int32 = 0
+    throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     error_code: Int16 = wire(since=7, default=0, ignorable=True)
     session_id: Int32 = wire(since=7, default=0)
     responses: tuple[FetchableTopicResponse, ...]

@@ -1,5 +1,6 @@
-"""ListOffsets (key 2), versions 1 to 11.
+"""ListOffsets (key 2), versions 0 to 11; Kafka 4 has dropped version 0.
 
+- v0 asks for several offsets at or before a time, and v1 for one with its timestamp.
 - v2 adds the throttle time and the isolation level; v4 adds the leader epoch; v6 is flexible.
 - v7 to v11 change the timestamps that a request may use; v10 adds a timeout.
 
@@ -22,6 +23,7 @@ class ListOffsetsPartition(Struct):
     partition_index: Int32
     current_leader_epoch: Int32 = wire(since=4, default=-1, ignorable=True)
     timestamp: Int64
+    max_num_offsets: Int32 = wire(until=0, default=1)
 
 
 @structure
@@ -32,7 +34,7 @@ class ListOffsetsTopic(Struct):
     partitions: tuple[ListOffsetsPartition, ...]
 
 
-@message(ApiKey.LIST_OFFSETS, versions=range(1, 12))
+@message(ApiKey.LIST_OFFSETS, versions=range(12))
 class ListOffsetsRequest(Struct):
     """Asks for offsets of partitions that the broker leads. The replica id of a consumer is -1."""
 
@@ -48,8 +50,9 @@ class ListOffsetsPartitionResponse(Struct):
 
     partition_index: Int32
     error_code: Int16 = 0
-    timestamp: Int64 = -1
-    offset: Int64 = -1
+    old_style_offsets: tuple[Int64, ...] = wire(until=0, default=())
+    timestamp: Int64 = wire(since=1, default=-1)
+    offset: Int64 = wire(since=1, default=-1)
     leader_epoch: Int32 = wire(since=4, default=-1, ignorable=True)
 
 
@@ -61,7 +64,7 @@ class ListOffsetsTopicResponse(Struct):
     partitions: tuple[ListOffsetsPartitionResponse, ...]
 
 
-@message(ApiKey.LIST_OFFSETS, versions=range(1, 12))
+@message(ApiKey.LIST_OFFSETS, versions=range(12))
 class ListOffsetsResponse(Struct):
     """The answer for each partition."""
 

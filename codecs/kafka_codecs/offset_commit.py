@@ -1,5 +1,7 @@
-"""OffsetCommit (key 8), versions 2 to 10; Kafka 4 has dropped the older ones.
+"""OffsetCommit (key 8), versions 0 to 10; Kafka 4 has dropped versions 0 and 1.
 
+- v0 means ZooKeeper: brokers store its offsets there, and without ZooKeeper refuse it.
+- v1 is the first for members, with a timestamp for each offset; v2 has a retention time instead.
 - v3 adds the throttle time; v4 lets a broker answer before it throttles.
 - v5 drops the retention time, v6 adds the leader epoch, v7 the group instance id.
 - v8 is flexible; v9 is the first for members of the consumer protocol (KIP-848).
@@ -28,6 +30,7 @@ class OffsetCommitRequestPartition(Struct):
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Int32 = wire(since=6, default=-1, ignorable=True)
+    commit_timestamp: Int64 = wire(since=1, until=1, default=-1, ignorable=True)
     committed_metadata: str | None
 
 
@@ -40,15 +43,15 @@ class OffsetCommitRequestTopic(Struct):
     partitions: tuple[OffsetCommitRequestPartition, ...]
 
 
-@message(ApiKey.OFFSET_COMMIT, versions=range(2, 11))
+@message(ApiKey.OFFSET_COMMIT, versions=range(11))
 class OffsetCommitRequest(Struct):
     """Commit offsets; a client outside the group sends epoch -1 and no member id."""
 
     group_id: str
-    generation_id_or_member_epoch: Int32 = -1
-    member_id: str = ""
+    generation_id_or_member_epoch: Int32 = wire(since=1, default=-1, ignorable=True)
+    member_id: str = wire(since=1, default="", ignorable=True)
     group_instance_id: str | None = wire(since=7, default=None)
-    retention_time_ms: Int64 = wire(until=4, default=-1, ignorable=True)
+    retention_time_ms: Int64 = wire(since=2, until=4, default=-1, ignorable=True)
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 
@@ -69,7 +72,7 @@ class OffsetCommitResponseTopic(Struct):
     partitions: tuple[OffsetCommitResponsePartition, ...]
 
 
-@message(ApiKey.OFFSET_COMMIT, versions=range(2, 11))
+@message(ApiKey.OFFSET_COMMIT, versions=range(11))
 class OffsetCommitResponse(Struct):
     """The answer for each partition."""
 

@@ -1,5 +1,7 @@
-"""OffsetFetch (key 9), versions 1 to 10; Kafka 4 has dropped version 0.
+"""OffsetFetch (key 9), versions 0 to 10; Kafka 4 has dropped version 0.
 
+- v0 means ZooKeeper: brokers read its offsets there, and without ZooKeeper refuse it.
+- v1 is the first for offsets in Kafka, with the same layout.
 - v2 adds the top-level error code; null topics request all. v3 adds the throttle time.
 - v4 lets a broker answer before it throttles; v5 adds the leader epoch; v6 is flexible.
 - v7 adds require_stable: the client retries offsets of open transactions until they are stable.
@@ -10,7 +12,7 @@
 Kafka's schema declares topics and partitions twice, for the single group and for one of many. Both
 are alike on the wire, so one class here serves both.
 
-Errors, per group (per partition in v1): GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR,
+Errors, per group (per partition up to v1): GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR,
 COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND,
 UNKNOWN_MEMBER_ID and STALE_MEMBER_EPOCH (v9+); per partition: TOPIC_AUTHORIZATION_FAILED,
 UNKNOWN_TOPIC_OR_PARTITION, UNSTABLE_OFFSET_COMMIT (v7+), UNKNOWN_TOPIC_ID (v10+).
@@ -43,7 +45,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: tuple[OffsetFetchRequestTopic, ...] | None
 
 
-@message(ApiKey.OFFSET_FETCH, versions=range(1, 11))
+@message(ApiKey.OFFSET_FETCH, versions=range(11))
 class OffsetFetchRequest(Struct):
     """Fetch offsets of `group_id` and `topics` up to v7, of `groups` from v8 on."""
 
@@ -82,7 +84,7 @@ class OffsetFetchResponseGroup(Struct):
     error_code: Int16 = 0
 
 
-@message(ApiKey.OFFSET_FETCH, versions=range(1, 11))
+@message(ApiKey.OFFSET_FETCH, versions=range(11))
 class OffsetFetchResponse(Struct):
     """Offsets: of the single group up to v7, in `groups` from v8 on."""
 

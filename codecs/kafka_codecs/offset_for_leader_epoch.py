@@ -1,6 +1,7 @@
-"""OffsetForLeaderEpoch (key 23), versions 2 to 4.
+"""OffsetForLeaderEpoch (key 23), versions 0 to 4; Kafka 4 has dropped versions 0 and 1.
 
-v3 lets a follower ask; v4 is flexible.
+v1 adds the leader epoch to the answer, v2 the throttle time and the client's own epoch; v3 lets a
+follower ask; v4 is flexible.
 
 Errors, per partition: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER,
 UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED.
@@ -16,7 +17,7 @@ class OffsetForLeaderPartition(Struct):
     """A partition, and the leader epoch whose end is wanted."""
 
     partition: Int32
-    current_leader_epoch: Int32 = -1
+    current_leader_epoch: Int32 = wire(since=2, default=-1, ignorable=True)
     leader_epoch: Int32
 
 
@@ -28,7 +29,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: tuple[OffsetForLeaderPartition, ...]
 
 
-@message(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))
+@message(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(5))
 class OffsetForLeaderEpochRequest(Struct):
     """Request the end offsets of leader epochs. The replica id of a consumer is -1 or -2."""
 
@@ -42,7 +43,7 @@ class EpochEndOffset(Struct):
 
     error_code: Int16 = 0
     partition: Int32
-    leader_epoch: Int32 = -1
+    leader_epoch: Int32 = wire(since=1, default=-1, ignorable=True)
     end_offset: Int64 = -1
 
 
@@ -54,9 +55,9 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: tuple[EpochEndOffset, ...]
 
 
-@message(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5))
+@message(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(5))
 class OffsetForLeaderEpochResponse(Struct):
     """The answer for each partition."""
 
-    throttle_time_ms: Int32 = 0
+    throttle_time_ms: Int32 = wire(since=2, default=0, ignorable=True)
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()

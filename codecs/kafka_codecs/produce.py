@@ -1,7 +1,10 @@
-"""Produce (key 0), the response only, versions 3 to 13: requests are relayed, not read.
+"""Produce (key 0), the response only, versions 0 to 13: requests are relayed, not read.
 
-Kafka 4 has dropped versions 0 to 2 (ApiVersions lists them all the same, KAFKA-18659).
+Kafka 4 has dropped versions 0 to 2, and lists them all the same: librdkafka before 2.11 takes them
+for the sign of a broker that knows compression (KAFKA-18659).
 
+- v1 adds the throttle time, v2 the time of the append.
+- v3 is the first for transactional producers, and the first of Kafka 4.
 - v4 may answer KAFKA_STORAGE_ERROR; v5 adds the log start offset.
 - v8 adds the errors of single records and a message (KIP-467); v9 is flexible.
 - v10 adds the current leader of a partition and its address, as tagged fields (KIP-951).
@@ -43,7 +46,7 @@ class PartitionProduceResponse(Struct):
     index: Int32
     error_code: Int16 = 0
     base_offset: Int64
-    log_append_time_ms: Int64 = -1
+    log_append_time_ms: Int64 = wire(since=2, default=-1, ignorable=True)
     log_start_offset: Int64 = wire(since=5, default=-1, ignorable=True)
     record_errors: tuple[BatchIndexAndErrorMessage, ...] = wire(since=8, default=(), ignorable=True)
     error_message: str | None = wire(since=8, default=None, ignorable=True)
@@ -69,10 +72,10 @@ class NodeEndpoint(Struct):
     rack: str | None = None
 
 
-@message(ApiKey.PRODUCE, versions=range(3, 14))
+@message(ApiKey.PRODUCE, versions=range(14))
 class ProduceResponse(Struct):
     """The answer for each partition."""
 
     responses: tuple[TopicProduceResponse, ...] = ()
-    throttle_time_ms: Int32 = 0
+    throttle_time_ms: Int32 = wire(since=1, default=0, ignorable=True)
     node_endpoints: tuple[NodeEndpoint, ...] = wire(since=10, tag=0, default=())

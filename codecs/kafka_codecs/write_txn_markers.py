@@ -1,6 +1,6 @@
-"""WriteTxnMarkers (key 27), versions 1 and 2.
+"""WriteTxnMarkers (key 27), versions 0 to 2; Kafka 4 has dropped version 0.
 
-Flexible from the start. v2 adds the transaction version to the request (KIP-1228).
+v1 is flexible. v2 adds the transaction version to the request (KIP-1228).
 
 Errors, per partition: CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION,
 NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
@@ -31,7 +31,7 @@ class WritableTxnMarker(Struct):
     transaction_version: Int8 = wire(since=2, default=0, ignorable=True)
 
 
-@message(ApiKey.WRITE_TXN_MARKERS, versions=range(1, 3))
+@message(ApiKey.WRITE_TXN_MARKERS, versions=range(3))
 class WriteTxnMarkersRequest(Struct):
     """End transactions in their partitions."""
 
@@ -62,7 +62,7 @@ class WritableTxnMarkerResult(Struct):
     topics: tuple[WritableTxnMarkerTopicResult, ...]
 
 
-@message(ApiKey.WRITE_TXN_MARKERS, versions=range(1, 3))
+@message(ApiKey.WRITE_TXN_MARKERS, versions=range(3))
 class WriteTxnMarkersResponse(Struct):
     """The answer for each marker."""
 

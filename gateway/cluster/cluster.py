@@ -165,9 +165,9 @@ class Cluster:
         return answer
 
     async def recall(self, request: MetadataRequest, version: int) -> MetadataResponse | None:
-        """The remembered answer to a Metadata request of this version while no broker answers. None if a broker
-        does, or if the request needs more than is remembered. Topic ids are the cluster's, or
-        derived."""
+        """The remembered answer to a Metadata request of this version while no broker answers. None
+        if a broker does, or if the request needs more than is remembered. Topic ids are the
+        cluster's, or derived."""
         if not self._is_away(TRY_AGAIN_S):
             with contextlib.suppress(UpstreamError), trio.move_on_after(TRY_AGAIN_S):
                 await self.refresh()

@@ -1,5 +1,9 @@
 """The api versions that a client is offered: the intersection of our table and the upstream's
-versions. Pure functions."""
+versions. Pure functions.
+
+The lowest version of an api is the upstream's own, also where that is a pretence: Kafka 4 lists
+Produce from v0 on, and closes the connection at v0 to v2, which are relayed to it.
+"""
 
 import re
 from collections.abc import Mapping
@@ -81,14 +85,10 @@ def offered_versions(upstream: Versions) -> Versions:
 
 
 def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, int] | None:
-    if treated.without_upstream:
-        return treated.min_version, treated.max_version
     if key not in upstream:
-        return None
-    low, high = (
-        max(upstream[key][0], treated.min_version),
-        min(upstream[key][1], treated.max_version),
-    )
+        return versions_of(key) if treated.without_upstream else None
+    low, high = upstream[key]
+    high = treated.max_version if treated.without_upstream else min(high, treated.max_version)
     if treated.converted_up_to is not None and max(low, treated.converted_from) <= high:
         high = max(high, treated.converted_up_to)
     if derives_topic_ids(upstream) and key in TOPIC_IDS_SINCE:
@@ -109,7 +109,7 @@ def client_side_apis(first_key: int | None) -> Mapping[int, ApiKey]:
 
 def versions_of(key: ApiKey) -> tuple[int, int]:
     """The versions of an api that the gateway answers alone."""
-    return TREATMENTS[key].min_version, TREATMENTS[key].max_version
+    return 0, TREATMENTS[key].max_version
 
 
 def derives_topic_ids(upstream: Versions) -> bool:
@@ -147,16 +147,10 @@ def api_versions_answer(
 def too_new_answer() -> ApiVersionsResponse:
     """The answer, in the layout of v0, to an ApiVersions request of an unknown version
     (KIP-511)."""
-    treated = TREATMENTS[ApiKey.API_VERSIONS]
+    low, high = versions_of(ApiKey.API_VERSIONS)
     return ApiVersionsResponse(
         error_code=_UNSUPPORTED_VERSION,
-        api_keys=(
-            ApiVersion(
-                api_key=ApiKey.API_VERSIONS,
-                min_version=treated.min_version,
-                max_version=treated.max_version,
-            ),
-        ),
+        api_keys=(ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=low, max_version=high),),
     )
 
 

@@ -5,6 +5,8 @@ import struct
 from gateway.data_path.errors import BadFrame
 from kafka_codecs.apis import ApiKey
 
+FIRST_TRANSACTIONAL_VERSION = 3
+"""Before it, a request begins with its acks."""
 TAGS_MAX = 256
 """Tagged fields in one place; they are read again whenever more bytes arrive."""
 
@@ -29,6 +31,8 @@ def acks_at(frame: memoryview, api_version: int) -> int:
     """The offset of the acks. Raises BadFrame, and struct.error or IndexError if bytes are
     missing."""
     at = after_string(frame, _SIZE_AND_HEADER_START)  # client id, never compact
+    if api_version < FIRST_TRANSACTIONAL_VERSION:
+        return at
     if ApiKey.PRODUCE.is_flexible(api_version):
         return after_compact_string(frame, after_tagged_fields(frame, at))
     return after_string(frame, at)

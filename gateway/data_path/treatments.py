@@ -38,17 +38,17 @@ class Treatment(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treated:
-    """The treatment of an api, and its versions (both ends included).
+    """The treatment of an api, and its highest version.
 
-    A client is offered those versions that the upstream supports too, with the two exceptions
-    below.
+    A client is offered the versions up to it that the upstream supports too, with the two
+    exceptions below. The lowest version is the upstream's own: clients read from it what a broker
+    can do, as librdkafka before 2.11 does with Produce v0.
     """
 
     treatment: Treatment
-    min_version: int
     max_version: int
     without_upstream: bool = False
-    """Offered in all versions even if the upstream does not have the api: the gateway answers
+    """Offered up to `max_version` even if the upstream does not have the api: the gateway answers
     alone."""
     converted_up_to: int | None = None
     """Offered up to here if the upstream supports `converted_from` or a later version of the range:
@@ -56,38 +56,35 @@ class Treated:
     converted_from: int = 0
 
 
-def _relay(low: int, high: int) -> Treated:
-    return Treated(treatment=Treatment.RELAY, min_version=low, max_version=high)
+def _relay(high: int) -> Treated:
+    return Treated(treatment=Treatment.RELAY, max_version=high)
 
 
-def _rewrite(low: int, high: int, converted_up_to: int | None = None) -> Treated:
+def _rewrite(high: int, converted_up_to: int | None = None) -> Treated:
     return Treated(
         treatment=Treatment.REWRITE,
-        min_version=low,
         max_version=high,
         converted_up_to=converted_up_to,
     )
 
 
-def _answer(low: int, high: int, *, without_upstream: bool = False) -> Treated:
+def _answer(high: int, *, without_upstream: bool = False) -> Treated:
     return Treated(
         treatment=Treatment.ANSWER,
-        min_version=low,
         max_version=high,
         without_upstream=without_upstream,
     )
 
 
-def _sasl(low: int, high: int) -> Treated:
-    return Treated(treatment=Treatment.SASL, min_version=low, max_version=high)
+def _sasl(high: int) -> Treated:
+    return Treated(treatment=Treatment.SASL, max_version=high)
 
 
 def _vet(
-    low: int, high: int, converted_up_to: int | None = None, *, converted_from: int = 0
+    high: int, converted_up_to: int | None = None, *, converted_from: int = 0
 ) -> Treated:
     return Treated(
         treatment=Treatment.VET,
-        min_version=low,
         max_version=high,
         converted_up_to=converted_up_to,
         converted_from=converted_from,
@@ -96,69 +93,69 @@ def _vet(
 
 TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
     {
-        ApiKey.PRODUCE: _rewrite(3, 13),
-        ApiKey.FETCH: _relay(4, 15),  # v16 has addresses at the end of a frame we never hold
-        ApiKey.LIST_OFFSETS: _relay(1, 11),
+        ApiKey.PRODUCE: _rewrite(13),
+        ApiKey.FETCH: _relay(15),  # v16 has addresses at the end of a frame we never hold
+        ApiKey.LIST_OFFSETS: _relay(11),
         # Native members look topics up by id, which v12 allows.
-        ApiKey.METADATA: _rewrite(0, 13, converted_up_to=13),
+        ApiKey.METADATA: _rewrite(13, converted_up_to=13),
         # Native members need v9. v10 names topics by id.
-        ApiKey.OFFSET_COMMIT: _vet(2, 9, converted_up_to=9),
-        ApiKey.OFFSET_FETCH: _vet(1, 9, converted_up_to=9),
+        ApiKey.OFFSET_COMMIT: _vet(9, converted_up_to=9),
+        ApiKey.OFFSET_FETCH: _vet(9, converted_up_to=9),
         # Some clients support nothing before v4.
-        ApiKey.FIND_COORDINATOR: _vet(0, 6, converted_up_to=6),
-        ApiKey.JOIN_GROUP: _answer(0, 9),
-        ApiKey.HEARTBEAT: _answer(0, 4),
-        ApiKey.LEAVE_GROUP: _answer(0, 5),
-        ApiKey.SYNC_GROUP: _answer(0, 5),
-        ApiKey.DESCRIBE_GROUPS: _answer(0, 6, without_upstream=True),
-        ApiKey.LIST_GROUPS: _answer(0, 5, without_upstream=True),
-        ApiKey.SASL_HANDSHAKE: _sasl(0, 1),
-        ApiKey.SASL_AUTHENTICATE: _sasl(0, 2),
-        ApiKey.API_VERSIONS: _answer(0, 4, without_upstream=True),
-        ApiKey.CREATE_TOPICS: _relay(2, 7),
-        ApiKey.DELETE_TOPICS: _relay(1, 6),
-        ApiKey.DELETE_RECORDS: _relay(0, 2),
-        ApiKey.INIT_PRODUCER_ID: _relay(0, 6),
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: _relay(2, 4),
-        ApiKey.ADD_PARTITIONS_TO_TXN: _relay(0, 3),  # from v4 on for brokers only (KIP-890)
-        ApiKey.ADD_OFFSETS_TO_TXN: _relay(0, 4),
-        ApiKey.END_TXN: _relay(0, 5),
-        ApiKey.WRITE_TXN_MARKERS: _relay(1, 2),  # Admin.abortTransaction sends it
+        ApiKey.FIND_COORDINATOR: _vet(6, converted_up_to=6),
+        ApiKey.JOIN_GROUP: _answer(9),
+        ApiKey.HEARTBEAT: _answer(4),
+        ApiKey.LEAVE_GROUP: _answer(5),
+        ApiKey.SYNC_GROUP: _answer(5),
+        ApiKey.DESCRIBE_GROUPS: _answer(6, without_upstream=True),
+        ApiKey.LIST_GROUPS: _answer(5, without_upstream=True),
+        ApiKey.SASL_HANDSHAKE: _sasl(1),
+        ApiKey.SASL_AUTHENTICATE: _sasl(2),
+        ApiKey.API_VERSIONS: _answer(4, without_upstream=True),
+        ApiKey.CREATE_TOPICS: _relay(7),
+        ApiKey.DELETE_TOPICS: _relay(6),
+        ApiKey.DELETE_RECORDS: _relay(2),
+        ApiKey.INIT_PRODUCER_ID: _relay(6),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: _relay(4),
+        ApiKey.ADD_PARTITIONS_TO_TXN: _relay(3),  # from v4 on for brokers only (KIP-890)
+        ApiKey.ADD_OFFSETS_TO_TXN: _relay(4),
+        ApiKey.END_TXN: _relay(5),
+        ApiKey.WRITE_TXN_MARKERS: _relay(2),  # Admin.abortTransaction sends it
         # v5 is the first for transactions of KIP-890; v6 names topics by id.
-        ApiKey.TXN_OFFSET_COMMIT: _vet(0, 6, converted_up_to=6, converted_from=5),
-        ApiKey.DESCRIBE_ACLS: _relay(1, 3),
-        ApiKey.CREATE_ACLS: _relay(1, 3),
-        ApiKey.DELETE_ACLS: _relay(1, 3),
+        ApiKey.TXN_OFFSET_COMMIT: _vet(6, converted_up_to=6, converted_from=5),
+        ApiKey.DESCRIBE_ACLS: _relay(3),
+        ApiKey.CREATE_ACLS: _relay(3),
+        ApiKey.DELETE_ACLS: _relay(3),
         # Descriptions of brokers contain addresses, and the groups hosted here have configs.
-        ApiKey.DESCRIBE_CONFIGS: _answer(1, 4, without_upstream=True),
-        ApiKey.ALTER_CONFIGS: _answer(0, 2),
-        ApiKey.ALTER_REPLICA_LOG_DIRS: _relay(1, 2),
-        ApiKey.DESCRIBE_LOG_DIRS: _relay(1, 5),
-        ApiKey.CREATE_PARTITIONS: _relay(0, 3),
-        ApiKey.DELETE_GROUPS: _vet(0, 3, converted_up_to=3),
-        ApiKey.ELECT_LEADERS: _relay(0, 2),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(0, 1, without_upstream=True),
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _relay(0, 1),
-        ApiKey.LIST_PARTITION_REASSIGNMENTS: _relay(0, 0),
-        ApiKey.OFFSET_DELETE: _vet(0, 0),
-        ApiKey.DESCRIBE_CLIENT_QUOTAS: _relay(0, 1),
-        ApiKey.ALTER_CLIENT_QUOTAS: _relay(0, 1),
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _relay(0, 0),
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _relay(0, 0),
-        ApiKey.DESCRIBE_QUORUM: _relay(0, 1),  # v2 adds the addresses of the controllers
-        ApiKey.UPDATE_FEATURES: _relay(0, 2),
-        ApiKey.DESCRIBE_CLUSTER: _rewrite(0, 2),
-        ApiKey.DESCRIBE_PRODUCERS: _relay(0, 0),
-        ApiKey.UNREGISTER_BROKER: _relay(0, 0),
-        ApiKey.DESCRIBE_TRANSACTIONS: _relay(0, 0),
-        ApiKey.LIST_TRANSACTIONS: _relay(0, 2),
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: _answer(0, 1, without_upstream=True),
-        ApiKey.CONSUMER_GROUP_DESCRIBE: _answer(0, 1, without_upstream=True),
-        ApiKey.LIST_CONFIG_RESOURCES: _answer(0, 1, without_upstream=True),
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: _relay(0, 0),
+        ApiKey.DESCRIBE_CONFIGS: _answer(4, without_upstream=True),
+        ApiKey.ALTER_CONFIGS: _answer(2),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: _relay(2),
+        ApiKey.DESCRIBE_LOG_DIRS: _relay(5),
+        ApiKey.CREATE_PARTITIONS: _relay(3),
+        ApiKey.DELETE_GROUPS: _vet(3, converted_up_to=3),
+        ApiKey.ELECT_LEADERS: _relay(2),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: _answer(1, without_upstream=True),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: _relay(1),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: _relay(0),
+        ApiKey.OFFSET_DELETE: _vet(0),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: _relay(1),
+        ApiKey.ALTER_CLIENT_QUOTAS: _relay(1),
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _relay(0),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _relay(0),
+        ApiKey.DESCRIBE_QUORUM: _relay(1),  # v2 adds the addresses of the controllers
+        ApiKey.UPDATE_FEATURES: _relay(2),
+        ApiKey.DESCRIBE_CLUSTER: _rewrite(2),
+        ApiKey.DESCRIBE_PRODUCERS: _relay(0),
+        ApiKey.UNREGISTER_BROKER: _relay(0),
+        ApiKey.DESCRIBE_TRANSACTIONS: _relay(0),
+        ApiKey.LIST_TRANSACTIONS: _relay(2),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: _answer(1, without_upstream=True),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: _answer(1, without_upstream=True),
+        ApiKey.LIST_CONFIG_RESOURCES: _answer(1, without_upstream=True),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: _relay(0),
         # No broker has these two: they are offered under keys of the operator's choice, if at all.
-        ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: _answer(0, 0),
-        ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: _answer(0, 0),
+        ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT: _answer(0),
+        ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT: _answer(0),
     }
 )
 

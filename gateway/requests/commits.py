@@ -48,6 +48,7 @@ from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster, highest_version
 from gateway.requests.messages import api_of
 from gateway.requests.refusals import refusal, refused
+from gateway.requests.zookeeper_offsets import FIRST_VERSION_IN_KAFKA, refusal_code
 from kafka_codecs import decode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.assembly import is_alike
@@ -165,6 +166,10 @@ class CommitApis:
         group_id = asked[0].group_id
         if not group_id:
             return [await self._without_group(request) for request in requests]
+        first = requests[0]
+        is_consumers = isinstance(first.message, OffsetCommitRequest)
+        if is_consumers and first.header.api_version < FIRST_VERSION_IN_KAFKA:
+            return [await self._to_zookeeper(request) for request in requests]
         sending = self._sending(requests)
         driver = self._groups.driver(group_id, requests[0].owner)
         answer = await driver.ask(sending.call, sending.do)
@@ -226,6 +231,11 @@ class CommitApis:
             return await ask_cluster(request, message)
         why = "the group id is empty"
         return refused(message, request.header.api_version, Situation.EMPTY_GROUP_ID, why)
+
+    async def _to_zookeeper(self, request: GroupRequest) -> Struct:
+        message, version = cast(OffsetCommitRequest, request.message), request.header.api_version
+        code = await refusal_code(self._groups, message.group_id, request.owner, _COMMIT)
+        return refusal(message, version, code, "") if code else await ask_cluster(request, message)
 
     async def _response(
         self,

@@ -416,6 +416,7 @@ def _entry(view: ConfigView, message: DescribeConfigsRequest) -> DescribeConfigs
         name=view.name,
         value=str(value),
         read_only=False,
+        is_default=source is ConfigSource.DEFAULT,
         config_source=source,
         is_sensitive=False,
         synonyms=tuple(

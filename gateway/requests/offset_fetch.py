@@ -24,7 +24,7 @@ from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.requests.authorization import refused_names
-from gateway.requests.forwarding import highest_version
+from gateway.requests.forwarding import forward, highest_version
 from gateway.requests.member_apis import member_of
 from gateway.requests.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
@@ -36,6 +36,7 @@ from gateway.requests.offset_fetch_shapes import (
     response_of,
     told_apart,
 )
+from gateway.requests.zookeeper_offsets import FIRST_VERSION_IN_KAFKA, refusal_code
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataRequest, MetadataResponse
@@ -69,6 +70,8 @@ class OffsetFetchApi:
     ) -> OffsetFetchResponse:
         """Check each group, then fetch those that pass. Raises UpstreamLost."""
         version = request.header.api_version
+        if version < FIRST_VERSION_IN_KAFKA:
+            return await self._from_zookeeper(request, message)
         groups, contradictory = _distinct(groups_of(message, version))
         asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
         answers: list[OffsetFetchResponseGroup] = []
@@ -77,6 +80,17 @@ class OffsetFetchApi:
         code = code_for(Situation.HOLDER_UNKNOWN, GroupApi.FETCH)
         answers += [failed(group, code, version) for group in groups[len(asked) :]]
         return response_of(tuple(answers), version)
+
+    async def _from_zookeeper(
+        self, request: GroupRequest, message: OffsetFetchRequest
+    ) -> OffsetFetchResponse:
+        code = await refusal_code(self._groups, message.group_id, request.owner, GroupApi.FETCH)
+        if code is None:
+            answer: OffsetFetchResponse = await forward(request)
+            return answer
+        version = request.header.api_version
+        (group,) = groups_of(message, version)
+        return response_of((failed(group, code, version),), version)
 
     async def _fetch_some(
         self,

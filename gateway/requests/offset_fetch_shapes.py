@@ -55,7 +55,7 @@ def told_apart(
 
 
 def failed(group: OffsetFetchRequestGroup, code: int, version: int) -> OffsetFetchResponseGroup:
-    """An error for the whole group; v1 repeats it for each partition."""
+    """An error for the whole group; up to v1 it is repeated for each partition."""
     if version >= FIRST_VERSION_WITH_GROUP_ERROR:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
     return OffsetFetchResponseGroup(

@@ -7,12 +7,12 @@ from kafka_codecs.apis import APIS, Api, ApiKey, first_flexible_version
 from tests.support.codecs import NOT_IN_KAFKA, message_id
 
 VERSIONS = {
-    ApiKey.PRODUCE: range(3, 14),
-    ApiKey.FETCH: range(4, 19),
-    ApiKey.LIST_OFFSETS: range(1, 12),
+    ApiKey.PRODUCE: range(14),
+    ApiKey.FETCH: range(19),
+    ApiKey.LIST_OFFSETS: range(12),
     ApiKey.METADATA: range(14),
-    ApiKey.OFFSET_COMMIT: range(2, 11),
-    ApiKey.OFFSET_FETCH: range(1, 11),
+    ApiKey.OFFSET_COMMIT: range(11),
+    ApiKey.OFFSET_FETCH: range(11),
     ApiKey.FIND_COORDINATOR: range(7),
     ApiKey.JOIN_GROUP: range(10),
     ApiKey.HEARTBEAT: range(5),
@@ -22,19 +22,19 @@ VERSIONS = {
     ApiKey.LIST_GROUPS: range(6),
     ApiKey.SASL_HANDSHAKE: range(2),
     ApiKey.API_VERSIONS: range(5),
-    ApiKey.CREATE_TOPICS: range(2, 8),
-    ApiKey.DELETE_TOPICS: range(1, 7),
+    ApiKey.CREATE_TOPICS: range(8),
+    ApiKey.DELETE_TOPICS: range(7),
     ApiKey.DELETE_RECORDS: range(3),
     ApiKey.INIT_PRODUCER_ID: range(7),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: range(2, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: range(5),
     ApiKey.ADD_PARTITIONS_TO_TXN: range(4),
     ApiKey.ADD_OFFSETS_TO_TXN: range(5),
     ApiKey.END_TXN: range(6),
-    ApiKey.WRITE_TXN_MARKERS: range(1, 3),
+    ApiKey.WRITE_TXN_MARKERS: range(3),
     ApiKey.TXN_OFFSET_COMMIT: range(6),
-    ApiKey.DESCRIBE_CONFIGS: range(1, 5),
+    ApiKey.DESCRIBE_CONFIGS: range(5),
     ApiKey.ALTER_CONFIGS: range(3),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: range(1, 3),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: range(3),
     ApiKey.CREATE_PARTITIONS: range(4),
     ApiKey.SASL_AUTHENTICATE: range(3),
     ApiKey.DELETE_GROUPS: range(3),
@@ -44,7 +44,7 @@ VERSIONS = {
     ApiKey.OFFSET_DELETE: range(1),
     ApiKey.DESCRIBE_CLUSTER: range(3),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
-    ApiKey.DESCRIBE_LOG_DIRS: range(1, 6),
+    ApiKey.DESCRIBE_LOG_DIRS: range(6),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: range(1),
     ApiKey.DESCRIBE_PRODUCERS: range(1),
     ApiKey.DESCRIBE_TRANSACTIONS: range(1),
@@ -53,7 +53,7 @@ VERSIONS = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
 }
-"""The versions of Kafka 4.3."""
+"""The versions of Kafka 4.3, and the older ones of Kafka 3.9."""
 
 NEWER = {ApiKey.DELETE_GROUPS: range(4), ApiKey.TXN_OFFSET_COMMIT: range(7)}
 """The versions of Kafka 4.4 that 4.3 lacks."""

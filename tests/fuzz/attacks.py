@@ -115,7 +115,7 @@ def corpus() -> Mapping[ApiKey, tuple[Template, ...]]:
     return {
         key: tuple(
             (key, version, body)
-            for version in range(treated.min_version, treated.max_version + 1)
+            for version in range(treated.max_version + 1)
             for body in _bodies(key, version, captured.get(key, ()))
         )
         for key, treated in TREATMENTS.items()
@@ -223,7 +223,7 @@ def is_readable(frame: bytes) -> bool:
     try:
         header, offset = decode_request_header(frame)
         treated = TREATMENTS[ApiKey(header.api_key)]
-        if not treated.min_version <= header.api_version <= treated.max_version:
+        if not 0 <= header.api_version <= treated.max_version:
             return False
         if header.api_key == ApiKey.PRODUCE:  # which the gateway reads as bytes
             return False

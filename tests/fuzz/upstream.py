@@ -74,7 +74,7 @@ class AttackedBroker(GuardedBroker):
         self.topic_id = UUID(int=1)
         known = self.versions
         self.versions = {
-            key: (each.min_version, each.max_version)
+            key: (0, each.max_version)
             for key, each in TREATMENTS.items()
             if key in known or not each.without_upstream
         } | {ApiKey.OFFSET_FETCH: known[ApiKey.OFFSET_FETCH]}

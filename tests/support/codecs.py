@@ -27,6 +27,21 @@ _TOKEN = re.compile(r"'([^']*)'|((?:[0-9a-f]{2})+)")
 ByName = tuple[tuple[str, st.SearchStrategy[Any]], ...]
 """Strategies for single fields."""
 _FIRST_UNKNOWN_TAG = 100
+FIRST_IN_KAFKA_4 = {
+    ApiKey.PRODUCE: 3,
+    ApiKey.FETCH: 4,
+    ApiKey.LIST_OFFSETS: 1,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+    ApiKey.CREATE_TOPICS: 2,
+    ApiKey.DELETE_TOPICS: 1,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 2,
+    ApiKey.WRITE_TXN_MARKERS: 1,
+    ApiKey.DESCRIBE_CONFIGS: 1,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 1,
+    ApiKey.DESCRIBE_LOG_DIRS: 1,
+}
+"""The first version that Kafka 4 has of apis with older ones."""
 NOT_IN_KAFKA = (
     ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT,
     ApiKey.CONSUMER_GROUP_INSTALL_ASSIGNMENT,

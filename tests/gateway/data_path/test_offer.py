@@ -3,6 +3,7 @@
 import pytest
 
 from gateway.data_path import offer
+from gateway.data_path.treatments import TREATMENTS
 from kafka_codecs.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -18,10 +19,10 @@ MOCK = {0: (0, 10), 1: (0, 16), 3: (0, 13), 8: (0, 9), 9: (0, 6), 11: (0, 6), 12
 @pytest.mark.parametrize(
     ("key", "versions"),
     [
-        (ApiKey.PRODUCE, (3, 10)),  # the upstream supports fewer versions
-        (ApiKey.FETCH, (4, 15)),  # the gateway supports fewer versions
-        (ApiKey.OFFSET_FETCH, (1, 9)),  # converted for upstreams with fewer versions
-        (ApiKey.OFFSET_COMMIT, (2, 9)),
+        (ApiKey.PRODUCE, (0, 10)),  # the upstream supports fewer versions
+        (ApiKey.FETCH, (0, 15)),  # the gateway supports fewer versions
+        (ApiKey.OFFSET_FETCH, (0, 9)),  # converted for upstreams with fewer versions
+        (ApiKey.OFFSET_COMMIT, (0, 9)),
         (ApiKey.JOIN_GROUP, (0, 6)),
         (ApiKey.HEARTBEAT, (0, 4)),
         (ApiKey.CONSUMER_GROUP_HEARTBEAT, (0, 1)),  # the upstream lacks the api
@@ -30,7 +31,7 @@ MOCK = {0: (0, 10), 1: (0, 16), 3: (0, 13), 8: (0, 9), 9: (0, 6), 11: (0, 6), 12
         (ApiKey.DESCRIBE_GROUPS, (0, 6)),
         (ApiKey.API_VERSIONS, (0, 4)),
         (ApiKey.INIT_PRODUCER_ID, None),
-        (ApiKey.DESCRIBE_CONFIGS, (1, 4)),  # for the features of groups
+        (ApiKey.DESCRIBE_CONFIGS, (0, 4)),  # for the features of groups
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1)),
         (ApiKey.LIST_CONFIG_RESOURCES, (0, 1)),
         (ApiKey.ALTER_CONFIGS, None),
@@ -64,7 +65,24 @@ def test_transactions_by_topic_id_need_the_previous_version(
 def test_an_api_with_only_unknown_versions_is_not_offered() -> None:
     """The ranges do not overlap."""
     assert ApiKey.FETCH not in offer.offered_versions({ApiKey.FETCH: (16, 18)})
-    assert ApiKey.PRODUCE not in offer.offered_versions({ApiKey.PRODUCE: (0, 2)})
+    assert ApiKey.CONSUMER_GROUP_HEARTBEAT not in offer.offered_versions(
+        {ApiKey.CONSUMER_GROUP_HEARTBEAT: (2, 3)}
+    )
+
+
+@pytest.mark.parametrize("key", TREATMENTS)
+@pytest.mark.parametrize("lowest", [0, 1])
+def test_the_lowest_version_is_the_upstreams(key: ApiKey, lowest: int) -> None:
+    """Clients read from it what a broker can do. What they send in it is relayed or decoded."""
+    highest = max(lowest, TREATMENTS[key].max_version)
+    upstream = {ApiKey.METADATA: (0, 13), key: (lowest, highest)}
+    expected = (lowest, highest) if lowest <= TREATMENTS[key].max_version else None
+    assert offer.offered_versions(upstream).get(key) == expected
+
+
+def test_kafka_4_states_versions_of_produce_that_it_refuses() -> None:
+    """KAFKA-18659: librdkafka before 2.11 compresses nothing otherwise."""
+    assert offer.offered_versions({**KAFKA_4, ApiKey.METADATA: (0, 13)})[ApiKey.PRODUCE] == (0, 13)
 
 
 def _upstream(*features: tuple[str, int]) -> ApiVersionsResponse:

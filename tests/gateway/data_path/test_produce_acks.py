@@ -20,7 +20,9 @@ def _frame(version: int, acks: int, transactional_id: str | None, client_id: str
         unknown_tags=tags,
     )
     text = None if transactional_id is None else transactional_id.encode()
-    if version < 9:
+    if version < 3:
+        body = b""
+    elif version < 9:
         body = struct.pack(">h", -1) if text is None else struct.pack(">h", len(text)) + text
     elif text is None:
         body = b"\0"
@@ -30,7 +32,7 @@ def _frame(version: int, acks: int, transactional_id: str | None, client_id: str
     return b"size" + encode_request_header(header) + body + struct.pack(">h", acks)
 
 
-@pytest.mark.parametrize("version", [3, 8, 9, 13])
+@pytest.mark.parametrize("version", [0, 2, 3, 8, 9, 13])
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 @pytest.mark.parametrize("transactional_id", [None, "", "t", "t" * 1000])
 @pytest.mark.parametrize("client_id", [None, "", "client"])

@@ -1,0 +1,34 @@
+"""Offsets of OffsetCommit and OffsetFetch v0, which live in ZooKeeper.
+
+A hosted group has no offsets there: they would be lost to its members. It answers as a cluster
+without ZooKeeper does.
+"""
+
+from gateway.groups.groups import Groups
+from gateway.hosting.answers import GroupApi, Situation, code_for
+from gateway.hosting.owner import Owner
+from gateway.hosting.states import Mode
+from gateway.state_log.log import StateLogError
+from kafka_codecs.error_codes import ErrorCode
+
+FIRST_VERSION_IN_KAFKA = 1
+"""The first version of both apis whose offsets live in Kafka."""
+
+
+async def refusal_code(
+    groups: Groups, group_id: str, owner: Owner, api: GroupApi
+) -> ErrorCode | None:
+    """The error for a request of v0 about this group. None if the cluster answers."""
+    try:
+        if not groups.is_held(group_id) and not await groups.knows(group_id):
+            return None
+    except StateLogError:
+        return code_for(Situation.LOADING, api)
+    verdict = (await groups.verdicts((group_id,), owner))[group_id]
+    match verdict.mode:
+        case Mode.FORWARDED:
+            return None
+        case Mode.UNKNOWN:
+            return code_for(Situation.HOLDER_UNKNOWN, api)
+        case _:
+            return ErrorCode.UNSUPPORTED_VERSION
