@@ -65,9 +65,6 @@ METADATA_VERSION = 8
 """The first with the operations that the client may do."""
 
 _GROUP_CONFIG = ConfigResourceType.GROUP
-_VERSIONS = {ApiKey.DESCRIBE_CONFIGS: 1}
-"""The versions of the questions about groups, 0 unless listed."""
-
 _ABOUT_A_TOPIC = frozenset(
     {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
@@ -213,7 +210,7 @@ async def _codes(
     if key not in request.upstream.versions:
         return None
     low, _high = request.upstream.versions[key]
-    answers = await request.upstream.ask_all(asked, max(low, _VERSIONS.get(key, 0)))
+    answers = await request.upstream.ask_all(asked, low)
     match answers[0]:
         case DescribeGroupsResponse(groups=groups):
             return {group.group_id: group.error_code for group in groups}
