@@ -44,6 +44,7 @@ from kafka_codecs.describe_configs import DescribeConfigsRequest, DescribeConfig
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka_codecs.describe_producers import DescribeProducersRequest, DescribeProducersResponse
+from kafka_codecs.describe_quorum import DescribeQuorumResponse
 from kafka_codecs.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -140,6 +141,7 @@ _MESSAGES: tuple[tuple[type[Struct] | None, type[Struct]], ...] = (
     (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
     (AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
     (OffsetDeleteRequest, OffsetDeleteResponse),
+    (None, DescribeQuorumResponse),
     (DescribeClusterRequest, DescribeClusterResponse),
     (DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     (DescribeLogDirsRequest, DescribeLogDirsResponse),

@@ -151,6 +151,7 @@ class _Uuid(WireType):
 ONE_BYTE = [bytes([value]) for value in range(256)]
 
 INT8, INT16, INT32, INT64 = (Fixed(layout) for layout in (">b", ">h", ">i", ">q"))
+UINT16 = Fixed(">H")
 BOOL = Fixed(">?")
 UVARINT = _UVarint()
 COMPACT_LENGTH = _CompactLength()
@@ -158,6 +159,7 @@ UUID16 = _Uuid()
 
 Int8 = Annotated[int, INT8]
 Int16 = Annotated[int, INT16]
+UInt16 = Annotated[int, UINT16]
 Int32 = Annotated[int, INT32]
 Int64 = Annotated[int, INT64]
 

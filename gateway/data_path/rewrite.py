@@ -7,6 +7,7 @@ from typing import TypeVar
 from gateway.cluster.broker_connection import Address
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kafka_codecs.describe_quorum import DescribeQuorumResponse
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
 from kafka_codecs.produce import NodeEndpoint, ProduceResponse
@@ -34,6 +35,8 @@ def addresses_in(message: Struct) -> dict[int, Address]:
         case FindCoordinatorResponse(coordinators=found):
             named = [(each.node_id, each.host, each.port) for each in found]
             named.append((message.node_id, message.host, message.port))
+        case DescribeQuorumResponse():
+            named = []
         case ProduceResponse(node_endpoints=endpoints):
             named = [(each.node_id, each.host, each.port) for each in endpoints]
         case _:
@@ -42,7 +45,8 @@ def addresses_in(message: Struct) -> dict[int, Address]:
 
 
 def with_addresses(message: Struct, readdress: Readdress) -> Struct:
-    """The answer with all broker addresses replaced.
+    """The answer with all broker addresses replaced. Those of controllers are left out, because no
+    client needs them.
 
     An empty host stays: FindCoordinator has none when it returns an error.
     """
@@ -61,6 +65,8 @@ def with_addresses(message: Struct, readdress: Readdress) -> Struct:
         case FindCoordinatorResponse(coordinators=found):
             batch = tuple(replaced(each, each.node_id) for each in found)
             return replace(replaced(message, message.node_id), coordinators=batch)
+        case DescribeQuorumResponse(nodes=nodes):
+            return replace(message, nodes=tuple(replace(node, listeners=()) for node in nodes))
         case ProduceResponse(node_endpoints=endpoints):
             return replace(message, node_endpoints=tuple(replaced(e, e.node_id) for e in endpoints))
         case _:

@@ -142,7 +142,7 @@ TREATMENTS: Mapping[ApiKey, Treated] = MappingProxyType(
         ApiKey.ALTER_CLIENT_QUOTAS: _relay(1),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _relay(0),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _relay(0),
-        ApiKey.DESCRIBE_QUORUM: _relay(1),  # v2 adds the addresses of the controllers
+        ApiKey.DESCRIBE_QUORUM: _rewrite(2),
         ApiKey.UPDATE_FEATURES: _relay(2),
         ApiKey.DESCRIBE_CLUSTER: _rewrite(2),
         ApiKey.DESCRIBE_PRODUCERS: _relay(0),

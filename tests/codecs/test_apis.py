@@ -42,6 +42,7 @@ VERSIONS = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
+    ApiKey.DESCRIBE_QUORUM: range(3),
     ApiKey.DESCRIBE_CLUSTER: range(3),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.DESCRIBE_LOG_DIRS: range(6),

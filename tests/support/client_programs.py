@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -52,6 +52,9 @@ Library = Literal[
 what no released client can do."""
 
 
+ProducerLibrary = Literal["librdkafka", "kafka-python", "aiokafka", "kafkajs", "java"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """A client that can be started."""
@@ -86,6 +89,22 @@ def program(library: Library, version: str = "") -> Program:
             return _in_java(version)
         case "franz-go" | "sarama" | "kafka-go" | "kadm":
             return _in_go(library, version)
+
+
+@cache
+def producer_program(library: ProducerLibrary, version: str = "") -> Program:
+    """Return the producer of a library, as `program` does."""
+    match library:
+        case "librdkafka" | "kafka-python" | "aiokafka":
+            package = "confluent-kafka" if library == "librdkafka" else library
+            script = SCRIPTS / f"{library.replace('-', '_')}_producer.py"
+            return _in_python(package, version, (str(script),))
+        case "kafkajs":
+            return _in_node("kafkajs", version, SCRIPTS / "node" / "kafkajs_producer.cjs")
+        case "java":
+            consumer = _in_java(version)
+            script = SCRIPTS / "java" / "JavaProducer.java"
+            return replace(consumer, command=(*consumer.command[:-1], str(script)))
 
 
 def _in_python(package: str, version: str, arguments: tuple[str, ...]) -> Program:

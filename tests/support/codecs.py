@@ -19,7 +19,7 @@ from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.assembly import message_codec
 from kafka_codecs.consumer_protocol import Assignment, Subscription
 from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
-from kafka_codecs.primitives import UVARINT
+from kafka_codecs.primitives import UINT16, UVARINT
 from kafka_codecs.state_records import LAYOUTS
 from tests.support.hypothesis_profile import thinned_out
 
@@ -130,7 +130,10 @@ def _values_of(
         strategy = _values_of(plain, version, by_name, flexible)
         return st.none() | strategy if nullable else strategy
     if get_origin(hint) is Annotated:
-        bits = 8 * hint.__metadata__[0].min_size
+        number = hint.__metadata__[0]
+        bits = 8 * number.min_size
+        if number is UINT16:
+            return st.integers(0, 2**bits - 1)
         return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if get_origin(hint) is tuple:
         element = _values_of(get_args(hint)[0], version, by_name, flexible)

@@ -5,6 +5,7 @@ import pytest
 from gateway.data_path.rewrite import addresses_in, with_addresses
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kafka_codecs.describe_quorum import DescribeQuorumResponse, Listener, Node
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import Coordinator, FindCoordinatorResponse
 from kafka_codecs.heartbeat import HeartbeatResponse
@@ -55,6 +56,16 @@ def answers(one: tuple[str, int], two: tuple[str, int]) -> list[Struct]:
 
 THEIRS = answers(("kafka-1", 9092), ("kafka-2", 9093))
 OURS = answers(("gateway", 19093), ("gateway", 19094))
+
+
+def test_the_addresses_of_controllers_are_left_out() -> None:
+    """Clients need none of them, and they lead around the gateway."""
+    listener = Listener(name="CONTROLLER", host="kafka-1", port=9093)
+    answer = DescribeQuorumResponse(nodes=(Node(node_id=1, listeners=(listener,)),))
+    assert addresses_in(answer) == {}
+    assert with_addresses(answer, lambda _, address: address) == DescribeQuorumResponse(
+        nodes=(Node(node_id=1, listeners=()),)
+    )
 
 
 @pytest.mark.parametrize("answer", THEIRS, ids=lambda answer: type(answer).__name__)

@@ -19,7 +19,7 @@ WITH_ADDRESSES = {  # in Kafka 4.3, the answers that name a broker or controller
     ApiKey.END_QUORUM_EPOCH,
     ApiKey.FETCH_SNAPSHOT,
 }
-BEFORE_ADDRESSES = {ApiKey.FETCH: 15, ApiKey.DESCRIBE_QUORUM: 1}
+BEFORE_ADDRESSES = {ApiKey.FETCH: 15}
 
 
 def test_no_answer_with_an_address_is_relayed() -> None:

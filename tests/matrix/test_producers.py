@@ -1,0 +1,135 @@
+"""Each producer writes the same bytes behind the gateway as at the broker.
+
+It writes idempotently and in a transaction, once with each of its codecs. librdkafka before 2.11
+compresses only for a broker that states Produce v0; a client that does not compress cannot write a
+long record.
+"""
+
+import os
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+import pytest
+import trio
+
+from gateway.cluster.broker_connection import BrokerConnection
+from kafka_codecs.apis import ApiKey
+from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tests.support.client_programs import ProducerLibrary, producer_program
+from tests.support.gateway import whole_gateway
+from tests.support.installs import INSTALL_LIMIT_S
+from tests.support.kafka_broker import KafkaCluster
+from tests.support.until import until_answered
+
+pytestmark = [pytest.mark.kafka, pytest.mark.matrix, pytest.mark.timeout(INSTALL_LIMIT_S)]
+
+ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODEC_BITS, TRANSACTIONAL, CONTROL = 0b111, 1 << 4, 1 << 5
+"""The attributes of a record batch."""
+LAST_VERSION_BY_NAME = 12
+RECORDS_BYTES_MAX = 8_000_000
+_numbers = count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """A client library, and the codecs that it has without further packages."""
+
+    library: ProducerLibrary
+    version: str = ""
+    codecs: tuple[str, ...] = ALL_CODECS
+
+    def __str__(self) -> str:
+        return f"{self.library}-{self.version}" if self.version else self.library
+
+
+PRODUCERS = (
+    Producer(library="librdkafka"),
+    Producer(library="librdkafka", version="2.10.1"),
+    Producer(library="librdkafka", version="2.8.0"),
+    Producer(library="librdkafka", version="2.0.2"),
+    Producer(library="java"),
+    Producer(library="java", version="3.9.2"),
+    Producer(library="kafka-python", codecs=("none", "gzip")),
+    Producer(library="aiokafka", codecs=("none", "gzip")),
+    Producer(library="kafkajs", codecs=("none", "gzip")),
+)
+
+
+class Batch(NamedTuple):
+    """A stored record batch."""
+
+    size: int
+    codec: int
+    is_transactional: bool
+    has_producer_id: bool
+
+
+def batches_in(records: bytes) -> list[Batch]:
+    """The batches of data in these records, but no markers of transactions."""
+    batches = []
+    at = 0
+    while at < len(records):
+        size = 12 + int.from_bytes(records[at + 8 : at + 12], "big")
+        attributes = int.from_bytes(records[at + 21 : at + 23], "big")
+        producer_id = int.from_bytes(records[at + 43 : at + 51], "big", signed=True)
+        if not attributes & CONTROL:
+            codec, is_transactional = attributes & CODEC_BITS, bool(attributes & TRANSACTIONAL)
+            batches.append(Batch(size, codec, is_transactional, producer_id >= 0))
+        at += size
+    return batches
+
+
+async def stored(kafka: KafkaCluster, topic: str) -> list[Batch]:
+    """The batches in partition 0 of a topic, as the producer sent them."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=RECORDS_BYTES_MAX)
+    request = FetchRequest(
+        max_wait_ms=100,
+        min_bytes=1,
+        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
+    )
+    async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
+        version = min(connection.highest_version(ApiKey.FETCH), LAST_VERSION_BY_NAME)
+        answer: FetchResponse = await until_answered(
+            lambda: connection.ask(request, version),
+            lambda answer: answer.responses[0].partitions[0].records,
+        )
+    return batches_in(answer.responses[0].partitions[0].records or b"")
+
+
+async def produced(
+    producer: Producer, kafka: KafkaCluster, bootstrap: str
+) -> dict[str, list[Batch]]:
+    """What a producer with this bootstrap address has stored with each codec."""
+    prefix = f"{producer}-{next(_numbers)}-{os.getpid()}"
+    for codec in producer.codecs:
+        await kafka.make_topic(f"{prefix}-{codec}")
+    program = producer_program(producer.library, producer.version)
+    done = await trio.run_process(
+        [*program.command, bootstrap, prefix, *producer.codecs],
+        env={**os.environ, **program.environment},
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+    return {codec: await stored(kafka, f"{prefix}-{codec}") for codec in producer.codecs}
+
+
+@pytest.mark.parametrize("producer", PRODUCERS, ids=str)
+async def test_a_producer_writes_the_same_bytes_as_at_the_broker(
+    producer: Producer, kafka: KafkaCluster
+) -> None:
+    """Each batch has its codec, its producer's id and its transaction."""
+    async with whole_gateway(kafka.addresses) as gateway:
+        behind = await produced(producer, kafka, gateway.bootstrap_servers)
+        gateway.stop.set()
+        await gateway.ended.wait()
+    assert behind == await produced(producer, kafka, kafka.bootstrap_servers)
+    for number, codec in enumerate(ALL_CODECS):
+        if codec in producer.codecs:
+            assert {batch.codec for batch in behind[codec]} == {number}
+            assert [batch.is_transactional for batch in behind[codec]][-1]
+            assert len(behind[codec]) == (2 if codec == "none" else 3)
+    assert max(batch.size for batch in behind["gzip"]) < min(b.size for b in behind["none"])
