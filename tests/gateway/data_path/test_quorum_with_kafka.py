@@ -1,0 +1,59 @@
+"""DescribeQuorum, asked by real tools: everything except the addresses of the controllers."""
+
+import re
+import subprocess
+
+import pytest
+import trio
+from kafka import KafkaAdminClient
+
+from tests.support.gateway import whole_gateway
+from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
+from tests.support.kafka_release import QUICK_START, kafka_release
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
+
+TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
+TOOLS_RELEASE = "4.3"
+JAVA_OPTIONS = (*QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+_NUMBERS_THAT_GROW = re.compile(r"(?m)^(HighWatermark|MaxFollower\w+): +-?\d+|\d{4,}")
+_ENDPOINTS = re.compile(r', "endpoints": \[[^]]*\]|"endpoints": \[[^]]*\], ')
+
+
+async def described(bootstrap: str, *arguments: str) -> str:
+    """What Kafka's tool prints."""
+    release = kafka_release(TOOLS_RELEASE, JAVA_OPTIONS)
+    command = release.command(TOOL, "--bootstrap-server", bootstrap, "describe", *arguments)
+    done = await trio.run_process(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    return done.stdout.decode()
+
+
+async def test_kafkas_tool_and_kafka_python_describe_the_quorum(kafka: KafkaCluster) -> None:
+    """Version 2 is the only one that kafka-python has."""
+    async with whole_gateway(kafka.addresses) as gateway:
+        for arguments in (("--status",), ("--replication",)):
+            behind = await described(gateway.bootstrap_servers, *arguments)
+            direct = await described(kafka.bootstrap_servers, *arguments)
+            assert "Exception" not in behind, behind
+            expected = _NUMBERS_THAT_GROW.sub("N", _ENDPOINTS.sub("", direct))
+            assert _NUMBERS_THAT_GROW.sub("N", _ENDPOINTS.sub("", behind)) == expected
+        seen = [
+            await trio.to_thread.run_sync(describe_with_kafka_python, servers)
+            for servers in (gateway.bootstrap_servers, kafka.bootstrap_servers)
+        ]
+        assert seen[0] == seen[1]
+        gateway.stop.set()
+        await gateway.ended.wait()
+
+
+def describe_with_kafka_python(servers: str) -> object:
+    """The voters of the quorum."""
+    client = KafkaAdminClient(bootstrap_servers=servers)
+    try:
+        answer = client.describe_metadata_quorum()
+    finally:
+        client.close()
+    (topic,) = answer["topics"]
+    return [voter["replica_id"] for voter in topic["partitions"][0]["current_voters"]]
