@@ -53,6 +53,7 @@ PRODUCERS = (
     Producer(library="java", version="3.9.2"),
     Producer(library="kafka-python", codecs=("none", "gzip")),
     Producer(library="aiokafka", codecs=("none", "gzip")),
+    Producer(library="franz-go"),
     Producer(library="kafkajs", codecs=("none", "gzip")),
 )
 

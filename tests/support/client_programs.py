@@ -52,7 +52,7 @@ Library = Literal[
 what no released client can do."""
 
 
-ProducerLibrary = Literal["librdkafka", "kafka-python", "aiokafka", "kafkajs", "java"]
+ProducerLibrary = Literal["librdkafka", "java", "kafka-python", "aiokafka", "kafkajs", "franz-go"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,8 @@ def producer_program(library: ProducerLibrary, version: str = "") -> Program:
             consumer = _in_java(version)
             script = SCRIPTS / "java" / "JavaProducer.java"
             return replace(consumer, command=(*consumer.command[:-1], str(script)))
+        case "franz-go":
+            return _in_go(library, version, f"{library}-producer")
 
 
 def _in_python(package: str, version: str, arguments: tuple[str, ...]) -> Program:
@@ -197,15 +199,17 @@ def _archive_classes(consumer: tuple[str, ...], folder: Path) -> None:
     run(["java", *JAVA_OPTIONS, archive, *consumer, *nowhere, *native])
 
 
-def _in_go(library: str, version: str) -> Program:
+def _in_go(library: str, version: str, main: str = "") -> Program:
+    """`main` is the folder of the program; the library's own by default."""
+    main = main or library
     go = shutil.which("go")
     if go is None:
         missing(f"{library} needs Go")
     source = SCRIPTS / "go"
     files = sorted(path for path in source.rglob("*") if path.is_file())
     content = b"".join(path.read_bytes() for path in files)
-    name = f"{library}-{version}" if version else library
-    install = partial(_install_go, go, source, library, version)
+    name = f"{main}-{version}" if version else main
+    install = partial(_install_go, go, source, library, version, main)
     folder = installed(name, content, install)
     return Program(
         command=(str(folder / "consumer"),),
@@ -214,7 +218,7 @@ def _in_go(library: str, version: str) -> Program:
     )
 
 
-def _install_go(go: str, source: Path, library: str, version: str, folder: Path) -> None:
+def _install_go(go: str, source: Path, library: str, version: str, main: str, folder: Path) -> None:
     shutil.copytree(source, folder, dirs_exist_ok=True)
     module = GO_MODULES[library]
     if version:
@@ -224,7 +228,7 @@ def _install_go(go: str, source: Path, library: str, version: str, folder: Path)
     (folder / "version").write_text(found.strip().removeprefix("v"))
     is_old = library == "franz-go" and _numbers(found) < FRANZ_GO_WITH_NEW_PROTOCOL
     tags = "classic" if is_old else ""
-    run([go, "build", "-tags", tags, "-o", "consumer", f"./{library}"], cwd=folder)
+    run([go, "build", "-tags", tags, "-o", "consumer", f"./{main}"], cwd=folder)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

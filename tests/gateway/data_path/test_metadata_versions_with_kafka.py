@@ -3,6 +3,8 @@
 from uuid import UUID
 
 import pytest
+import trio
+from confluent_kafka import Producer
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
@@ -13,7 +15,9 @@ from kafka_codecs.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from tests.support.client_programs import SCRIPTS, program
 from tests.support.gateway import whole_gateway
+from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
 from tests.support.releases import with_anchors
 
@@ -69,5 +73,26 @@ async def test_a_topic_is_known_by_its_id_whatever_its_name(
                 assert sorted(await answered(behind, asked, version), key=str) == expected, topics
                 if version <= brokers_highest:
                     assert sorted(await answered(direct, asked, version), key=str) == expected
+        gateway.stop.set()
+        await gateway.ended.wait()
+
+
+async def test_java_reads_a_topic_that_it_knows_by_its_id(kafka: KafkaCluster) -> None:
+    """A consumer with a SubscriptionPattern learns from its assignment only the ids."""
+    topic = fresh_group("by-id")
+    await kafka.make_topic(topic)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(topic, b"read")
+    assert await trio.to_thread.run_sync(producer.flush, 30) == 0
+    async with whole_gateway(kafka.addresses) as gateway:
+        *java, _consumer = program("java").command
+        script = str(SCRIPTS / "java" / "TopicsById.java")
+        done = await trio.run_process(
+            [*java, script, gateway.bootstrap_servers, topic, topic],
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+        assert done.stdout.decode().split() == [topic, "read"], done.stderr.decode()
         gateway.stop.set()
         await gateway.ended.wait()

@@ -1,0 +1,66 @@
+// A producer of franz-go, as librdkafka_producer.py.
+//
+// franz-go-producer BOOTSTRAP PREFIX CODEC...
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
+	defer cancel()
+	text := strings.Repeat("compressible text ", 5_000)
+	longText := strings.Repeat("compressible text ", 110_000)
+	for _, codec := range os.Args[3:] {
+		topic := os.Args[2] + "-" + codec
+		settings := []kgo.Opt{
+			kgo.SeedBrokers(strings.Split(os.Args[1], ",")...),
+			kgo.ProducerBatchCompression(codecs[codec]),
+			kgo.ProducerBatchMaxBytes(4_000_000),
+			kgo.BrokerMaxWriteBytes(8_000_000),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		}
+		plain := client(settings)
+		check(produce(ctx, plain, topic, text))
+		if codec != "none" {
+			check(produce(ctx, plain, topic, longText))
+		}
+		plain.Close()
+		transactional := client(append(settings, kgo.TransactionalID(topic)))
+		check(transactional.BeginTransaction())
+		check(produce(ctx, transactional, topic, text))
+		check(transactional.EndTransaction(ctx, kgo.TryCommit))
+		transactional.Close()
+	}
+}
+
+func client(settings []kgo.Opt) *kgo.Client {
+	made, err := kgo.NewClient(settings...)
+	check(err)
+	return made
+}
+
+func produce(ctx context.Context, client *kgo.Client, topic, text string) error {
+	record := &kgo.Record{Topic: topic, Value: []byte(text)}
+	return client.ProduceSync(ctx, record).FirstErr()
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
