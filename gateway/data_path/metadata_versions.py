@@ -24,13 +24,29 @@ _AUTHORIZED_OPERATIONS_SINCE = 8
 def lowered(request: MetadataRequest, names: Mapping[UUID, str], version: int) -> MetadataRequest:
     """The request by names only. Ids without a name are left out; `raised` answers for them."""
     if version < _AUTHORIZED_OPERATIONS_SINCE:
-        request = replace(request, include_topic_authorized_operations=False)
+        request = replace(
+            request,
+            include_topic_authorized_operations=False,
+            include_cluster_authorized_operations=False,
+        )
     if request.topics is None:
         return request
     topic_ids = requested_ids(request)
     requested = map(names.get, topic_ids) if topic_ids else [topic.name for topic in request.topics]
     once = dict.fromkeys(name for name in requested if name is not None)
     return replace(request, topics=tuple(MetadataRequestTopic(name=name) for name in once))
+
+
+def refused(request: MetadataRequest) -> MetadataResponse:
+    """The answer to a request by id of a version that has ids, but no requests by them."""
+    return MetadataResponse(
+        topics=tuple(
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in request.topics or ()
+        )
+    )
 
 
 def raised(

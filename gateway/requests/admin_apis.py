@@ -168,9 +168,14 @@ class AdminApis:
         await shown.withhold(request)
         others = shown.not_live(wanted)
         groups = {group_id: _unknown_classic(group_id, version) for group_id in others}
-        if others and highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS) >= 0:
+        highest = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
+        if others and highest >= 0:
             asked = DescribeGroupsRequest(
-                groups=others, include_authorized_operations=message.include_authorized_operations
+                groups=others,
+                include_authorized_operations=(
+                    message.include_authorized_operations
+                    and highest >= FIRST_DESCRIBE_VERSION_WITH_OPERATIONS
+                ),
             )
             answer: DescribeGroupsResponse = await forward(request, asked)
             shown.forget(self._deleted_beside(answer))

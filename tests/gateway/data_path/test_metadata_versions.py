@@ -7,7 +7,7 @@ import pytest
 from gateway.cluster.topics import derived_topic_id
 from gateway.data_path.metadata_versions import lowered, raised
 from gateway.data_path.offer import offered_versions
-from kafka_codecs import decode
+from kafka_codecs import decode, encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
@@ -81,9 +81,13 @@ def test_a_request_for_all_topics_stays_one() -> None:
 
 def test_fields_that_an_old_version_lacks_are_omitted() -> None:
     """v8 adds authorized operations. In older versions they count as not requested."""
-    request = MetadataRequest(topics=(), include_topic_authorized_operations=True)
-    assert lowered(request, {}, 8).include_topic_authorized_operations
-    assert not lowered(request, {}, 7).include_topic_authorized_operations
+    request = MetadataRequest(
+        topics=(),
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    assert lowered(request, {}, 8) == request
+    assert encode(lowered(request, {}, 7), 7) == encode(MetadataRequest(topics=()), 7)
 
 
 def test_topics_get_ids_and_unknown_ids_an_error() -> None:
@@ -147,10 +151,10 @@ def test_no_data_api_by_topic_id_is_offered_with_derived_ids() -> None:
     speaks = {0: (0, 13), 1: (0, 15), 3: (0, 9), 19: (0, 7), 20: (0, 6), 75: (0, 0)}
     offered = offered_versions(speaks)
     assert offered[ApiKey.METADATA] == (0, 13)
-    assert offered[ApiKey.PRODUCE] == (3, 12)
-    assert offered[ApiKey.FETCH] == (4, 12)
-    assert offered[ApiKey.CREATE_TOPICS] == (2, 6)
-    assert offered[ApiKey.DELETE_TOPICS] == (1, 5)
+    assert offered[ApiKey.PRODUCE] == (0, 12)
+    assert offered[ApiKey.FETCH] == (0, 12)
+    assert offered[ApiKey.CREATE_TOPICS] == (0, 6)
+    assert offered[ApiKey.DELETE_TOPICS] == (0, 5)
     assert ApiKey.DESCRIBE_TOPIC_PARTITIONS not in offered
 
 
@@ -184,6 +188,10 @@ async def test_an_old_broker_serves_a_client_of_v12() -> None:
             first = await client.ask(_asked("orders", "none"), 12)
             again = await client.ask(_asked(ORDERS, NOBODY), 12)
             every = await client.ask(MetadataRequest(topics=None), 10)
+            by_id_before = MetadataRequest(
+                topics=(MetadataRequestTopic(topic_id=ORDERS, name="orders"),)
+            )
+            too_old = await client.ask(by_id_before, 11)
         assert [(topic.error_code, topic.name, topic.topic_id) for topic in first.topics] == [
             (0, "orders", ORDERS),
             (3, "none", NO_TOPIC_ID),
@@ -193,5 +201,8 @@ async def test_an_old_broker_serves_a_client_of_v12() -> None:
             (100, None, NOBODY),
         ]
         assert [topic.name for topic in every.topics] == ["orders", "more"]
+        assert [(topic.error_code, topic.name) for topic in too_old.topics] == [
+            (ErrorCode.INVALID_REQUEST, "orders")
+        ]
         assert first.brokers[0].port != broker.address[1]
         assert (await gateway.cluster.topics_for(["orders"]))["orders"].topic_id == ORDERS
