@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from gateway.data_path.produce_acks import FIRST_TRANSACTIONAL_VERSION
 from kafka_codecs import decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
@@ -32,6 +33,8 @@ def request_frame(
 
 def produce_body(version: int, acks: int, payload: bytes = b"") -> bytes:
     """The body of a Produce request up to its acks, then arbitrary bytes."""
+    if version < FIRST_TRANSACTIONAL_VERSION:
+        return struct.pack(">h", acks) + payload
     transactional_id = b"\0" if ApiKey.PRODUCE.is_flexible(version) else b"\xff\xff"
     return transactional_id + struct.pack(">h", acks) + payload
 

@@ -2,6 +2,7 @@
 
 import struct
 
+import pytest
 import trio
 import trio.testing
 
@@ -10,9 +11,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.metadata import MetadataRequest
 from tests.support.client_connection import HEARTBEAT, Parked, ground
-from tests.support.fake_broker import (
-    answer_bytes,
-)
+from tests.support.fake_broker import answer_bytes, answer_size
 from tests.support.wire import Wire, produce_body, request_frame
 
 
@@ -35,6 +34,30 @@ async def test_a_client_may_use_any_correlation_ids() -> None:
         for n, each in enumerate(ids):
             assert await on.client.frame() == struct.pack(">ii", each, n)
         assert min(seen.correlation_id for seen in on.broker.seen) >= 0
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(ApiKey.PRODUCE, version) for version in range(4)]
+    + [(ApiKey.FETCH, version) for version in range(5)]
+    + [(ApiKey.LIST_OFFSETS, version) for version in range(2)],
+)
+async def test_what_the_broker_has_from_before_kafka_0_11_is_relayed(
+    key: ApiKey, version: int
+) -> None:
+    """A client that may join a group can also read and write. Without an answer, with acks=0, the
+    next request has the next one."""
+    async with ground() as on:
+        on.broker.handlers[key] = answer_size
+        is_produce = key is ApiKey.PRODUCE
+        body = produce_body(version, 1, b"abc") if is_produce else b"x" * 300
+        await on.client.send(request_frame(key, version, 1234, body))
+        assert await on.client.frame() == struct.pack(">ii", 1234, len(body))
+        if is_produce:
+            silent = produce_body(version, 0, b"abc")
+            await on.client.send(request_frame(key, version, 1235, silent))
+            await on.client.send(request_frame(ApiKey.FETCH, 0, 1236, b"x"))
+            assert await on.client.frame() == struct.pack(">ii", 1236, 1)
 
 
 async def test_the_fetches_of_a_client_are_counted() -> None:

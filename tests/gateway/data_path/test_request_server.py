@@ -132,7 +132,7 @@ async def test_client_side_assignors_have_the_operators_api_keys() -> None:
         (4, 0),
         (17, 0),
         (78, 1),
-        (1, 3),
+        (0, 12),
         (1, 16),
         (3, 14),
         (22, 0),
