@@ -230,7 +230,7 @@ class RelayedRequests:
         if request.session_epoch > 0:
             await self._frames.send(header, nothing_fetched(request))
             return
-        held = held_fetch(request)
+        held = held_fetch(request, header.api_version)
         answer: FetchResponse = await self._upstream.ask(held, header.api_version)
         await self._frames.send(header, await self.for_client(ApiKey.FETCH, answer, masks))
 

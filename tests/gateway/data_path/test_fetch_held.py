@@ -1,5 +1,9 @@
 """The Fetch that replaces one with private topics."""
 
+from dataclasses import replace
+
+import pytest
+
 from gateway.data_path.fetch_held import FETCHED_BYTES_MAX, held_fetch
 from kafka_codecs import decode, encode
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -21,7 +25,7 @@ ASKED = FetchRequest(
 
 def test_the_client_gets_the_requested_partitions() -> None:
     """Offsets, isolation level and rack are those of the request."""
-    held = held_fetch(ASKED)
+    held = held_fetch(ASKED, VERSION)
     assert held.topics == ASKED.topics
     assert (held.isolation_level, held.rack_id) == (1, "a")
     assert decode(FetchRequest, encode(held, VERSION), VERSION) == held
@@ -29,19 +33,32 @@ def test_the_client_gets_the_requested_partitions() -> None:
 
 def test_the_broker_answers_without_waiting() -> None:
     """The gateway buffers the whole answer, and later requests of the connection wait behind it."""
-    assert held_fetch(ASKED).max_wait_ms == 0
+    assert held_fetch(ASKED, VERSION).max_wait_ms == 0
 
 
 def test_the_size_of_an_answer_is_limited() -> None:
     """The client's own limit may be smaller."""
-    assert held_fetch(ASKED).max_bytes == FETCHED_BYTES_MAX
-    assert (
-        held_fetch(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=9, topics=())).max_bytes == 9
+    assert held_fetch(ASKED, VERSION).max_bytes == FETCHED_BYTES_MAX
+    small = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=9, topics=())
+    assert held_fetch(small, VERSION).max_bytes == 9
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_each_partition_has_a_share_where_the_answer_has_no_limit(version: int) -> None:
+    """Before v3 a request limits only partitions."""
+    two = (PARTITION, replace(PARTITION, partition=4, partition_max_bytes=9))
+    asked = FetchRequest(
+        max_wait_ms=0, min_bytes=1, topics=(FetchTopic(topic="numbers", partitions=two),) * 2
     )
+    held = held_fetch(asked, version)
+    limits = [each.partition_max_bytes for topic in held.topics for each in topic.partitions]
+    assert limits == [FETCHED_BYTES_MAX // 4, 9] * 2
+    assert held_fetch(replace(asked, topics=()), version).topics == ()
+    assert encode(held, version)
 
 
 def test_no_session_is_opened() -> None:
     """A session would name a topic only once, and the next Fetch may not be buffered."""
-    held = held_fetch(ASKED)
+    held = held_fetch(ASKED, VERSION)
     assert (held.session_id, held.session_epoch) == (0, -1)
     assert held.forgotten_topics_data == ()

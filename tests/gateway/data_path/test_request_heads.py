@@ -15,8 +15,8 @@ from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchTopic, Forgott
 from kafka_codecs.header import decode_request_header
 from tests.support.wire import produce_frame, request_frame
 
-PRODUCE_VERSIONS = [3, 8, 9, 12, 13]
-FETCH_VERSIONS = range(4, 16)
+PRODUCE_VERSIONS = [0, 2, 3, 8, 9, 12, 13]
+FETCH_VERSIONS = range(16)
 OURS = b"ours-123-is-16-b"
 OURS_ID = UUID(bytes=OURS)
 MASK = b"!" + OURS[1:]
