@@ -80,9 +80,7 @@ def _sasl(high: int) -> Treated:
     return Treated(treatment=Treatment.SASL, max_version=high)
 
 
-def _vet(
-    high: int, converted_up_to: int | None = None, *, converted_from: int = 0
-) -> Treated:
+def _vet(high: int, converted_up_to: int | None = None, *, converted_from: int = 0) -> Treated:
     return Treated(
         treatment=Treatment.VET,
         max_version=high,
