@@ -189,6 +189,18 @@ async def test_hosted_groups_alone_need_no_cluster() -> None:
         assert await client.listed(GROUP) == (0, set())
 
 
+async def test_the_first_version_says_which_values_are_defaults() -> None:
+    """It has a flag in place of the source."""
+    async with scene(OffsetBroker()) as (client, _):
+        await client.alter((GROUP, "g", [FIFTY]), version=1)
+        (result,) = await client.describe((GROUP, "g"), synonyms=False, version=0)
+        changed = {config.name for config in result.configs if not config.is_default}
+        (later,) = await client.describe((GROUP, "g"), version=1)
+        default = ConfigSource.DEFAULT
+        assert changed == {each.name for each in later.configs if each.config_source != default}
+        assert SESSION in changed < {config.name for config in result.configs}
+
+
 async def test_the_legacy_request_replaces_a_hosted_groups_configs() -> None:
     """The cluster does not receive it."""
     broker = ConfigBroker()
