@@ -12,12 +12,18 @@ def is_full_run(config: pytest.Config) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one roll of each library, unless the full run is selected."""
+    """Keep one roll and one producer of each library, unless the full run is selected."""
     if is_full_run(config):
         return
-    more = [item for item in items if (roll := roll_of(item)) and not roll.is_in_ci]
+    more = [item for item in items if not is_in_ci(item)]
     items[:] = [item for item in items if item not in more]
     config.hook.pytest_deselected(items=more)
+
+
+def is_in_ci(item: pytest.Item) -> bool:
+    """Whether CI runs the test, which may have a roll or a producer."""
+    params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return all(getattr(param, "is_in_ci", True) for param in params)
 
 
 def roll_of(item: pytest.Item) -> Roll | None:

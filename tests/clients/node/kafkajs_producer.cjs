@@ -7,7 +7,7 @@ const LONG_TEXT = "compressible text ".repeat(110000);
 
 async function main(bootstrap, prefix, ...codecs) {
   for (const codec of codecs) {
-    const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.ERROR });
+    const kafka = new Kafka({ brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
     const compression = codec === "none" ? CompressionTypes.None : CompressionTypes.GZIP;
     const topic = `${prefix}-${codec}`;
     const plain = kafka.producer({ idempotent: true });
