@@ -25,12 +25,12 @@ def without_leaders(
         return None
     if topic_ids := requested_ids(request):
         by_id = {topic.topic_id: topic for topic in latest.topics}
-        found = [by_id.get(topic_id) for topic_id in topic_ids]
+        remembered = [by_id.get(topic_id) for topic_id in topic_ids]
     else:
         by_name = {topic.name: topic for topic in latest.topics}
-        found = [by_name.get(asked.name) for asked in request.topics]
-    known = tuple(_without_leader(topic) for topic in found if topic is not None)
-    return replace(latest, topics=known) if len(known) == len(found) else None
+        remembered = [by_name.get(topic.name) for topic in request.topics]
+    known = tuple(_without_leader(topic) for topic in remembered if topic is not None)
+    return replace(latest, topics=known) if len(known) == len(remembered) else None
 
 
 def _without_leader(topic: MetadataResponseTopic) -> MetadataResponseTopic:

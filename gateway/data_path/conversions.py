@@ -47,7 +47,7 @@ async def ask_for_metadata(
         return answer
     topic_ids = requested_ids(request)
     if topic_ids and version < METADATA_BY_TOPIC_ID_SINCE:
-        return metadata_versions.refused(request)
+        return metadata_versions.refuse_ids(request)
     names = await topic_names(topic_ids) if topic_ids else {}
     below = metadata_versions.lowered(request, names, highest)
     return metadata_versions.raised(await upstream.ask(below, highest), request, names)

@@ -20,7 +20,7 @@ def held_fetch(request: FetchRequest, version: int) -> FetchRequest:
     if version < FIRST_VERSION_WITH_MAX_BYTES:
         partition_count = sum(len(topic.partitions) for topic in topics)
         share_bytes = FETCHED_BYTES_MAX // max(partition_count, 1)
-        topics = tuple(_limited(topic, share_bytes) for topic in topics)
+        topics = tuple(_limit_partitions(topic, share_bytes) for topic in topics)
     return replace(
         request,
         topics=topics,
@@ -32,7 +32,7 @@ def held_fetch(request: FetchRequest, version: int) -> FetchRequest:
     )
 
 
-def _limited(topic: FetchTopic, limit_bytes: int) -> FetchTopic:
+def _limit_partitions(topic: FetchTopic, limit_bytes: int) -> FetchTopic:
     return replace(
         topic,
         partitions=tuple(

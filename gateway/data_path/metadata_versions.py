@@ -37,7 +37,7 @@ def lowered(request: MetadataRequest, names: Mapping[UUID, str], version: int) -
     return replace(request, topics=tuple(MetadataRequestTopic(name=name) for name in once))
 
 
-def refused(request: MetadataRequest) -> MetadataResponse:
+def refuse_ids(request: MetadataRequest) -> MetadataResponse:
     """The answer to a request by id of a version that has ids, but no requests by them."""
     return MetadataResponse(
         topics=tuple(

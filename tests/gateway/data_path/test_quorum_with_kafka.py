@@ -1,7 +1,6 @@
 """DescribeQuorum, asked by real tools: everything except the addresses of the controllers."""
 
 import re
-import subprocess
 
 import pytest
 import trio
@@ -24,10 +23,8 @@ async def described(bootstrap: str, *arguments: str) -> str:
     """What Kafka's tool prints."""
     release = kafka_release(TOOLS_RELEASE, JAVA_OPTIONS)
     command = release.command(TOOL, "--bootstrap-server", bootstrap, "describe", *arguments)
-    done = await trio.run_process(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    return done.stdout.decode()
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    return (done.stdout + done.stderr).decode()
 
 
 async def test_kafkas_tool_and_kafka_python_describe_the_quorum(kafka: KafkaCluster) -> None:

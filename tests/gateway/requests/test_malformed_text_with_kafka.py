@@ -45,11 +45,11 @@ async def ask(wire: Wire, message: Struct, version: int) -> Any:
 
 async def answers(address: tuple[str, int], group: str) -> Mapping[str, str]:
     """What a member of the group is answered, without what the address and chance decide."""
-    found = await find_coordinator(address, group.replace(PLACEHOLDER, REPLACED))
+    broker = await find_coordinator(address, group.replace(PLACEHOLDER, REPLACED))
     seen: dict[str, Any] = {}
-    async with connected((found.host, found.port)) as wire:
+    async with connected((broker.host, broker.port)) as wire:
         coordinator = await ask(wire, FindCoordinatorRequest(key=group), 2)
-        assert (coordinator.host, coordinator.port) == (found.host, found.port)
+        assert (coordinator.host, coordinator.port) == (broker.host, broker.port)
         topics = (MetadataRequestTopic(name=f"topic-{PLACEHOLDER}"),)
         metadata = await ask(wire, MetadataRequest(topics=topics), 9)
         seen["metadata"] = metadata.topics
