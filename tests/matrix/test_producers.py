@@ -16,6 +16,7 @@ import trio
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.support.client_programs import ProducerLibrary, producer_program
 from tests.support.gateway import whole_gateway
 from tests.support.installs import INSTALL_LIMIT_S
@@ -28,6 +29,7 @@ ALL_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CODEC_BITS, TRANSACTIONAL, CONTROL = 0b111, 1 << 4, 1 << 5
 """The attributes of a record batch."""
 LAST_VERSION_BY_NAME = 12
+METADATA_VERSION = 9
 RECORDS_BYTES_MAX = 8_000_000
 _numbers = count()
 
@@ -83,6 +85,16 @@ def batches_in(records: bytes) -> list[Batch]:
     return batches
 
 
+async def leader_of(kafka: KafkaCluster, topic: str) -> tuple[str, int]:
+    """The address of the leader of partition 0."""
+    request = MetadataRequest(topics=(MetadataRequestTopic(name=topic),))
+    async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
+        answer: MetadataResponse = await connection.ask(request, METADATA_VERSION)
+    partitions = {one.partition_index: one.leader_id for one in answer.topics[0].partitions}
+    (leader,) = [broker for broker in answer.brokers if broker.node_id == partitions[0]]
+    return leader.host, leader.port
+
+
 async def stored(kafka: KafkaCluster, topic: str) -> list[Batch]:
     """The batches in partition 0 of a topic, as the producer sent them."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=RECORDS_BYTES_MAX)
@@ -91,7 +103,7 @@ async def stored(kafka: KafkaCluster, topic: str) -> list[Batch]:
         min_bytes=1,
         topics=(FetchTopic(topic=topic, partitions=(partition,)),),
     )
-    async with await BrokerConnection.open(*kafka.addresses[0]) as connection:
+    async with await BrokerConnection.open(*await leader_of(kafka, topic)) as connection:
         version = min(connection.highest_version(ApiKey.FETCH), LAST_VERSION_BY_NAME)
         answer: FetchResponse = await until_answered(
             lambda: connection.ask(request, version),
