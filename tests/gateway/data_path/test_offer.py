@@ -75,7 +75,7 @@ def test_an_api_with_only_unknown_versions_is_not_offered() -> None:
 def test_the_lowest_version_is_the_upstreams(key: ApiKey, lowest: int) -> None:
     """Clients read from it what a broker can do. What they send in it is relayed or decoded."""
     highest = max(lowest, TREATMENTS[key].max_version)
-    upstream = {ApiKey.METADATA: (0, 13), key: (lowest, highest)}
+    upstream: dict[int, tuple[int, int]] = {ApiKey.METADATA: (0, 13), key: (lowest, highest)}
     expected = (lowest, highest) if lowest <= TREATMENTS[key].max_version else None
     assert offer.offered_versions(upstream).get(key) == expected
 
