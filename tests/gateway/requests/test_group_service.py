@@ -159,18 +159,20 @@ async def test_an_empty_group_id_has_offsets_in_the_cluster() -> None:
 async def test_the_version_decides_who_generates_a_native_member_id() -> None:
     """With v0 it is the coordinator, from v1 on the client (KIP-1082)."""
     async with open_scene() as scene:
-        client = scene.client
-        topic_id = await client.topic_id()
-        joined = await client.native("", version=0)
-        assert joined.error_code == 0
-        assert joined.member_id
-        assert joined.assignment is not None
-        owned = {each.topic_id: each.partitions for each in joined.assignment.topic_partitions}
-        assert owned == {topic_id: (0, 1, 2)}
-        nameless = await client.native("", version=1)
-        assert nameless.error_code == ErrorCode.INVALID_REQUEST
-        assert nameless.error_message
-        assert (await client.native("n", version=1)).member_id == "n"
+        # The mock cluster begins with v1, and Kafka with v0.
+        await scene.upstream.claim_versions(ApiKey.CONSUMER_GROUP_HEARTBEAT, range(2))
+        async with scene.another_client() as client:
+            topic_id = await client.topic_id()
+            joined = await client.native("", version=0)
+            assert joined.error_code == 0
+            assert joined.member_id
+            assert joined.assignment is not None
+            owned = {each.topic_id: each.partitions for each in joined.assignment.topic_partitions}
+            assert owned == {topic_id: (0, 1, 2)}
+            nameless = await client.native("", version=1)
+            assert nameless.error_code == ErrorCode.INVALID_REQUEST
+            assert nameless.error_message
+            assert (await client.native("n", version=1)).member_id == "n"
 
 
 async def test_a_static_member_that_crashed_may_come_back_when_its_connections_are_closed() -> None:
