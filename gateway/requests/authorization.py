@@ -252,8 +252,13 @@ async def _allowed_topics(
     request: GroupRequest, operation: Operation, names: Sequence[str]
 ) -> frozenset[str]:
     topics = await _described(request, names)
-    allowed = [topic.name for topic in topics if topic.name and _is_allowed(topic, operation)]
-    return frozenset(name for name in allowed if not request.private_names.has_topic(name))
+    return frozenset(
+        topic.name
+        for topic in topics
+        if topic.name is not None
+        and _is_allowed(topic, operation)
+        and not request.private_names.has_topic(topic.name)
+    )
 
 
 async def _described(

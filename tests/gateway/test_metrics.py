@@ -139,7 +139,7 @@ async def test_what_alerts_compare_with_before_is_there_from_the_start() -> None
     async with admin_stage() as stage:
         series = parsed((await stage.ask("/metrics")).body)
     watched = INCREASE.findall((CODE / "deploy" / "alerts.yaml").read_text())
-    assert len(watched) == 3
+    assert len(watched) == 4
     for name, values in watched:
         for value in values.split("|"):
             assert series[name][(value,)] == 0, value
