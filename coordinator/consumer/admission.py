@@ -35,13 +35,28 @@ def admit(step: StepBuilder, event: ConsumerHeartbeatReceived, member_id: str) -
     check_room(step, group, member_id, event.instance_id)
     if event.member_epoch == JOIN_EPOCH:
         return _admit_joiner(step, group, event, member_id)
-    if event.instance_id is not None:
-        check_instance(group, event.instance_id, member_id)
+    instance_id = instance_of(step, event)
+    if instance_id is not None:
+        check_instance(group, instance_id, member_id)
     member = group.members.get(member_id)
     if member is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of the group")
     _check_epoch(member, group.assignments[member_id], event)
     return member
+
+
+def instance_of(step: StepBuilder, event: ConsumerHeartbeatReceived) -> str | None:
+    """The instance id of the sender: the one that it names, or the one that a removed member had
+    and another member has now.
+
+    DEV D49: librdkafka's short heartbeats name none. UNKNOWN_MEMBER_ID would make that client join
+    again and fence its successor.
+    """
+    group = step.state.group
+    if event.instance_id is not None or group is None or event.member_id in group.members:
+        return event.instance_id
+    former = step.state.former_instances.get(event.member_id)
+    return former if former in group.instances else None
 
 
 def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> None:
@@ -64,10 +79,17 @@ def is_away(group: ConsumerGroup, member_id: str) -> bool:
     return current is not None and current.member_epoch == STATIC_LEAVE_EPOCH
 
 
+def _is_live_native(group: ConsumerGroup, member_id: str) -> bool:
+    return not (is_away(group, member_id) or group.members[member_id].is_classic)
+
+
 def _admit_joiner(
     step: StepBuilder, group: ConsumerGroup, event: ConsumerHeartbeatReceived, member_id: str
 ) -> Member | None:
     holder_id = group.instances.get(event.instance_id or "")
+    if holder_id == member_id and _is_live_native(group, holder_id):
+        # DEV D89: its client repeats a join whose answer was lost, or rejoins after it was fenced.
+        return group.members[member_id]
     if holder_id is not None:
         _take_over(step, event, holder_id, member_id)
     elif is_away(group, member_id):
@@ -93,7 +115,7 @@ def _take_over(
         step.config.static_takeover is StaticTakeover.CONNECTION_CLOSED
         and holder_id in event.disconnected
     )
-    if not (is_away(group, holder_id) or holder.is_classic or has_crashed):
+    if _is_live_native(group, holder_id) and not has_crashed:
         raise GroupError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"the instance id {holder.instance_id} is in use: its member must leave, or its session"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from coordinator.classic.durability import store_group
 from coordinator.classic.protocols import selected, supported_by_all
 from coordinator.classic.rebalance import release_join, release_sync
+from coordinator.consumer.admission import instance_of
 from coordinator.consumer.phases import PhaseEvent, move_phase
 from coordinator.consumer.places import move_place
 from coordinator.conversion.hold import check_rested, note_upgrade
@@ -90,7 +91,7 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
     if isinstance(group, ConsumerGroup):
         return False
     if event.member_epoch != JOIN_EPOCH:
-        raise _no_longer_a_member(group, event)
+        raise _no_longer_a_member(step, event)
     if group is None:
         return False
     if not group.members:
@@ -107,18 +108,19 @@ def _replace_empty_group(step: StepBuilder, generation: int) -> None:
         step.emit(GroupEpoch(epoch=generation, cause=EpochCause.CONVERTED))
 
 
-def _no_longer_a_member(group: ClassicGroup | None, event: ConsumerHeartbeatReceived) -> GroupError:
+def _no_longer_a_member(step: StepBuilder, event: ConsumerHeartbeatReceived) -> GroupError:
     """DEV D49: the error that a consumer group sends to a removed member, so that it rejoins.
 
     The member's session expired while no other member was native, so the group has become classic
     or is gone. Kafka's GROUP_ID_NOT_FOUND would end the client. The policy decides about its
     rejoin. A classic client that took over the instance id keeps it.
     """
-    holder_id = group.instances.get(event.instance_id or "") if group is not None else None
+    group, instance_id = step.state.group, instance_of(step, event)
+    holder_id = group.instances.get(instance_id or "") if group is not None else None
     if holder_id not in (None, event.member_id):
         return GroupError(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"the instance id {event.instance_id} belongs to another member now",
+            f"the instance id {instance_id} belongs to another member now",
         )
     return GroupError(
         ErrorCode.UNKNOWN_MEMBER_ID, f"{event.member_id!r} is not a member of the group: rejoin"

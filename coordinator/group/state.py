@@ -81,6 +81,10 @@ def is_durable(record: Record) -> TypeGuard[DurableRecord]:
     return type(record) in DURABLE_TYPES
 
 
+FORMER_INSTANCES_MAX = 1_000
+"""Beyond this many, the instance of the member that was removed first is forgotten."""
+
+
 class GroupState(Forkable):
     """The state of one group. `group` is None while the group does not exist.
 
@@ -98,6 +102,7 @@ class GroupState(Forkable):
         "conversions",
         "deadlines",
         "departed",
+        "former_instances",
         "group",
         "group_id",
         "last_return",
@@ -125,6 +130,9 @@ class GroupState(Forkable):
         self.departed: Table[str, None] = Table()
         """The ids of members that have left such a place in the present assignment epoch, or whose
         instance another has taken."""
+        self.former_instances: Table[str, str] = Table()
+        """The instance ids of native members that were removed or replaced, by member id. A client
+        that does not know yet need not name its instance."""
         self.adoption: Adoption | None = None
         self.release: Release | None = None
 
@@ -230,6 +238,8 @@ class GroupState(Forkable):
     def _apply_to_consumer_group(self, record: ConsumerRecord) -> None:
         if isinstance(record, TargetAssignmentMetadata) and self.departed:
             self.departed = Table()
+        if isinstance(record, MemberMetadata) and record.value is None:
+            self._remember_instance(record.member_id)
         if isinstance(record, GroupEpoch) and record.epoch is None:
             if isinstance(self.group, ConsumerGroup):
                 self.group = None
@@ -238,6 +248,17 @@ class GroupState(Forkable):
         elif not (is_durable(record) and is_tombstone(record)):
             self.group = ConsumerGroup()
             self.group.apply(record)
+
+    def _remember_instance(self, member_id: str) -> None:
+        """Keep the instance id of a native member that is about to be deleted."""
+        group = self.group
+        member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+        if member is None or member.is_classic or member.instance_id is None:
+            return
+        self.former_instances.drop(member_id)
+        if len(self.former_instances) >= FORMER_INSTANCES_MAX:
+            self.former_instances.drop(next(iter(self.former_instances)))
+        self.former_instances.put(member_id, member.instance_id)
 
 
 def _client_of(place: Place | None) -> tuple[str, str] | None:

@@ -78,7 +78,7 @@ def test_a_static_member_whose_client_has_gone_may_be_replaced(make_group: MakeG
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 10)
     assert group.named(reply.assignment) == owns
     assert group.consumer.members.keys() == {"n2"}
-    assert group.native("n1", 10).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.native("n1", 10).error == ErrorCode.FENCED_INSTANCE_ID
     assert group.native("n1", 10, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
 
 
@@ -160,3 +160,59 @@ def test_a_member_that_turned_classic_is_fenced_at_its_former_epoch(group: Group
     group.given_consumer_group(classic, other, epoch=100)
     assert group.native("n1", 99).error == ErrorCode.FENCED_MEMBER_EPOCH
     assert group.consumer.members["n1"].is_classic
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+def test_a_static_member_rejoins_in_place(group: GroupScript, is_fenced: bool) -> None:
+    """DEV D89: the answer to its join was lost, or it was told FENCED_MEMBER_EPOCH. The holder of
+    the instance is the member itself."""
+    joined = group.native("n1", instance_id="i1")
+    if is_fenced:
+        assert group.native("n1", 9, instance_id="i1").error == ErrorCode.FENCED_MEMBER_EPOCH
+    again = group.native("n1", instance_id="i1")
+    assert (again.error, again.member_epoch) == (ErrorCode.NONE, joined.member_epoch)
+    assert group.named(again.assignment) == {"foo": (0, 1, 2)}
+    assert group.native("n2", instance_id="i1").error == ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_a_late_copy_of_a_static_join_releases_no_partition(group: GroupScript) -> None:
+    """DEV D25, D89: as for a dynamic member. Its client may have received partitions since."""
+    group.given_consumer_group(
+        given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
+        given_native("n2", target={"foo": (1,)}),
+        epoch=11,
+    )
+    group.native("n1", instance_id="i1")
+    group.native("n2", 10, owned={})
+    assert group.assigned("n2") == {}
+    group.native("n1", 10)
+    assert group.native("n1", 10, owned={"foo": (0,)}).error == ErrorCode.NONE
+    assert group.named(group.native("n2", 11).assignment) == {"foo": (1,)}
+
+
+@pytest.mark.parametrize("others", [(), ("n2",)], ids=["turns classic", "stays native"])
+def test_a_native_member_that_a_classic_one_replaced_is_fenced_without_naming_its_instance(
+    group: GroupScript, others: tuple[str, ...]
+) -> None:
+    """DEV D49: librdkafka's short heartbeats name none. With UNKNOWN_MEMBER_ID the older process
+    would join again and fence the newer one."""
+    group.native("n1", instance_id="i1")
+    for member_id in others:
+        group.native(member_id)
+    epoch = group.current("n1").member_epoch
+    newer = group.join(instance_id="i1")
+    assert newer.error == ErrorCode.NONE
+    assert group.native("n1", epoch).error == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_member_that_was_removed_is_fenced_once_its_instance_is_taken(group: GroupScript) -> None:
+    """DEV D49: until then it may join again, whatever ended its membership."""
+    group.native("n1", instance_id="i1")
+    group.native("n2")
+    group.wait(40_000)
+    group.native("n2", 2)
+    group.wait(10_000)
+    assert group.native("n1", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
+    group.join(instance_id="i1")
+    assert group.native("n1", 2).error == ErrorCode.FENCED_INSTANCE_ID
+    assert group.native("n3", 2).error == ErrorCode.UNKNOWN_MEMBER_ID

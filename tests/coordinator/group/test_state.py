@@ -1,5 +1,7 @@
 """`apply`, and replays of partial logs (rule 8.4)."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.group.classic_group import ClassicGroup
@@ -9,6 +11,7 @@ from coordinator.interface.records import (
     Assignment,
     ClassicGroupMetadata,
     ClassicGroupValue,
+    ClassicMetadata,
     CurrentAssignment,
     DurableRecord,
     EpochCause,
@@ -147,3 +150,19 @@ def test_a_deadline_or_commit_in_flight_keeps_a_state_in_memory(
     assert not state.is_quiet
     state.apply(ends)
     assert state.is_quiet
+
+
+def test_the_instances_of_removed_native_members_are_kept_within_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one to be removed is forgotten. Classic members name their instance themselves."""
+    monkeypatch.setattr("coordinator.group.state.FORMER_INSTANCES_MAX", 2)
+    state = GroupState("orders")
+    classic = ClassicMetadata(session_timeout_ms=1, protocols=())
+    for name in ("a", "b", "c", "d"):
+        member = replace(MEMBER, member_id=name, instance_id=f"i-{name}")
+        if name == "d":
+            member = replace(member, classic=classic)
+        state.apply(MemberMetadata(member_id=name, value=member))
+        state.apply(MemberMetadata(member_id=name, value=None, cause=RemovalCause.LEFT))
+    assert dict(state.former_instances) == {"b": "i-b", "c": "i-c"}

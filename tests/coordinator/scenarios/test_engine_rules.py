@@ -49,11 +49,11 @@ def test_62_a_known_member_rejoins(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("n1_leaves", [True, False])
 def test_63_a_live_static_member_keeps_its_instance_id(group: GroupScript, n1_leaves: bool) -> None:
-    """The instance id is free once the member leaves with -2 or its session ends. The rule applies
-    even to the same client."""
+    """The instance id is free once the member leaves with -2 or its session ends. The member itself
+    may join again (DEV D89)."""
     group.native("n1", instance_id="i1")
     assert group.native("n2", instance_id="i1").error == ErrorCode.UNRELEASED_INSTANCE_ID
-    assert group.native("n1", instance_id="i1").error == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert group.native("n1", instance_id="i1").error == ErrorCode.NONE
     if n1_leaves:
         group.native("n1", -2, instance_id="i1")
     else:

@@ -114,7 +114,12 @@ async def a_static_member_leaves_by_its_id_without_instance(both: BothSides) -> 
 async def a_native_instance_is_in_use(both: BothSides) -> None:
     await both.native("N", 0, instance="i1")
     await both.native("N2", 0, instance="i1", error=ErrorCode.UNRELEASED_INSTANCE_ID)
-    await both.native("N", 0, instance="i1", error=ErrorCode.UNRELEASED_INSTANCE_ID)
+    rejoined = Unlike(
+        deviation=Deviation.REJOINED_INSTANCE,
+        kafka={"error_code": ErrorCode.UNRELEASED_INSTANCE_ID},
+        gateway={"error_code": ErrorCode.NONE},
+    )
+    await both.native("N", 0, instance="i1", unlike=rejoined)
     await both.native("N", 0)
     await both.native("N2", 2, instance="i1", error=ErrorCode.FENCED_INSTANCE_ID)
     await both.native("N2", 2, error=ErrorCode.UNKNOWN_MEMBER_ID)
@@ -220,8 +225,8 @@ async def the_last_native_instance_turns_classic_quietly(both: BothSides) -> Non
     await both.sync("A", instance="i1")
     await both.beat("A", instance="i1")
     await both.describe_classic()
-    await both.native("N", unlike=UNKNOWN_NATIVE)
     fenced = Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=82)
+    await both.native("N", unlike=fenced)
     await both.native("N", instance="i1", unlike=fenced)
     await both.native("N2", 0, instance="i1")
     await both.native("N2")

@@ -32,6 +32,7 @@ class Deviation(StrEnum):
     OVERWRITTEN = "deviation D33"
     CHANGED_INSTANCE = "deviation D40"
     OUTLIVED = "deviation D49"
+    REJOINED_INSTANCE = "deviation D89"
     REPEATED = "deviation D53"
     UNHEARD = "deviation D54"
     NOTHING_CREATED = "deviation D55"
@@ -58,6 +59,7 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
     Deviation.NO_TOPICS: frozenset({"a_member_without_topics_gets_no_share"}),
     Deviation.EMPTY_REGEX: frozenset({"a_regex_without_matches_leaves_partitions"}),
     Deviation.LATE_JOIN: frozenset({"epochs_that_are_wrong"}),
+    Deviation.REJOINED_INSTANCE: frozenset({"a_native_instance_is_in_use"}),
     Deviation.LAGGARD: frozenset({"the_sessions_of_the_native_members_end"}),
     Deviation.INTERNAL_ERROR: frozenset(
         {
