@@ -34,6 +34,8 @@ from coordinator.interface.volatile_records import (
     Computation,
     ComputationFailed,
     ComputationStarted,
+    Grant,
+    GrantMoved,
     MemberChosen,
     MemberPhase,
     MemberPhaseMoved,
@@ -51,6 +53,7 @@ ConsumerRecord = (
     | RegularExpression
     | MemberPhaseMoved
     | RepetitionMoved
+    | GrantMoved
     | TopicsChecked
     | ComputationStarted
     | ComputationFailed
@@ -103,6 +106,7 @@ class ConsumerGroup(Forkable):
         "computation",
         "earlier_target_ms",
         "epoch",
+        "grants",
         "holders",
         "instances",
         "loads",
@@ -155,6 +159,7 @@ class ConsumerGroup(Forkable):
         self.assignments: Table[str, Assignment] = Table()
         self.phases: Table[str, MemberPhase] = Table()
         self.repetitions: Table[str, Repetition] = Table()
+        self.grants: Table[str, Grant] = Table()
         self.holders: Table[Partition, str] = Table()
         self.target_owners = Owners()
         self.loads = Loads()
@@ -237,7 +242,7 @@ class ConsumerGroup(Forkable):
         """The member's target; empty for a member that joined after the last computation."""
         return self.targets.get(member_id, frozenset())
 
-    def apply(self, record: ConsumerRecord) -> None:  # noqa: PLR0912  # one case for each
+    def apply(self, record: ConsumerRecord) -> None:  # noqa: PLR0912, PLR0915  # one case for each
         """Change the group as the record says."""
         match record:
             case GroupEpoch(epoch=epoch, metadata_hash=metadata_hash):
@@ -273,6 +278,8 @@ class ConsumerGroup(Forkable):
                 self.phases.put(member_id, phase)
             case RepetitionMoved(member_id, repetition):
                 self._put_repetition(member_id, repetition)
+            case GrantMoved(member_id, grant):
+                self.grants.put(member_id, grant)
             case TopicsChecked(version):
                 self.topics_checked = version
             case ComputationStarted(computation):
@@ -307,6 +314,7 @@ class ConsumerGroup(Forkable):
             self.phases.put(member_id, MemberPhase.STABLE)
         if member is None or member.is_classic:
             self.repetitions.drop(member_id)
+            self.grants.drop(member_id)
 
     def _forget_try(self, member_id: str) -> None:
         if member_id in self.tried:

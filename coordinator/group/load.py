@@ -28,11 +28,14 @@ from coordinator.interface.records import (
     Release,
 )
 from coordinator.interface.volatile_records import (
+    UNKNOWN_CONNECTION,
     ClassicCoreMoved,
     ClassicPhase,
     DeadlineKey,
     DeadlineKind,
     DeadlineSet,
+    Grant,
+    GrantMoved,
     MemberDeparted,
     MemberPhase,
     MemberPhaseMoved,
@@ -157,6 +160,8 @@ def _arm_member(
             must_state_owned=bool(current.pending_revocation),
         )
         yield RepetitionMoved(member_id, repetition)
+        grant = Grant(connection=UNKNOWN_CONNECTION, member_epoch=current.member_epoch)
+        yield GrantMoved(member_id, grant)
     # DEV D79: otherwise its heartbeat starts the timer, if it tells the member to rejoin at all.
     is_behind = current.member_epoch < group.assignment_epoch
     if member.is_classic and is_behind and config.unaffected_members_rejoin:

@@ -39,6 +39,7 @@ from coordinator.interface.volatile_records import (
     DeadlineCleared,
     DeadlineKey,
     DeadlineSet,
+    GrantMoved,
     MemberChosen,
     MemberDeparted,
     MemberPhaseMoved,
@@ -184,6 +185,7 @@ class GroupState(Forkable):
                 | TargetAssignmentMember()
                 | MemberPhaseMoved()
                 | RepetitionMoved()
+                | GrantMoved()
                 | GroupEpoch()
                 | TargetAssignmentMetadata()
                 | TopicsChecked()

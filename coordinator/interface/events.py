@@ -155,6 +155,10 @@ class ConsumerHeartbeatReceived:
     fresh_id: UUID
     disconnected: frozenset[str] = frozenset()
     """The members whose clients were the sender's own user, and have closed their connections."""
+    connection: int = 0
+    """The client's connection; a later one has a greater number."""
+    follows_answers: bool = True
+    """Whether all earlier answers on that connection had been sent before this request arrived."""
     answers_within_ms: int = 0
     """How long the latest heartbeats of the group took to be answered, at the 99th percentile or
     more."""

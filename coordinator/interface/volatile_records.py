@@ -250,6 +250,30 @@ class RepetitionMoved:
     repetition: Repetition | None
 
 
+@value()
+class Grant:
+    """The latest answer that listed the partitions of a native member (deviation D90)."""
+
+    connection: int
+    """The connection of the client on which it was sent; a later one has a greater number."""
+    member_epoch: int
+    is_doubted: bool = False
+    """Whether the client has stated since what it owns, and perhaps without having heard of the
+    answers before this one."""
+
+
+UNKNOWN_CONNECTION = -1
+"""The connection of an answer that another process has sent."""
+
+
+@value(kw_only=False)
+class GrantMoved:
+    """An answer lists a native member's partitions."""
+
+    member_id: str
+    grant: Grant
+
+
 @value(kw_only=False)
 class Place:
     """The place of a member that left: what it had, for a replacement (deviation D77). After a load
@@ -441,6 +465,7 @@ VolatileRecord = (
     | DeadlineCleared
     | MemberPhaseMoved
     | RepetitionMoved
+    | GrantMoved
     | TopicsChecked
     | CommitStarted
     | CommitEnded

@@ -25,6 +25,7 @@ from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKind, Repetition, RepetitionMoved
 from coordinator.native.heartbeat_interval import next_interval_ms
 from coordinator.native.leave import leave
+from coordinator.native.statements import note_answer, owned_by_sender
 from kafka_codecs.error_codes import ErrorCode
 
 
@@ -57,18 +58,20 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     # A member that repeats its previous epoch has not received the current one: it cannot advance.
     is_behind = current_before is not None and current_before.member_epoch != event.member_epoch
     if not is_behind:
-        reconcile_member(step, after, event.owned, subscription_changed=has_changed(before, after))
+        owned = owned_by_sender(group, event, member_id)
+        reconcile_member(step, after, owned, subscription_changed=has_changed(before, after))
     elif event.member_epoch == JOIN_EPOCH:
         reassign_member(step, after)
     step.arm(DeadlineKind.SESSION, member_id, step.config.consumer_session_timeout_ms)
     current = group.assignments[member_id]
     is_changed = current is not current_before and _assigned(current) != _assigned(current_before)
     is_new_epoch = current_before is None or current_before.member_epoch != current.member_epoch
+    repetition = group.repetitions.get(member_id)
     is_awaited = _awaits_acknowledgement(
         step, event, current, is_changed=is_changed, is_new_epoch=is_new_epoch
     )
-    repetition = group.repetitions.get(member_id)
-    if repetition is not None and repetition.must_state_owned:
+    must_state_owned = repetition is not None and repetition.must_state_owned
+    if must_state_owned and event.owned is None and not is_changed:
         why = "the next heartbeat must state the owned partitions, because answers may be lost"
         step.answer(
             event.token, event.refused(GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why))
@@ -82,6 +85,8 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     must_list = event.is_full or is_behind or is_changed or is_awaited
     # An assignor may have something new to say about the same partitions.
     must_list |= said is not None and current.member_epoch != event.member_epoch
+    if must_list:
+        note_answer(step, event, current_before, current, member_id=member_id)
     step.answer(
         event.token,
         ConsumerHeartbeatReply(
@@ -117,15 +122,21 @@ def _awaits_acknowledgement(
     repetition: a member that states the new epoch has received the answer.
 
     DEV D67: a partition may be revoked before the member acknowledged it, or even received it. The
-    member then sees no change and acknowledges nothing, so it must state what it owns.
+    member then sees no change and acknowledges nothing, so it must state what it owns. DEV D90: so
+    must one that states exactly its assignment, and has not proved yet that it gave up the rest.
     """
     member_id, now_ms = event.member_id, step.now_ms
     before = step.consumer.repetitions.get(member_id)
     is_open = before is not None and (before.until_ms is None or now_ms < before.until_ms)
     is_acknowledged = event.owned == _assigned(current)
-    is_awaited = not is_acknowledged and (is_open or is_changed or event.owned is not None)
+    has_proved = not current.pending_revocation
+    is_awaited = not (is_acknowledged and has_proved) and (
+        is_open or is_changed or event.owned is not None
+    )
     after = before if is_open else None
-    if is_acknowledged or is_new_epoch:
+    if is_acknowledged and not has_proved:
+        after = Repetition(must_state_owned=True)
+    elif is_acknowledged or is_new_epoch:
         after = None
     elif event.owned is not None:
         after = Repetition()

@@ -40,6 +40,9 @@ class GroupRequest:
     """When it was read."""
     private_names: PrivateNames = NOTHING_PRIVATE
     """The topics that no client may describe."""
+    follows_answers: bool = True
+    """Whether every assignment that was sent on this connection had been sent before this request
+    began to arrive."""
     tls_subject: str | None = None
     """The subject of the client's verified certificate, if it showed one."""
     hold: Callable[[int], None] = _hold_uncounted

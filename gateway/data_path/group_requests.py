@@ -31,7 +31,10 @@ from gateway.data_path.treatments import LAST_WORDS
 from gateway.data_path.upstream_connection import SIZE
 from gateway.transport.tls import TlsSocket
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kafka_codecs.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_codecs.declaration import Struct
 from kafka_codecs.find_coordinator import FindCoordinatorResponse
 from kafka_codecs.header import RequestHeader, decode_request_header
@@ -65,6 +68,7 @@ class GroupRequests:
         "_client_host",
         "_context",
         "_frames",
+        "_granted_at",
         "_grants",
         "_on_end",
         "_place",
@@ -101,6 +105,7 @@ class GroupRequests:
             else Grants(context.limits, total=context.grants_total)
         )
         self._context = log_context
+        self._granted_at = 0  # how much had arrived when the last assignment was sent
         self._begun: Begun | None = None
         self._on_end = on_end
         self._changed: trio.Event | None = None  # of `_begun`, while a task waits for that
@@ -149,12 +154,13 @@ class GroupRequests:
             return False
         if self._authentication is not None and not self._authentication.check_answered():
             return False
+        position = source.position
         frame = source.take_out(size)
         header, body_at = decode_request_header(frame)
         upstream.client_id = header.client_id
         body = frame[body_at:]
         at_s = self._shared.facilities.poller.turn_s
-        request = self._request(header, frames.read(api_key, version, body), at_s)
+        request = self._request(header, frames.read(api_key, version, body), at_s, position)
         if api_key == _OFFSET_COMMIT:
             return self._send_commit(request, frame[:body_at], body)
         response = self._context.run(self._shared.group_apis.answer, request)
@@ -203,19 +209,30 @@ class GroupRequests:
         except BlockingIOError:
             sent = 0
         if sent == len(answer):
+            self._note_sent(last_word)
             return None
         self.lingers = False  # what counts has happened
         frames.is_sending = sent > 0
-        return partial(frames.put, answer[sent:])
+        return partial(self._send_all, answer[sent:], last_word)
+
+    async def _send_all(self, rest: bytes, response: Struct) -> None:
+        await self._frames.put(rest)
+        self._note_sent(response)
+
+    def _note_sent(self, response: Struct) -> None:
+        """Remember what has arrived when an assignment is sent: its sender may not know that."""
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and response.assignment is not None:
+            self._granted_at = self._frames.source.count_arrived_bytes()
 
     async def answer(self, key: ApiKey, size: int) -> None:
         """Answer the next request."""
+        position = self._frames.source.position
         header, body = await self._frames.hold_body(size, key)
         private, masks = self._shared.private_names, NOTHING_MASKED
         message = await self._frames.decoded(header, body)
         if key in NAMING_APIS and private.may_be_in(body):
             message, masks = private.mask(message)
-        request = self._request(header, message, trio.current_time())
+        request = self._request(header, message, trio.current_time(), position)
         if not is_last_word(message):
             self._frames.lifetime.stop_lingering()
         if key is ApiKey.OFFSET_COMMIT:
@@ -228,7 +245,10 @@ class GroupRequests:
             response = await self._shared.rewrite(response)
         await self._reply(request, await self._relayed.for_client(key, response, masks))
 
-    def _request(self, header: RequestHeader, message: Struct, at_s: float) -> GroupRequest:
+    def _request(
+        self, header: RequestHeader, message: Struct, at_s: float, position: int
+    ) -> GroupRequest:
+        """A request that began at this position of the client's stream."""
         upstream = self._frames.upstream
         return GroupRequest(
             header=header,
@@ -240,6 +260,7 @@ class GroupRequests:
             grants=self._grants,
             at_s=at_s,
             private_names=self._shared.private_names,
+            follows_answers=position >= self._granted_at,
             tls_subject=self._tls_subject,
             hold=self._frames.count_held,
         )
@@ -253,7 +274,7 @@ class GroupRequests:
         last_word = self._shared.group_apis.last_word(request, response)
         if last_word is not response:
             frame = await self._frames.framed(request.header, last_word)
-        await self._frames.put(frame)
+        await self._send_all(frame, last_word)
 
     # Commits, which the broker stores
 
@@ -319,8 +340,9 @@ class GroupRequests:
         while (size := self._next_commit(first.header.api_version)) is not None:
             if len(requests) == COMMITS_TOGETHER_MAX:
                 break
+            position = self._frames.source.position
             header, message = await self._frames.hold_request(size)
-            requests.append(self._request(header, message, trio.current_time()))
+            requests.append(self._request(header, message, trio.current_time(), position))
         responses = await self._shared.group_apis.answer_commits(requests)
         frames = [
             await self._frames.framed(request.header, response)

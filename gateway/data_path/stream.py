@@ -7,8 +7,10 @@ A source borrows a buffer to receive, and keeps it only until what has arrived i
 for a task: a bytearray is resident at once, and most connections are idle most of the time.
 """
 
+import fcntl
 import socket
 import struct
+import termios
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,6 +42,7 @@ RECEIVES_PER_TURN = 16
 _TURN = range(RECEIVES_PER_TURN)
 SIZE_BYTES = 4
 _INT32 = struct.Struct(">i")
+_C_INT = struct.Struct("i")
 _NOTHING = memoryview(b"")
 
 Consume = Callable[[], bool]
@@ -178,6 +181,21 @@ class FrameSource:
     def ready(self, count: int) -> bool:
         """Whether the first `count` bytes of the next frame have arrived."""
         return self._end - self._start >= count
+
+    @property
+    def position(self) -> int:
+        """The number of bytes that the peer had sent before the next frame."""
+        return self.received - (self._end - self._start)
+
+    def count_arrived_bytes(self) -> int:
+        """All bytes that have arrived by now, also those that nobody has received yet. With TLS,
+        the latter are counted as they were encrypted."""
+        waiting = bytearray(_C_INT.size)
+        fcntl.ioctl(self._sock.fileno(), termios.FIONREAD, waiting)
+        (count,) = _C_INT.unpack(waiting)
+        if isinstance(self._sock, TlsSocket) and self._sock.has_more:
+            count += 1
+        return self.received + int(count)
 
     def is_alone(self, size: int) -> bool:
         """Whether the whole next frame, and nothing else, has arrived and waits."""

@@ -86,7 +86,14 @@ class MemberApis:
             return refused(message, version, Situation.EMPTY_GROUP_ID, "the group id is empty")
         if isinstance(message, _OF_A_WHOLE_GROUP):
             return self._translated_aside(request, message)
-        event = messages.event(next_token(), request.header, message, request.client_host)
+        event = messages.event(
+            next_token(),
+            request.header,
+            message,
+            request.client_host,
+            connection=request.upstream.number,
+            follows_answers=request.follows_answers,
+        )
         if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
             event = _with_presence(self._presence, event, request, group_id)
         driver = self._groups.driver(group_id, request.owner)

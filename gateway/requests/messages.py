@@ -179,6 +179,9 @@ def consumer_heartbeat_event(
     message: ConsumerGroupHeartbeatRequest,
     client_host: str,
     fresh_id: UUID,
+    *,
+    connection: int = 0,
+    follows_answers: bool = True,
 ) -> ConsumerHeartbeatReceived:
     owned, computes = message.topic_partitions, message.client_assignors
     return ConsumerHeartbeatReceived(
@@ -204,6 +207,8 @@ def consumer_heartbeat_event(
         ),
         lists_owned_topics=bool(owned),
         fresh_id=fresh_id,
+        connection=connection,
+        follows_answers=follows_answers,
     )
 
 
@@ -229,8 +234,16 @@ def api_of(message: GroupMessage) -> GroupApi:
     return GroupApi.CONSUMER_LEAVE if message.member_epoch else GroupApi.CONSUMER_JOIN
 
 
-def event(token: Token, header: RequestHeader, message: MemberMessage, client_host: str) -> Request:
-    """The engine's event for a member's message."""
+def event(
+    token: Token,
+    header: RequestHeader,
+    message: MemberMessage,
+    client_host: str,
+    *,
+    connection: int = 0,
+    follows_answers: bool = True,
+) -> Request:
+    """The engine's event for a member's message, which came on this connection."""
     match message:
         case JoinGroupRequest():
             return join_event(token, header, message, client_host, uuid4())
@@ -247,7 +260,15 @@ def event(token: Token, header: RequestHeader, message: MemberMessage, client_ho
             return leave_event(token, header, message)
         case ConsumerGroupHeartbeatRequest():
             fresh_id = _NO_ID if message.member_id else uuid4()
-            return consumer_heartbeat_event(token, header, message, client_host, fresh_id)
+            return consumer_heartbeat_event(
+                token,
+                header,
+                message,
+                client_host,
+                fresh_id,
+                connection=connection,
+                follows_answers=follows_answers,
+            )
         case ConsumerGroupPrepareAssignmentRequest():
             return assignments.prepare_event(token, message)
         case ConsumerGroupInstallAssignmentRequest():

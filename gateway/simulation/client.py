@@ -64,14 +64,11 @@ class Claim:
 
     The group granted the partition to `member_id` at `granted_ms`. `position` is None until the
     client has fetched the committed offset. `is_lie`: a leader that breaks the protocol granted it.
-    `is_disowned`: the client heard of the grant, then stated that it owned other partitions, or
-    none, and only then took this one.
     """
 
     member_id: str
     granted_ms: int
     is_lie: bool
-    is_disowned: bool = False
     position: int | None = None
 
 
@@ -238,12 +235,11 @@ class Client(ABC):
         *,
         granted_ms: int,
         is_lie: bool = False,
-        is_disowned: bool = False,
     ) -> None:
         """Run the assign callback, which takes no time."""
         added = [partition for partition in sorted(partitions) if partition not in self.claims]
         for partition in added:
-            self.claims[partition] = Claim(self.member_id, granted_ms, is_lie, is_disowned)
+            self.claims[partition] = Claim(self.member_id, granted_ms, is_lie)
         if added:
             self.world.tell(self.name, ("owns", *self.claims))
             self.context.claims_moved()

@@ -2,11 +2,8 @@
 
 - *Stale*: the group removed the member after it granted the partition, and the client does not know
   yet. The engine must refuse such commits and fetches.
-- *Void*: no rule of the protocol could have reserved the partition for the client. A late request
-  of the client stated outdated partitions, or a leader made an invalid assignment. Or the client
-  took a partition after it had stated that it did not own it, which frees it (rule 3.7); Java and
-  librdkafka do so if a full heartbeat falls between an assignment and its reconciliation. It may
-  have the current epoch all the same, and then its commits are accepted (rule 3.15).
+- *Void*: no rule of the protocol could have reserved the partition for the client. A late
+  JoinGroup of the client stated outdated partitions, or a leader made an invalid assignment.
 
 The offset checks ignore a partition for the rest of the run once a claim to it was void, or once
 its client came back with a stale claim, into the classic generations or by a late request to join:
@@ -23,7 +20,6 @@ from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.config import INT32_MAX
 from coordinator.interface.events import (
-    JOIN_EPOCH,
     ConsumerHeartbeatReceived,
     JoinGroupReceived,
     Request,
@@ -83,14 +79,6 @@ class ExemptClaims:
     def is_void(self, client: Client, partition: Partition, claim: Claim) -> bool:
         """Whether the engine could not have kept the partition from another client."""
         if claim.is_lie or claim.granted_ms <= self._distrusted_ms.get(client.name, 0):
-            return True
-        group = self._state().group
-        is_freed = (
-            claim.is_disowned
-            and isinstance(group, ConsumerGroup)
-            and group.holders.get(partition) != claim.member_id
-        )
-        if is_freed:
             return True
         doubted_ms = self._doubted_ms.get(client.name)
         return doubted_ms is not None and claim.granted_ms <= doubted_ms.get(partition, 0)
@@ -240,10 +228,6 @@ def _epoch_that_proves(request: Request) -> int | None:
     """The newest assignment epoch for which the request's list of owned partitions counts as proof;
     None without a list."""
     match request:
-        case ConsumerHeartbeatReceived(owned=owned, member_epoch=epoch) if owned is not None:
-            # The engine must accept a heartbeat with the previous epoch, because the answer with
-            # the new epoch may be lost.
-            return INT32_MAX if epoch > JOIN_EPOCH else JOIN_EPOCH
         case JoinGroupReceived(protocols=protocols):
             version, subscription = decode_subscription(protocols[0][1])
             generation = subscription.generation_id

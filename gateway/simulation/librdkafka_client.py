@@ -1,9 +1,10 @@
 """A native consumer that behaves like librdkafka where librdkafka differs from the Java client.
 
 Its heartbeats are full until the first assignment, and after it lost its coordinator. Otherwise
-they are short. After COORDINATOR_LOAD_IN_PROGRESS the client repeats the same heartbeat, and it
-abandons a heartbeat that is not answered within the heartbeat interval. It repeats a failed commit
-as it was, with the same offsets and epoch.
+they are short. Before it takes an assignment it asks for the names of the topics. After
+COORDINATOR_LOAD_IN_PROGRESS the client repeats the same heartbeat, and it abandons a heartbeat that
+is not answered within the heartbeat interval. It repeats a failed commit as it was, with the same
+offsets and epoch.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,10 @@ from gateway.simulation.driver import Answer
 from gateway.simulation.native_client import NativeClient
 from kafka_codecs.error_codes import ErrorCode
 
+NAMES_MS_MAX, SLOW_NAMES_MS_MAX = 40, 3_000
+SLOW_NAMES_RATE = 0.25
+"""How long it takes to learn the names of topics, and how often the cluster is slow."""
+
 
 class LibrdkafkaClient(NativeClient):
     """A native client that counts the content of a heartbeat as sent once it was answered."""
@@ -27,6 +32,7 @@ class LibrdkafkaClient(NativeClient):
         super().__init__(context, name, spec)
         self._had_assignment = False
         self._commits = 0
+        self._asks_for_names = False
 
     def beat(self) -> None:
         if self._awaits_beat or self._is_fenced_off or self.is_closing:
@@ -105,6 +111,16 @@ class LibrdkafkaClient(NativeClient):
         super().send_commit(request, positions, repeat, done)
 
     def reconcile(self) -> None:
+        """Take the latest assignment, once the names of its topics are known."""
+        is_news = self._target is not None and self.claims.keys() != self._target
+        if is_news and not self._asks_for_names:
+            self._asks_for_names = True
+            is_slow = self.world.chance(SLOW_NAMES_RATE)
+            delay_ms = self.world.between(1, SLOW_NAMES_MS_MAX if is_slow else NAMES_MS_MAX)
+            self.later(delay_ms, self._names_known)
+
+    def _names_known(self) -> None:
+        self._asks_for_names = False
         self._had_assignment |= self._target is not None and self.claims.keys() != self._target
         super().reconcile()
 

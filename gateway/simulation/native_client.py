@@ -5,7 +5,6 @@ heartbeats do not state the owned partitions.
 """
 
 import re
-from collections.abc import Callable, Set
 from dataclasses import replace
 
 from coordinator.interface.events import (
@@ -13,7 +12,6 @@ from coordinator.interface.events import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReceived,
-    Request,
 )
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from coordinator.interface.topics import Partition
@@ -37,8 +35,6 @@ class NativeClient(Client):
         self.member_epoch = JOIN_EPOCH
         self._target: frozenset[Partition] | None = None
         self._granted_ms = 0
-        self._has_stated_owned = False
-        """Whether the client has stated what it owns since it heard that assignment."""
         self._heartbeat_interval_ms = spec.heartbeat_interval_ms
         self._must_state_all = True
         self._must_state_owned = self._awaits_beat = self._was_fine = self._is_fenced_off = False
@@ -156,16 +152,6 @@ class NativeClient(Client):
 
         self.ask(request, heard, lost)
 
-    def ask(
-        self,
-        request: Request,
-        heard: Callable[[Answer], None],
-        lost: Callable[[], None],
-        positions: dict[Partition, int] | None = None,
-    ) -> None:
-        self._has_stated_owned |= getattr(request, "owned", None) is not None
-        super().ask(request, heard, lost, positions)
-
     def _heartbeat(self, epoch: int) -> ConsumerHeartbeatReceived:
         states_all = self._must_state_all or epoch == JOIN_EPOCH
         states_owned = (states_all or self._must_state_owned) and not self.is_in_callback
@@ -207,14 +193,12 @@ class NativeClient(Client):
                 self.member_id = reply.member_id or self.member_id
                 self.member_epoch = reply.member_epoch
                 self._heartbeat_interval_ms = reply.heartbeat_interval_ms
-                self._hear_what_is_held(reply.assignment)
                 if reply.should_compute:
                     self._computing.told()
                 elif self.spec.client_assignors:
                     self._computing.forge()
                 if reply.assignment is not None:
                     self._target, self._granted_ms = reply.assignment, at_ms
-                    self._has_stated_owned = False
                     self.reconcile()
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
                 self._is_fenced_off = True
@@ -224,13 +208,6 @@ class NativeClient(Client):
                 self._must_state_all = True
             case error:
                 self.die(error.name)
-
-    def _hear_what_is_held(self, assignment: Set[Partition] | None) -> None:
-        """The group still holds, or holds again, what the client took after disowning it. An answer
-        without an assignment repeats the one heard last."""
-        held = self.heard if assignment is None else assignment
-        for partition, claim in self.claims.items():
-            claim.is_disowned &= partition not in held
 
     def _rejoin(self) -> None:
         self._is_fenced_off, self._must_state_all = False, True
@@ -246,11 +223,7 @@ class NativeClient(Client):
 
     def _take(self) -> None:
         if self._target is not None and not self.is_closing:
-            self.assign(
-                self._target,
-                granted_ms=self._granted_ms,
-                is_disowned=self._has_stated_owned,
-            )
+            self.assign(self._target, granted_ms=self._granted_ms)
             self._must_state_owned = True
             self.later(SOON_MS, self.beat)
             self.reconcile()

@@ -105,6 +105,8 @@ class Ask:
     fate: Fate = Fate.FINE
     number: int = 0
     has_arrived: bool = False
+    follows_answers: bool = True
+    """Whether the connection had answered everything before when it arrived."""
 
 
 class Connection:
@@ -196,6 +198,7 @@ class Connection:
         if not self._process.is_alive:
             self.break_up()
         elif not self.is_broken or ask.fate is Fate.LATE or ask.fate is Fate.ANSWER_LOST:
+            ask.follows_answers = self._call is None and not self._inbox
             self._inbox.append(ask)
             self._serve_next()
 
@@ -234,6 +237,9 @@ class Connection:
             process.spoke_on[request.member_id] = self
             disconnected = frozenset(process.disconnected)
             process.disconnected.discard(request.member_id)
+            request = replace(
+                request, connection=self.number, follows_answers=served[0].follows_answers
+            )
             if request.member_epoch == JOIN_EPOCH and request.instance_id is not None:
                 request = replace(request, disconnected=disconnected)
         is_admins = known["api"] is GroupApi.ADMIN or isinstance(request, OffsetDeleteReceived)

@@ -68,6 +68,8 @@ from coordinator.interface.volatile_records import (
     Computation,
     DeadlineKey,
     DeadlineKind,
+    Grant,
+    GrantMoved,
     RepetitionMoved,
 )
 from gateway.simulation.invariants import check_group
@@ -247,7 +249,9 @@ class GroupScript:
             )
         )
         for member_id in list(self.consumer.repetitions):
+            epoch = self.current(member_id).member_epoch
             self.engine.apply(RepetitionMoved(member_id, None))
+            self.engine.apply(GrantMoved(member_id, Grant(connection=0, member_epoch=epoch)))
 
     def given_classic_group(
         self, *members: ClassicGroupMember, generation: int = 0, protocol_type: str = "consumer"
@@ -401,6 +405,8 @@ class GroupScript:
         version: int = 1,
         rebalance_timeout_ms: int = -1,
         disconnected: Iterable[str] = (),
+        connection: int = 0,
+        follows_answers: bool = True,
     ) -> ConsumerHeartbeatReply:
         """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
         token = next(self._tokens)
@@ -426,6 +432,8 @@ class GroupScript:
                 owned=None if owned is None else partitions(owned),
                 fresh_id=uuid5(NAMESPACE, str(token)),
                 disconnected=frozenset(disconnected),
+                connection=connection,
+                follows_answers=follows_answers,
             )
         )
         return self.answer(token, ConsumerHeartbeatReply)

@@ -245,8 +245,8 @@ def test_a_change_to_a_regex_without_matches_computes_a_new_target(make_group: M
     group.native("n1", 1, owned={})
     group.native("n2", 2)
     assert [len(group.consumer.target_of(id_)) for id_ in ("n1", "n2")] == [1, 1]
-    group.native("n1", group.current("n1").member_epoch, regex="x.*", owned={})
-    group.native("n1", group.current("n1").member_epoch)
+    group.native("n1", group.current("n1").member_epoch, regex="x.*")
+    group.native("n1", group.current("n1").member_epoch, owned={})
     group.resolve()
     assert causes(group) == [EpochCause.REGEX_RESOLVED]
     group.wait(1_000)

@@ -110,6 +110,7 @@ def test_an_uneven_group_rebalances_when_it_becomes_classic(make_group: MakeGrou
     group.topics = make_topics(2, foo=9)
     group.native("n1", 10, instance_id="i1")
     group.topics = make_topics(3, foo=8)
+    group.native("n1", 11, instance_id="i1")
     group.native("n1", 11, instance_id="i1", owned={"foo": range(5, 8)})
     group.join("c1", owned={"foo": range(5)})
     group.synced("c1", group.consumer.epoch)

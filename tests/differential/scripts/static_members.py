@@ -2,7 +2,7 @@
 
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.both_sides import TOLD, BothSides, Owned
-from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
+from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.profiles import MAIN, TIGHT, UPGRADE
 from tests.support.differential.script import script
 from tests.support.group_values import subscription

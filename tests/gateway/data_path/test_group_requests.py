@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import structlog
 import trio
+import trio.lowlevel
 import trio.testing
 from structlog.testing import capture_logs
 
@@ -16,6 +17,7 @@ from gateway.data_path.request_server import RequestServer
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_heartbeat import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
@@ -287,3 +289,34 @@ async def test_nobody_waits_for_the_answer_to_a_connection_that_has_ended() -> N
     assert later.changed is not None
     later.answer = WAITING
     later.changed()
+
+
+@pytest.mark.parametrize("takes_time", [False, True])
+async def test_a_heartbeat_that_was_here_before_an_assignment_left_does_not_follow_it(
+    takes_time: bool,
+) -> None:
+    """Its client may not know the assignment yet, even if it is read afterwards (DEV D90). Commits
+    in between change nothing."""
+    granted = ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=()))
+    beat = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
+    follows: list[bool] = []
+
+    class Granting(AtOnce):
+        def answer(self, request: GroupRequest) -> Any:
+            follows.append(request.follows_answers)
+            return later() if takes_time else granted
+
+    async def later() -> Struct:
+        await trio.lowlevel.checkpoint()
+        return granted
+
+    async with ground(group_apis=Granting(granted)) as on:
+        frames = [
+            request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, number, beat) for number in (1, 2)
+        ]
+        await on.client.send(b"".join(frames))
+        for _ in frames:
+            await on.client.frame()
+        await on.client.send(frames[0])
+        await on.client.frame()
+    assert follows == [True, False, True]

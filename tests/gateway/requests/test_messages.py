@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from coordinator.interface.events import HeartbeatReceived, Leaver
+from coordinator.interface.events import ConsumerHeartbeatReceived, HeartbeatReceived, Leaver
 from coordinator.interface.records import AssignmentMetadata
 from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
@@ -251,3 +251,12 @@ def test_a_client_side_assignor_reaches_its_member() -> None:
     assert answer.assignment == consumer_group_heartbeat.Assignment(
         topic_partitions=(), error=-3, metadata_version=2, metadata_bytes=b"x"
     )
+
+
+def test_a_native_heartbeat_says_what_its_connection_proves() -> None:
+    """DEV D90: the engine knows no connections itself."""
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
+    key = ApiKey.CONSUMER_GROUP_HEARTBEAT
+    event = messages.event(1, header(key, 1), request, "h", connection=7, follows_answers=False)
+    assert isinstance(event, ConsumerHeartbeatReceived)
+    assert (event.connection, event.follows_answers) == (7, False)

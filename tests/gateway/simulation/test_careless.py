@@ -9,10 +9,9 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     OffsetCommitReceived,
 )
-from coordinator.interface.replies import ConsumerHeartbeatReply, HeartbeatReply
+from coordinator.interface.replies import HeartbeatReply
 from gateway.simulation import careless
 from gateway.simulation.careless import CarelessClassic, CarelessNative
-from gateway.simulation.native_client import NativeClient
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.simulation import Stage
 
@@ -78,42 +77,6 @@ def test_a_client_that_leaves_takes_nothing_any_more(monkeypatch: pytest.MonkeyP
     stage.network.loss_rate = 1.0
     stage.wait(100)
     assert not client.claims
-
-
-def given_disowner(monkeypatch: pytest.MonkeyPatch) -> tuple[Stage, CarelessNative]:
-    """A client that has taken its partitions after stating that it owns none."""
-    stage = Stage()
-    monkeypatch.setattr(CarelessNative, "_late_ms", lambda _self: 1_000)
-    client = stage.misbehaving(CarelessNative, "n1")
-    while not client.heard:
-        stage.wait(10)
-    client._must_state_all = True
-    client.beat()
-    NativeClient.reconcile(client)
-    return stage, client
-
-
-def test_a_client_may_disown_what_it_then_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full heartbeat falls between the assignment and its reconciliation. The next answer shows
-    that the group did not believe it, or has granted the partitions again."""
-    stage, client = given_disowner(monkeypatch)
-    assert [claim.is_disowned for claim in client.claims.values()] == [True] * 4
-    stage.wait(500)
-    assert [claim.is_disowned for claim in client.claims.values()] == [False] * 4
-
-
-def test_an_answer_without_an_assignment_gives_nothing_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It repeats the one heard last, in which the disowned partitions were missing (truth seed
-    1584355)."""
-    stage, client = given_disowner(monkeypatch)
-    kept, *taken = sorted(client.claims)
-    answer = ConsumerHeartbeatReply(member_id="n1", member_epoch=client.epoch)
-    client.hear(replace(answer, assignment=frozenset((kept,))), stage.world.now_ms)
-    client.hear(answer, stage.world.now_ms)
-    assert [p for p in taken if not client.claims[p].is_disowned] == []
-    assert not client.claims[kept].is_disowned
 
 
 def test_requests_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

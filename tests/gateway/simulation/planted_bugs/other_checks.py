@@ -10,6 +10,7 @@ from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import Assignment, Member
+from coordinator.interface.topics import Partition
 from gateway.simulation.invariants import Invariant
 from kafka_codecs.error_codes import ErrorCode
 from tests.gateway.simulation.planted_bugs.bug import Patch, noticed_by
@@ -67,6 +68,24 @@ def a_repeated_join_revokes_everything(patch: Patch) -> None:
         reconcile_member(step, member, frozenset(), subscription_changed=False)
 
     patch.setattr("coordinator.native.heartbeat.reassign_member", reassign)
+
+
+@noticed_by(Invariant.GRANTED, Invariant.SINGLE_OWNER)
+def a_statement_releases_what_nobody_was_told_to_give_up(patch: Patch) -> None:
+    """A native heartbeat frees partitions that its client has been granted and not taken yet."""
+
+    def owned_by_sender(
+        _group: ConsumerGroup, event: ConsumerHeartbeatReceived, _member_id: str
+    ) -> frozenset[Partition] | None:
+        return event.owned
+
+    patch.setattr("coordinator.native.heartbeat.owned_by_sender", owned_by_sender)
+
+
+@noticed_by(Invariant.GRANTED, Invariant.SINGLE_OWNER)
+def a_statement_counts_on_every_connection(patch: Patch) -> None:
+    """A native heartbeat counts as proof although the answers before it may have been lost."""
+    patch.setattr("coordinator.native.statements._has_heard", lambda *_: True)
 
 
 # -- the engine itself -----------------------------------------------------------------------------

@@ -1,0 +1,125 @@
+"""What a native member's statement of its owned partitions proves (rule 3.7, DEV D90)."""
+
+import pytest
+
+from kafka_codecs.error_codes import ErrorCode
+from tests.support.group_records import given_native
+from tests.support.group_script import GroupScript
+
+ONE, TWO = {"foo": (0,)}, {"foo": (0, 1)}
+
+
+@pytest.fixture
+def moving(group: GroupScript) -> GroupScript:
+    """A group in which n1 has to give up foo-1, which is n2's next."""
+    group.given_consumer_group(
+        given_native("n1", assigned=TWO, target=ONE),
+        given_native("n2", target={"foo": (1,)}),
+        epoch=11,
+    )
+    return group
+
+
+def is_free(group: GroupScript) -> bool:
+    """Whether n2 gets the partition that n1 has to give up."""
+    epoch = group.current("n2").member_epoch
+    assert group.native("n2", epoch).error == ErrorCode.NONE
+    return group.assigned("n2") == {"foo": (1,)}
+
+
+def test_a_statement_releases_nothing_that_its_sender_was_not_told_to_give_up(
+    moving: GroupScript,
+) -> None:
+    """The client has been granted the partition, and may not have taken it yet: librdkafka first
+    asks for the names of topics."""
+    reply = moving.native("n1", 10, owned=ONE)
+    assert (reply.member_epoch, moving.named(reply.assignment)) == (10, ONE)
+    assert not is_free(moving)
+    assert moving.native("n1", 10, owned=ONE).member_epoch == 11
+    assert is_free(moving)
+
+
+def test_a_member_that_sees_no_change_must_state_again_what_it_owns(moving: GroupScript) -> None:
+    """It owns exactly what it was told, so it would acknowledge nothing."""
+    moving.native("n1", 10, owned=ONE)
+    assert moving.native("n1", 10).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert moving.native("n1", 10, owned=ONE).member_epoch == 11
+
+
+def test_a_statement_that_was_sent_before_the_last_answer_proves_nothing(
+    moving: GroupScript,
+) -> None:
+    """A client that gave its heartbeat up sends the next one before it has the answer."""
+    moving.native("n1", 10, connection=1)
+    moving.native("n1", 10, owned=ONE, connection=1, follows_answers=False)
+    assert not is_free(moving)
+    moving.native("n1", 10, owned=ONE, connection=1)
+    assert is_free(moving)
+
+
+@pytest.mark.parametrize("second", [2, 3])
+def test_on_a_new_connection_the_second_statement_counts(moving: GroupScript, second: int) -> None:
+    """The answers on the old one may have been lost. Some clients connect again after an error."""
+    moving.native("n1", 10, connection=1)
+    moving.native("n1", 10, owned=ONE, connection=2)
+    assert not is_free(moving)
+    assert moving.native("n1", 10, owned=ONE, connection=second).member_epoch == 11
+    assert is_free(moving)
+
+
+def test_a_late_statement_on_an_older_connection_is_not_the_second(moving: GroupScript) -> None:
+    """The gateway goes on reading a connection that its client has given up."""
+    moving.native("n1", 10, connection=2)
+    moving.native("n1", 10, owned=ONE, connection=1, follows_answers=False)
+    moving.native("n1", 10, owned=ONE, connection=1, follows_answers=False)
+    assert not is_free(moving)
+
+
+def test_a_statement_that_counts_still_proves_nothing_about_a_new_grant(
+    moving: GroupScript,
+) -> None:
+    """Whoever was in doubt before is told of the grant first."""
+    moving.native("n2", 10, connection=5)
+    moving.native("n1", 10, connection=1)
+    moving.native("n1", 10, owned=ONE, connection=1)
+    moving.native("n2", 11, owned={}, connection=6)
+    moving.native("n3")
+    epoch = moving.current("n2").member_epoch
+    moving.native("n2", epoch, owned={}, connection=7)
+    assert moving.current("n2").held
+
+
+def test_a_later_member_epoch_proves_that_the_answers_before_have_arrived(
+    group: GroupScript,
+) -> None:
+    """Whichever connection it comes on."""
+    group.given_consumer_group(
+        given_native("n1", assigned=TWO), given_native("n2", target={"foo": (2,)}), epoch=11
+    )
+    group.native("n1", 10, connection=1)
+    group.native("n1", 11, owned=TWO, connection=2)
+    assert group.native("n1", 11, connection=2).error == ErrorCode.NONE
+
+
+def test_after_a_restart_the_second_statement_counts(moving: GroupScript) -> None:
+    """The new process does not know what the earlier one has sent, and lists the assignment
+    again."""
+    moving.native("n1", 10, connection=1)
+    moving.restart()
+    moving.native("n1", 10, owned=ONE, connection=1)
+    assert not is_free(moving)
+    moving.native("n1", 10, owned=ONE, connection=1)
+    moving.native("n2", 10, owned={})
+    assert moving.current("n1").pending_revocation == {}
+
+
+def test_a_member_that_replaced_another_owns_nothing_yet(group: GroupScript) -> None:
+    """Its first statement is that of a new process."""
+    group.given_consumer_group(
+        given_native("n1", assigned=TWO, target=ONE, instance_id="i1"),
+        given_native("n2", target={"foo": (1,)}),
+        epoch=11,
+    )
+    group.native("n1", -2, instance_id="i1")
+    group.native("n3", instance_id="i1", connection=9)
+    assert is_free(group)
