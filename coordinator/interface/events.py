@@ -159,6 +159,8 @@ class ConsumerHeartbeatReceived:
     """The client's connection; a later one has a greater number."""
     follows_answers: bool = True
     """Whether all earlier answers on that connection had been sent before this request arrived."""
+    calls_within_ms: int = 0
+    """How long the latest calls on that connection took at most."""
     answers_within_ms: int = 0
     """How long the latest heartbeats of the group took to be answered, at the 99th percentile or
     more."""

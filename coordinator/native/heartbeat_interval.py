@@ -34,5 +34,11 @@ def next_interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int
     usual_ms = step.config.consumer_heartbeat_interval_ms
     if not has_short_interval(step.state, step.consumer, step.config, now_ms=step.now_ms):
         return usual_ms
+    if ANSWER_TIMES_PER_INTERVAL * event.calls_within_ms > (
+        step.config.unsettled_heartbeat_interval_ms
+    ):
+        # A heartbeat waits behind other calls on its connection, a commit for example. A client
+        # that has given it up does not hear of a longer interval.
+        return usual_ms
     answered_ms = ANSWER_TIMES_PER_INTERVAL * event.answers_within_ms
     return min(usual_ms, max(step.config.unsettled_heartbeat_interval_ms, answered_ms))

@@ -41,8 +41,10 @@ class GroupRequest:
     private_names: PrivateNames = NOTHING_PRIVATE
     """The topics that no client may describe."""
     follows_answers: bool = True
-    """Whether every assignment that was sent on this connection had been sent before this request
-    began to arrive."""
+    """False if the request began to arrive before the latest assignment had been sent on this
+    connection, or the latest answer to a heartbeat that had waited long."""
+    calls_within_ms: int = 0
+    """How long the latest calls on this connection took at most."""
     tls_subject: str | None = None
     """The subject of the client's verified certificate, if it showed one."""
     hold: Callable[[int], None] = _hold_uncounted

@@ -10,6 +10,7 @@ import trio
 
 from coordinator.interface.events import JOIN_EPOCH
 from gateway.data_path.authentication import Authentication
+from gateway.data_path.call_times import CallTimes
 from gateway.data_path.client_frames import (
     ASIDE_FROM_BYTES,
     REQUEST_START,
@@ -42,6 +43,9 @@ from kafka_codecs.header import RequestHeader, decode_request_header
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _JOIN_GROUP, _OFFSET_COMMIT = ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT
 
+SLOW_FROM_S = 0.02
+"""A shorter call holds up no heartbeat."""
+
 COMMITS_TOGETHER_MAX = 32
 """Commits of one client that may wait for the broker together."""
 
@@ -64,12 +68,13 @@ class GroupRequests:
     __slots__ = (
         "_authentication",
         "_begun",
+        "_calls",
         "_changed",
         "_client_host",
         "_context",
         "_frames",
-        "_granted_at",
         "_grants",
+        "_heard_from",
         "_on_end",
         "_place",
         "_relayed",
@@ -105,7 +110,9 @@ class GroupRequests:
             else Grants(context.limits, total=context.grants_total)
         )
         self._context = log_context
-        self._granted_at = 0  # how much had arrived when the last assignment was sent
+        self._calls: CallTimes | None = None  # unless one was slow
+        self._heard_from = 0
+        """How much had arrived when the last answer was sent that a member may not expect."""
         self._begun: Begun | None = None
         self._on_end = on_end
         self._changed: trio.Event | None = None  # of `_begun`, while a task waits for that
@@ -154,7 +161,7 @@ class GroupRequests:
             return False
         if self._authentication is not None and not self._authentication.check_answered():
             return False
-        position = source.position
+        position = source.received - SIZE.size - size  # nothing follows it yet
         frame = source.take_out(size)
         header, body_at = decode_request_header(frame)
         upstream.client_id = header.client_id
@@ -191,6 +198,7 @@ class GroupRequests:
             if response is None:
                 rest = partial(self._finish, request, pending)
             else:
+                self._note_time(request, trio.current_time())
                 rest = self._send(request, response)
         except Exception as error:  # raised in the task, because the group has called
             rest = partial(_fail, error)
@@ -209,7 +217,10 @@ class GroupRequests:
         except BlockingIOError:
             sent = 0
         if sent == len(answer):
-            self._note_sent(last_word)
+            if isinstance(last_word, ConsumerGroupHeartbeatResponse) and (
+                last_word.assignment is not None or self._calls is not None
+            ):
+                self._note_heartbeat_sent()
             return None
         self.lingers = False  # what counts has happened
         frames.is_sending = sent > 0
@@ -217,12 +228,13 @@ class GroupRequests:
 
     async def _send_all(self, rest: bytes, response: Struct) -> None:
         await self._frames.put(rest)
-        self._note_sent(response)
+        if isinstance(response, ConsumerGroupHeartbeatResponse):
+            self._note_heartbeat_sent()
 
-    def _note_sent(self, response: Struct) -> None:
-        """Remember what has arrived when an assignment is sent: its sender may not know that."""
-        if isinstance(response, ConsumerGroupHeartbeatResponse) and response.assignment is not None:
-            self._granted_at = self._frames.source.count_arrived_bytes()
+    def _note_heartbeat_sent(self) -> None:
+        """Remember what has arrived when an answer with an assignment has been sent, or one that
+        the client may have given up: what it had sent before, it had sent without the answer."""
+        self._heard_from = self._frames.source.count_arrived_bytes()
 
     async def answer(self, key: ApiKey, size: int) -> None:
         """Answer the next request."""
@@ -260,7 +272,8 @@ class GroupRequests:
             grants=self._grants,
             at_s=at_s,
             private_names=self._shared.private_names,
-            follows_answers=position >= self._granted_at,
+            follows_answers=position >= self._heard_from,
+            calls_within_ms=0 if self._calls is None else self._calls.longest_ms(at_s),
             tls_subject=self._tls_subject,
             hold=self._frames.count_held,
         )
@@ -274,7 +287,15 @@ class GroupRequests:
         last_word = self._shared.group_apis.last_word(request, response)
         if last_word is not response:
             frame = await self._frames.framed(request.header, last_word)
+        self._note_time(request, trio.current_time())
         await self._send_all(frame, last_word)
+
+    def _note_time(self, request: GroupRequest, now_s: float) -> None:
+        """A call that was not answered immediately has its answer."""
+        length_s = now_s - request.at_s
+        if length_s >= SLOW_FROM_S:
+            self._calls = self._calls or CallTimes()
+            self._calls.note(length_s, now_s)
 
     # Commits, which the broker stores
 
@@ -299,6 +320,9 @@ class GroupRequests:
                 is_for_client = self._context.run(commit.stored, answer)
             finally:
                 rest = None if is_for_client else partial(self._end_commit, request, commit)
+                turn_s = self._shared.facilities.poller.turn_s
+                if turn_s - request.at_s >= SLOW_FROM_S:
+                    self._note_time(request, turn_s)
                 self._note_end(rest)
             return is_for_client
 
@@ -350,6 +374,7 @@ class GroupRequests:
         ]
         await self._frames.upstream.idle()
         await self._frames.put(b"".join(frames))
+        self._note_time(first, trio.current_time())
 
     def _next_commit(self, version: int) -> int | None:
         """The size of the next request if it is a complete commit of this version."""

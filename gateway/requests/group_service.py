@@ -111,6 +111,15 @@ class GroupService:
         after a bug in the gateway; either closes the connection.
         """
         message = request.message
+        if not request.follows_answers and isinstance(message, ConsumerGroupHeartbeatRequest):
+            self._complaints.tell(
+                "heartbeat_answered_too_late",
+                request.client_host,
+                group_id=message.group_id,
+                client_id=request.header.client_id,
+                member_id=message.member_id,
+                calls_within_ms=request.calls_within_ms,
+            )
         if isinstance(message, MemberMessage) and self._has_no_question(request, message):
             answer = self._members.answer(request, message)
             if isinstance(answer, Struct):

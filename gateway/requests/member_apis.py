@@ -93,6 +93,7 @@ class MemberApis:
             request.client_host,
             connection=request.upstream.number,
             follows_answers=request.follows_answers,
+            calls_within_ms=request.calls_within_ms,
         )
         if self._presence is not None and isinstance(event, ConsumerHeartbeatReceived):
             event = _with_presence(self._presence, event, request, group_id)

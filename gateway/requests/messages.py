@@ -182,6 +182,7 @@ def consumer_heartbeat_event(
     *,
     connection: int = 0,
     follows_answers: bool = True,
+    calls_within_ms: int = 0,
 ) -> ConsumerHeartbeatReceived:
     owned, computes = message.topic_partitions, message.client_assignors
     return ConsumerHeartbeatReceived(
@@ -209,6 +210,7 @@ def consumer_heartbeat_event(
         fresh_id=fresh_id,
         connection=connection,
         follows_answers=follows_answers,
+        calls_within_ms=calls_within_ms,
     )
 
 
@@ -242,6 +244,7 @@ def event(
     *,
     connection: int = 0,
     follows_answers: bool = True,
+    calls_within_ms: int = 0,
 ) -> Request:
     """The engine's event for a member's message, which came on this connection."""
     match message:
@@ -268,6 +271,7 @@ def event(
                 fresh_id,
                 connection=connection,
                 follows_answers=follows_answers,
+                calls_within_ms=calls_within_ms,
             )
         case ConsumerGroupPrepareAssignmentRequest():
             return assignments.prepare_event(token, message)

@@ -407,6 +407,7 @@ class GroupScript:
         disconnected: Iterable[str] = (),
         connection: int = 0,
         follows_answers: bool = True,
+        calls_within_ms: int = 0,
     ) -> ConsumerHeartbeatReply:
         """Send a ConsumerGroupHeartbeat. With epoch 0 it has all fields that joining needs."""
         token = next(self._tokens)
@@ -434,6 +435,7 @@ class GroupScript:
                 disconnected=frozenset(disconnected),
                 connection=connection,
                 follows_answers=follows_answers,
+                calls_within_ms=calls_within_ms,
             )
         )
         return self.answer(token, ConsumerHeartbeatReply)

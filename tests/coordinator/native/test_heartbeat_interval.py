@@ -120,6 +120,18 @@ class SlowlyAnswered:
         self.script.feed = measured  # type: ignore[method-assign, assignment]
 
 
+@pytest.mark.parametrize(("took_ms", "expected_ms"), [(100, SHORT_MS), (101, USUAL_MS)])
+def test_a_member_whose_connection_is_slow_is_told_the_usual_interval(
+    make_group: MakeGroup, took_ms: int, expected_ms: int
+) -> None:
+    """Its heartbeats wait behind other calls, and librdkafka gives them up at the interval that it
+    was told."""
+    group = settled(make_group)
+    group.native("n3")
+    slow = group.native("n2", 10, calls_within_ms=took_ms)
+    assert slow.heartbeat_interval_ms == expected_ms
+
+
 def test_a_group_with_short_heartbeats_keeps_them(make_group: MakeGroup) -> None:
     """The interval is never longer than the group's."""
     config = replace(CONFIG, consumer_heartbeat_interval_ms=500)

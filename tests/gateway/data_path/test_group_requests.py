@@ -320,3 +320,29 @@ async def test_a_heartbeat_that_was_here_before_an_assignment_left_does_not_foll
         await on.client.send(frames[0])
         await on.client.frame()
     assert follows == [True, False, True]
+
+
+async def test_a_heartbeat_that_waited_behind_a_slow_call_is_known_to_come_too_late() -> None:
+    """Its client has sent the next one before the answer left. The gateway knows how long calls on
+    this connection take."""
+    beat = encode(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), 0)
+    frame = request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, beat)
+    seen: list[tuple[bool, bool]] = []
+    answer = ConsumerGroupHeartbeatResponse()
+
+    class Slow(AtOnce):
+        def answer(self, request: GroupRequest) -> Any:
+            seen.append((request.follows_answers, request.calls_within_ms >= 100))
+            return slowly() if len(seen) == 1 else answer
+
+    async def slowly() -> Struct:
+        await trio.sleep(0.15)
+        return answer
+
+    async with ground(group_apis=Slow(answer)) as on:
+        await on.client.send(frame * 3)
+        for _ in range(3):
+            await on.client.frame()
+        await on.client.send(frame)
+        await on.client.frame()
+    assert seen == [(True, False), (False, True), (False, True), (True, True)]
