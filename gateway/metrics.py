@@ -165,7 +165,7 @@ class Metrics:
             ),
             (
                 "partitions_owned_twice",
-                "Grants of a partition that another had.",
+                "Grants of a partition that another had, and statements of members to own one.",
                 total.owned_twice,
             ),
             ("members_disturbed", "Times a member had to give up partitions.", total.disturbed),

@@ -29,6 +29,7 @@ from gateway.events.member_events import (
     PartitionsAssigned,
     PartitionsReleased,
     PartitionsRevoked,
+    PartitionsStated,
 )
 from gateway.observers.counts import Durations
 
@@ -64,7 +65,8 @@ class Tally:
     unowned_partition_ms: int = 0
     """The time that partitions had no owner, summed over them."""
     owned_twice: int = 0
-    """How often a member was granted a partition that another one held. It must stay 0."""
+    """How often a member was granted a partition that another one held, or stated that it owned
+    one. It must stay 0."""
     conversions: int = 0
     disturbed: int = 0
     """How often a member had to give up partitions."""
@@ -129,6 +131,8 @@ class Tally:
                 self._release(member_id, partitions)
             case PartitionsRevoked():
                 self.disturbed += 1
+            case PartitionsStated(member_id=member_id, partitions=partitions):
+                self._check_statement(member_id, partitions)
             case MemberLeft() | MemberFenced() | MemberReplaced():
                 self._release(event.member_id, self._rest_of(event.member_id))
                 self.clients.pop(event.member_id, None)
@@ -165,6 +169,13 @@ class Tally:
                 owners[number] = member_id
                 self._held[member_id] += 1
                 self._unowned.discard((topic, number))
+
+    def _check_statement(self, member_id: str, partitions: Mapping[str, tuple[int, ...]]) -> None:
+        """Count what a member states to own although the group has given it to another: its client
+        took it too late, or has not heard yet that it lost it."""
+        for topic, numbers in partitions.items():
+            owners = self._owners.get(topic, {})
+            self.owned_twice += sum(owners.get(n, member_id) != member_id for n in numbers)
 
     def _release(self, member_id: str, partitions: Mapping[str, tuple[int, ...]]) -> None:
         for topic, numbers in partitions.items():

@@ -182,11 +182,6 @@ class FrameSource:
         """Whether the first `count` bytes of the next frame have arrived."""
         return self._end - self._start >= count
 
-    @property
-    def position(self) -> int:
-        """The number of bytes that the peer had sent before the next frame."""
-        return self.received - (self._end - self._start)
-
     def count_arrived_bytes(self) -> int:
         """All bytes that have arrived by now, also those that nobody has received yet. With TLS,
         the latter are counted as they were encrypted."""

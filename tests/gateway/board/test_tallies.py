@@ -23,6 +23,7 @@ from gateway.events.member_events import (
     MemberLeft,
     PartitionsAssigned,
     PartitionsReleased,
+    PartitionsStated,
 )
 
 MOVING = "Reconciling"
@@ -132,6 +133,18 @@ def test_a_second_owner_is_counted() -> None:
     history.assign("b", 0)
     assert history.tally().owned_twice == 0
     history.assign("c", 0, 1)
+    assert history.tally().owned_twice == 1
+
+
+def test_a_member_that_states_what_another_has_is_a_second_owner() -> None:
+    """Its client took the partition too late, or has not heard that it lost it. Stating what nobody
+    has proves nothing."""
+    history = History()
+    history.assign("a", 0, 1)
+    history.tell(PartitionsStated(**of("a", (0, 1))))
+    history.tell(PartitionsStated(**of("b", (2,))))
+    assert history.tally().owned_twice == 0
+    history.tell(PartitionsStated(**of("b", (1, 2))))
     assert history.tally().owned_twice == 1
 
 
