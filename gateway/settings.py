@@ -436,9 +436,13 @@ class Settings(BaseModel):
     group_replacement_loan_ms: _Delay = Field(
         45_000,
         description="how long another member may have the partitions of one that left and has not"
-        " been replaced within the grace, while the group is rolled or classic, before they are"
-        " distributed;"
+        " been replaced within the grace, while the group is rolled, before they are distributed;"
         " 0: not at all",
+    )
+    group_roll_pause_ms: _Delay = Field(
+        300_000,
+        description="how long a group counts as being rolled after a member has changed its"
+        " protocol; only then are the places of members that leave kept",
     )
     group_replacement_needs_host: bool = Field(
         True,
@@ -569,6 +573,7 @@ class Settings(BaseModel):
             eager_imbalance_percent=self.group_eager_imbalance_percent,
             replacement_grace_ms=self.group_replacement_grace_ms,
             replacement_loan_ms=self.group_replacement_loan_ms,
+            roll_pause_ms=self.group_roll_pause_ms,
             replacement_needs_host=self.group_replacement_needs_host,
             static_takeover=self.group_static_takeover,
             client_side_assignors=self.client_side_assignors,

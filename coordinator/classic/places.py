@@ -25,7 +25,9 @@ def leaver_with_place(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGr
     would not know, and what it gave up would stay idle.
     """
     group = step.classic
-    if len(event.members) != 1 or grace_ms(step, all_rejoin=True) == 0:
+    if len(event.members) != 1 or not event.members[0].comes_back:
+        return None
+    if grace_ms(step, all_rejoin=True) == 0:
         return None
     member = group.members.get(event.members[0].member_id)
     may_return = (

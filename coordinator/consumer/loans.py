@@ -16,7 +16,8 @@ from itertools import islice
 from coordinator.consumer.places import end_place
 from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.target import target_due_at_ms
-from coordinator.group.places import find_place, is_rolled, note_return
+from coordinator.group.places import find_place, note_return
+from coordinator.group.rolls import is_rolled
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import (
     STATIC_LEAVE_EPOCH,
@@ -47,7 +48,7 @@ def lend(step: StepBuilder, member_id: str) -> bool:
     may_lend = (
         step.config.replacement_loan_ms > 0
         and not step.config.unaffected_members_rejoin
-        and is_rolled(step.state, step.now_ms)
+        and is_rolled(step.state, step.config, step.now_ms)
         # Only the assignor knows what its members may have.
         and client_side_assignor(group, step.config) is None
         and _may_move(step)

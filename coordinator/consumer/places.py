@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from coordinator.consumer.removal import DEPARTED_MAX, delete_member, may_have_departed
 from coordinator.group.places import find_place, forget_place, grace_ms
+from coordinator.group.rolls import is_rolled
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
 from coordinator.interface.records import Member, RemovalCause, TargetAssignmentMember
@@ -22,13 +23,14 @@ from coordinator.interface.volatile_records import DeadlineKind, MemberDeparted,
 def may_keep_place(step: StepBuilder, member_id: str) -> bool:
     """Whether only the replacement of this member needs to learn that it leaves.
 
-    A static member has its place anyway. With a target due, the others hear of that one. Without
-    other members, nobody is spared. The topics of a regular expression are forgotten with its last
-    subscriber.
+    Outside a roll it is not expected back. A static member has its place anyway. With a target due,
+    the others hear of that one. Without other members, nobody is spared. The topics of a regular
+    expression are forgotten with its last subscriber.
     """
     group, member = step.consumer, step.consumer.members[member_id]
     return (
         step.config.replacement_grace_ms > 0
+        and is_rolled(step.state, step.config, step.now_ms)
         and member.instance_id is None
         and not member.topic_regex
         and group.assignment_epoch == group.epoch

@@ -16,15 +16,18 @@ from coordinator.consumer.places import (
 from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
+from coordinator.group.rolls import note_leave
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import EpochCause, GroupEpoch, RemovalCause
 
 
 def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     """Remove these members at their own request, or an admin's. The others hear of it at once,
-    unless each of them may return within the grace (DEV D77)."""
+    unless the group is being rolled and the member may return within the grace (DEV D77)."""
     own_wish = all(cause is RemovalCause.LEFT for cause in causes.values())
     member_id = next(iter(causes))
+    if own_wish and len(causes) == 1:
+        note_leave(step, step.consumer.members[member_id])
     if not own_wish or len(causes) > 1 or not may_keep_place(step, member_id):
         fence(step, causes)
         return

@@ -23,6 +23,7 @@ from coordinator.group.embedded_protocol import (
     read_assignment,
     read_subscription,
 )
+from coordinator.group.rolls import note_change
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.errors import GroupError
@@ -149,6 +150,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
     remove_classic_group(step)
     _write_consumer_group(step, group.core.generation, converted)
     note_upgrade(step)
+    note_change(step)
     for member_id in told_to_rejoin:
         move_phase(step, member_id, PhaseEvent.TOLD_TO_REJOIN)
     return (

@@ -6,7 +6,7 @@ member that leaves and comes back makes all members rejoin twice.
 
 from collections.abc import Iterable
 
-from coordinator.group.consumer_group import ConsumerGroup
+from coordinator.group.rolls import is_rolled
 from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import ConsumerHeartbeatReceived, JoinGroupReceived
@@ -19,31 +19,22 @@ from coordinator.interface.volatile_records import (
 )
 
 GRACES_BEFORE_ALL_REJOIN = 3
-ROLL_PAUSE_MS_MAX = 300_000
-"""How long a group counts as being rolled after its last sign of that."""
+RETURN_COUNTS_MS = 300_000
+"""How long the last return says how long the next member will be away."""
 
 
 def last_away_ms(state: GroupState, now_ms: int) -> int | None:
     """How long the member was away that was replaced last, None if that is long ago. The next one
     of a roll will be away as long."""
     last = state.last_return
-    return last.away_ms if last is not None and now_ms - last.at_ms < ROLL_PAUSE_MS_MAX else None
-
-
-def is_rolled(state: GroupState, now_ms: int) -> bool:
-    """Whether the members of a consumer group are probably being restarted one by one: one has been
-    replaced lately, or the group is mixed and got its target lately. It may stay mixed for ever."""
-    group = state.group
-    return last_away_ms(state, now_ms) is not None or (
-        isinstance(group, ConsumerGroup)
-        and bool(group.phases)
-        and now_ms - group.target_timestamp_ms < ROLL_PAUSE_MS_MAX
-    )
+    return last.away_ms if last is not None and now_ms - last.at_ms < RETURN_COUNTS_MS else None
 
 
 def grace_ms(step: StepBuilder, *, all_rejoin: bool) -> int:
     """How long to keep the place of a member that leaves now. 0 if its replacement is expected
-    later than that: the partitions need not wait."""
+    later than that, or if the group is not being rolled: the partitions need not wait."""
+    if not is_rolled(step.state, step.config, step.now_ms):
+        return 0
     longest_ms = step.config.replacement_grace_ms * (GRACES_BEFORE_ALL_REJOIN if all_rejoin else 1)
     away_ms = last_away_ms(step.state, step.now_ms)
     return longest_ms if away_ms is None or away_ms <= longest_ms else 0

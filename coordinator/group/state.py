@@ -39,6 +39,7 @@ from coordinator.interface.volatile_records import (
     DeadlineCleared,
     DeadlineKey,
     DeadlineSet,
+    DynamicMemberLeft,
     GrantMoved,
     MemberChosen,
     MemberDeparted,
@@ -46,6 +47,7 @@ from coordinator.interface.volatile_records import (
     MemberReturned,
     Place,
     PlaceMoved,
+    ProtocolChanged,
     RegexResolution,
     RegexResolutionMoved,
     RepetitionMoved,
@@ -68,6 +70,8 @@ TYPES_BESIDE_THE_GROUP = frozenset(
         ConversionsMoved,
         PlaceMoved,
         MemberReturned,
+        ProtocolChanged,
+        DynamicMemberLeft,
         MemberDeparted,
         GroupConfigs,
         GroupAdoption,
@@ -107,8 +111,10 @@ class GroupState(Forkable):
         "group",
         "group_id",
         "last_return",
+        "left_last",
         "places",
         "places_by_client",
+        "protocol_changed_ms",
         "release",
         "resolution",
     )
@@ -128,6 +134,9 @@ class GroupState(Forkable):
         self.places_by_client: Table[tuple[str, str], tuple[str, ...]] = Table()
         """Those ids, by client id and host."""
         self.last_return: MemberReturned | None = None
+        self.protocol_changed_ms = 0
+        """When a member changed its protocol last; a restart forgets it."""
+        self.left_last: DynamicMemberLeft | None = None
         self.departed: Table[str, None] = Table()
         """The ids of members that have left such a place in the present assignment epoch, or whose
         instance another has taken."""
@@ -209,6 +218,10 @@ class GroupState(Forkable):
                 self._move_place(member_id, place)
             case MemberReturned():
                 self.last_return = record
+            case ProtocolChanged(at_ms):
+                self.protocol_changed_ms = at_ms
+            case DynamicMemberLeft():
+                self.left_last = record
             case MemberDeparted(member_id):
                 self.departed.put(member_id, None)
             case ClassicGroupMetadata(value=None):

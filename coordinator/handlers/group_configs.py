@@ -117,6 +117,10 @@ def alter(step: StepBuilder, event: ConfigsReceived, config: GroupConfig) -> Non
         group = step.state.group
         native = group.native_count if isinstance(group, ConsumerGroup) else event.native_members
         after |= roll_policy.overrides_for(event.policy, native, config)
+    if event.announces_roll is not None:
+        after.pop(roll_policy.ROLLED_SINCE, None)
+    if event.announces_roll:
+        after[roll_policy.ROLLED_SINCE] = step.now_ms // roll_policy.MINUTE_MS
     if after != before and not event.validate_only:
         step.emit(GroupConfigs(overrides=after))
         step.config = in_force(config, after)
@@ -152,7 +156,7 @@ def _altered(before: Overrides, changes: Sequence[ConfigChange]) -> Iterator[tup
     unknown = sorted(name for name, text in texts.items() if text is not None and name not in KEYS)
     if unknown:
         raise _invalid(f"Unknown group config name: {_quoted(unknown[0])}")
-    kept = before.keys() - (texts.keys() - set(roll_policy.NAMES))
+    kept = before.keys() - (texts.keys() - set(roll_policy.HIDDEN_NAMES))
     yield from ((name, before[name]) for name in before if name in kept)
     for name, key in KEYS.items():
         text = texts.get(name)

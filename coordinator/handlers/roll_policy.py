@@ -11,10 +11,18 @@ PAUSED = "groupferry.paused"
 NAMES: Collection[str] = (NATIVE_MEMBERS_MAX, PAUSED)
 """The overrides that are the policy."""
 NO_LIMIT = -1
+ROLLED_SINCE = "groupferry.rolled.since.minutes"
+"""When an operator announced a roll, in minutes since 1970."""
+MINUTE_MS = 60_000
+HIDDEN_NAMES: Collection[str] = (*NAMES, ROLLED_SINCE)
+"""The overrides that no client sees or changes."""
 
 
 def in_force(config: GroupConfig, overrides: Mapping[str, int]) -> GroupConfig:
     """The configs with the policy, if an operator has set one."""
+    since = overrides.get(ROLLED_SINCE)
+    if since is not None:
+        config = replace(config, rolled_since_ms=since * MINUTE_MS)
     most = overrides.get(NATIVE_MEMBERS_MAX)
     if most is None:
         return config

@@ -92,6 +92,14 @@ class GroupConfig:
     rolled, until its replacement comes (deviation D85); 0: they are distributed at once, as in
     Kafka."""
 
+    roll_pause_ms: int = 300_000
+    """How long a group counts as being rolled after a member has changed its protocol. Only then
+    are places kept, and their partitions lent."""
+
+    rolled_since_ms: int | None = None
+    """When an operator announced a roll of the group, in wall-clock milliseconds. It ends after an
+    hour without a step."""
+
     replacement_needs_host: bool = True
     """Whether a replacement must have its predecessor's host, and not only its client id."""
 

@@ -112,12 +112,26 @@ class HeartbeatReceived:
         return HeartbeatReply.refusal(error.code, error.why)
 
 
+REASONS_TO_STAY_AWAY = (
+    "consumer poll timeout has expired.",
+    "the consumer unsubscribed from all topics",
+)
+"""What Java's consumer says when its process goes on without the group."""
+
+
 @value()
 class Leaver:
     """One entry of a LeaveGroup. An admin's removal has an instance id and no member id."""
 
     member_id: str
     instance_id: str | None = None
+    reason: str | None = None
+    """What the client says, from v5 on (KIP-800)."""
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether the client may be about to restart, as far as its reason tells."""
+        return self.reason not in REASONS_TO_STAY_AWAY
 
 
 @value()
@@ -305,6 +319,8 @@ class ConfigsReceived:
     policy: RollPolicy | None = None
     native_members: int = 0
     """With a policy: the native members that the group has in the cluster."""
+    announces_roll: bool | None = None
+    """Whether an operator announces a roll of the group, or its end."""
     validate_only: bool = False
 
     def refused(self, error: GroupError) -> ConfigsReply:

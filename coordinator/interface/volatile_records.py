@@ -303,6 +303,24 @@ class MemberReturned:
 
 
 @value(kw_only=False)
+class ProtocolChanged:
+    """A member came back with the other protocol at `at_ms`, in wall-clock milliseconds: the group
+    is being rolled."""
+
+    at_ms: int
+
+
+@value()
+class DynamicMemberLeft:
+    """A dynamic member of a consumer group left at `at_ms`, in wall-clock milliseconds."""
+
+    client_id: str
+    client_host: str
+    is_classic: bool
+    at_ms: int
+
+
+@value(kw_only=False)
 class MemberDeparted:
     """A member left its place, or its instance to another, in the present assignment epoch."""
 
@@ -476,5 +494,7 @@ VolatileRecord = (
     | ConversionsMoved
     | PlaceMoved
     | MemberReturned
+    | ProtocolChanged
+    | DynamicMemberLeft
     | MemberDeparted
 )

@@ -25,8 +25,10 @@ def leave(step: StepBuilder, event: LeaveGroupReceived) -> None:
         answers.append(
             LeftMember(member_id=leaver.member_id, instance_id=leaver.instance_id, error=error)
         )
-    if leaving:
+    if leaving and all(leaver.comes_back for leaver in event.members):
         fence.leave(step, leaving)
+    elif leaving:
+        fence.fence(step, leaving)
     step.answer(event.token, LeaveGroupReply(members=tuple(answers)))
 
 

@@ -14,6 +14,7 @@ from coordinator.consumer.target import may_be_uneven, update_target
 from coordinator.consumer.validation import check_heartbeat
 from coordinator.conversion.hold import check_not_held
 from coordinator.conversion.upgrade import enter_consumer_group
+from coordinator.group.rolls import note_join
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.config import GroupConfig
@@ -43,6 +44,8 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     if step.state.places or step.state.departed:
         needs_target |= returns_in_person(step, member_id, event)
     before = admit(step, event, member_id)
+    if event.member_epoch == JOIN_EPOCH and step.state.group is not None:
+        note_join(step, event, before)
     after = _described(event, member_id, before, step.config)
     check_versions(step, before, after)
     why_else = EpochCause.REBALANCE_INTERRUPTED if needs_target else None

@@ -5,7 +5,7 @@ is always the group's. Here it is shorter while the group moves.
 """
 
 from coordinator.group.consumer_group import ConsumerGroup, ConsumerGroupState
-from coordinator.group.places import is_rolled
+from coordinator.group.rolls import is_rolled
 from coordinator.group.state import GroupState
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import GroupConfig
@@ -25,8 +25,7 @@ def has_short_interval(
         return False
     if state.places or group.state is not ConsumerGroupState.STABLE:
         return True
-    # Nearly every group has no classic member, and none that was replaced.
-    return (bool(group.phases) or state.last_return is not None) and is_rolled(state, now_ms)
+    return is_rolled(state, config, now_ms)
 
 
 def next_interval_ms(step: StepBuilder, event: ConsumerHeartbeatReceived) -> int:

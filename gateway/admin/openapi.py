@@ -28,6 +28,7 @@ from gateway.control.messages import (
     Released,
     Remove,
     Removed,
+    Roll,
 )
 
 _REF = "#/components/schemas/{model}"
@@ -52,7 +53,7 @@ _REASONS = {
 }
 _VIEWS: tuple[type[BaseModel], ...] = (
     *(Groups, GroupPage, GroupReadiness, GatewayLine, Events, Readiness),
-    *(Adopt, Adoption, Release, Released, Hold, Pause, Allow, PolicySet),
+    *(Adopt, Adoption, Release, Released, Hold, Pause, Allow, Roll, PolicySet),
     *(Drain, Drained, Remove, Removed),
 )
 
@@ -120,7 +121,7 @@ def description() -> dict[str, Any]:
             "/api/commands/release": _post(Release, Released),
             **{
                 f"/api/commands/{each.model_fields['command'].default}": _post(each, PolicySet)
-                for each in (Hold, Pause, Allow)
+                for each in (Hold, Pause, Allow, Roll)
             },
             "/api/commands/drain": _post(Drain, Drained),
             "/api/commands/remove": _post(Remove, Removed),

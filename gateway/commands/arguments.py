@@ -108,6 +108,7 @@ def parser() -> argparse.ArgumentParser:
         _add_hold,
         _add_pause,
         _add_allow,
+        _add_roll,
         _add_drain,
         _add_remove,
         _add_groups,
@@ -215,13 +216,27 @@ def _add_allow(commands: _Commands) -> None:
     )
 
 
-def _add_policy(commands: _Commands, name: str, short: str, long: str) -> None:
+def _add_roll(commands: _Commands) -> None:
+    roll = _add_policy(
+        commands,
+        "roll",
+        "say that the consumers of a group are being restarted one by one",
+        "Announce a roll of a hosted group. The partitions of a consumer that leaves wait for its"
+        " replacement, or are lent, so that no other consumer is disturbed. Without this command a"
+        " roll is noticed at its first consumer that changes its protocol. It ends with --end, or"
+        " an hour after its last step.",
+    )
+    roll.add_argument("--end", action="store_true", help="the roll is over")
+
+
+def _add_policy(commands: _Commands, name: str, short: str, long: str) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=short, description=long, allow_abbrev=False)
     command.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")
     command.add_argument(
         "--dry-run", action="store_true", help="only say whether the gateway would do it"
     )
     _add_state_dir(command)
+    return command
 
 
 def _add_drain(commands: _Commands) -> None:

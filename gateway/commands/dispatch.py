@@ -1,5 +1,5 @@
-"""The commands: `groupferry serve`, `adopt`, `release`, `hold`, `pause`, `allow`, `drain`,
-`remove`, `groups`, `describe`, `readiness`, `watch`, `state`, `events`, `demo`, `verdict`,
+"""The commands: `groupferry serve`, `adopt`, `release`, `hold`, `pause`, `allow`, `roll`,
+`drain`, `remove`, `groups`, `describe`, `readiness`, `watch`, `state`, `events`, `demo`, `verdict`,
 `report`, `simulate`, `explore`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
@@ -26,7 +26,16 @@ from gateway import logs, settings
 from gateway.commands.arguments import SEED_MAX, WRONG_CALL, parser
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
-from gateway.control.messages import Adopt, Allow, CommandRefused, Drain, Hold, OfPolicy, Pause
+from gateway.control.messages import (
+    Adopt,
+    Allow,
+    CommandRefused,
+    Drain,
+    Hold,
+    OfPolicy,
+    Pause,
+    Roll,
+)
 from gateway.journal.line_files import FOLDER_NAME
 from gateway.loading import loading
 from gateway.pipeline import PipelineError, installed
@@ -121,7 +130,7 @@ def _release_offline(options: argparse.Namespace) -> int:
     return offline_release.run(chosen, options.group)
 
 
-def _set_policy(make: type[OfPolicy], options: argparse.Namespace) -> int:
+def _set_policy(make: Callable[..., OfPolicy], options: argparse.Namespace) -> int:
     group_id = options.group
     try:
         folder = settings.state_folder(options.state_dir)
@@ -136,6 +145,10 @@ def _set_policy(make: type[OfPolicy], options: argparse.Namespace) -> int:
     told = f"it {'would be' if options.dry_run else 'is'} {_POLICIES[outcome.policy]}"
     sys.stdout.write(f"{escaped(group_id)}: {told}\n")
     return 0
+
+
+def _roll(options: argparse.Namespace) -> int:
+    return _set_policy(partial(Roll, end=options.end), options)
 
 
 def _drain(options: argparse.Namespace) -> int:
@@ -478,6 +491,8 @@ _POLICIES = {
     "hold": "on hold: no further consumer switches to the new protocol",
     "pause": "paused: no further consumer switches, and the target assignment stays as it is",
     "allow": "allowed: its consumers may switch to the new protocol",
+    "roll": "being rolled: the partitions of a consumer that leaves wait for its replacement",
+    "end of roll": "not being rolled any more",
 }
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
@@ -486,6 +501,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "hold": partial(_set_policy, Hold),
     "pause": partial(_set_policy, Pause),
     "allow": partial(_set_policy, Allow),
+    "roll": _roll,
     "drain": _drain,
     "remove": _remove,
     "groups": _groups,

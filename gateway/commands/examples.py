@@ -35,6 +35,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "hold": (Example("groupferry hold orders", "stop the roll where it is"),),
     "pause": (Example("groupferry pause orders", "let no partition move for now"),),
     "allow": (Example("groupferry allow orders", "go on with the roll"),),
+    "roll": (
+        Example("groupferry roll orders", "its consumers are about to be restarted one by one"),
+        Example("groupferry roll orders --end", "they have been"),
+    ),
     "drain": (Example("groupferry drain", "before the machine is restarted"),),
     "remove": (
         Example("groupferry remove --dry-run", "would it send all clients to the cluster?"),

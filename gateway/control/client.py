@@ -36,6 +36,7 @@ from gateway.control.messages import (
     Released,
     Remove,
     Removed,
+    Roll,
     Shown,
 )
 
@@ -51,6 +52,7 @@ _OUTCOMES: Mapping[type[Order], type[_Outcome]] = {
     Hold: PolicySet,
     Pause: PolicySet,
     Allow: PolicySet,
+    Roll: PolicySet,
     Drain: Drained,
     Remove: Removed,
 }

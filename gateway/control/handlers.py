@@ -30,7 +30,6 @@ from gateway.control.messages import (
     LatestEvents,
     ListGroups,
     NotKnown,
-    OfPolicy,
     Order,
     Pause,
     PolicySet,
@@ -40,6 +39,7 @@ from gateway.control.messages import (
     Released,
     Remove,
     Removed,
+    Roll,
     Shown,
 )
 from gateway.data_path.removal import Removal, reasons_of_hosted
@@ -113,6 +113,8 @@ class Handlers:
                     answer = await self._release(order)
                 case Hold() | Pause() | Allow():
                     answer = await self._set_policy(order)
+                case Roll():
+                    answer = await self._announce_roll(order)
                 case Drain():
                     answer = self._drain(order)
                 case Remove():
@@ -150,7 +152,7 @@ class Handlers:
             unowned_ms=outcome.unowned_ms,
         )
 
-    async def _set_policy(self, command: OfPolicy) -> PolicySet:
+    async def _set_policy(self, command: Hold | Pause | Allow) -> PolicySet:
         """Set the policy of a group, or say why not. Raises CommandRefused."""
         policy = RollPolicy(command.command)
         try:
@@ -160,6 +162,20 @@ class Handlers:
         return PolicySet(
             group_id=command.group_id,
             policy=command.command,
+            reasons=_bounded((why,) if why else ()),
+        )
+
+    async def _announce_roll(self, command: Roll) -> PolicySet:
+        """Announce a roll or its end, or say why not. Raises CommandRefused."""
+        try:
+            why = await self._groups.announce_roll(
+                command.group_id, is_over=command.end, dry_run=command.dry_run
+            )
+        except StateLogError as error:
+            raise CommandRefused(f"the state log cannot be read: {error}") from None
+        return PolicySet(
+            group_id=command.group_id,
+            policy="end of roll" if command.end else "roll",
             reasons=_bounded((why,) if why else ()),
         )
 

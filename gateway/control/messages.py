@@ -79,6 +79,15 @@ class Allow(_OfPolicy):
     command: Literal["allow"] = "allow"
 
 
+class Roll(_OfPolicy):
+    """Announce that the members of a hosted group are about to be restarted one by one, or that
+    they have been."""
+
+    command: Literal["roll"] = "roll"
+    end: bool = False
+    """Whether the roll is over."""
+
+
 class Remove(_Message):
     """Send all clients to the cluster: they resolve their bootstrap servers again."""
 
@@ -158,11 +167,11 @@ class Released(_Message):
 
 
 class PolicySet(_Message):
-    """What became of a hold, a pause, or their end."""
+    """What became of a hold, a pause, a roll, or their end."""
 
     kind: Literal["policy"] = "policy"
     group_id: str
-    policy: Literal["allow", "hold", "pause"]
+    policy: Literal["allow", "hold", "pause", "roll", "end of roll"]
     reasons: tuple[str, ...] = ()
     """Why it has no effect. None: it has, or after a dry run, would have."""
 
@@ -209,7 +218,7 @@ class Refusal(_Message):
 
 Question = ListGroups | DescribeGroup | AssessGroup | LatestEvents | DescribeGateway
 """Changes nothing."""
-OfPolicy = Hold | Pause | Allow
+OfPolicy = Hold | Pause | Allow | Roll
 Order = Adopt | Release | OfPolicy | Drain | Remove
 """Changes something."""
 Command = Question | Order
@@ -217,7 +226,7 @@ Answer = Adoption | Released | PolicySet | Drained | Removed | Shown | Refusal
 
 ORDERS: Mapping[str, type[Order]] = {
     each.model_fields["command"].default: each
-    for each in (Adopt, Release, Hold, Pause, Allow, Drain, Remove)
+    for each in (Adopt, Release, Hold, Pause, Allow, Roll, Drain, Remove)
 }
 """The orders by name."""
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])

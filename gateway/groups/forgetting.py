@@ -110,4 +110,9 @@ def _reset(token: int, _topics: Topics) -> ConfigsReceived:
     changes = (
         ConfigChange(name=name, operation=ConfigOperation.DELETE, value=None) for name in KEYS
     )
-    return ConfigsReceived(token=token, changes=tuple(changes), policy=RollPolicy.AS_CONFIGURED)
+    return ConfigsReceived(
+        token=token,
+        changes=tuple(changes),
+        policy=RollPolicy.AS_CONFIGURED,
+        announces_roll=False,
+    )

@@ -476,6 +476,26 @@ class Groups:
             return refused.why
         return reply.why
 
+    async def announce_roll(self, group_id: str, *, is_over: bool, dry_run: bool) -> str:
+        """Let operators say that the members of a group are about to be restarted, or that they
+        have been. Returns why not, as `set_policy` does. Raises StateLogError."""
+        if not group_id:
+            return "the group id is empty"
+        if self.belongs_to_cluster(group_id):
+            return "the cluster serves it: only the members of a hosted group are replaced in place"
+        if not (self.is_live(group_id) or await self.knows(group_id)):
+            return "the gateway does not host a group of this name: see groupferry groups"
+        try:
+            reply = await self.ask(
+                group_id,
+                lambda token, _: ConfigsReceived(
+                    token=token, announces_roll=not is_over, validate_only=dry_run
+                ),
+            )
+        except GroupRefused as refused:
+            return refused.why
+        return reply.why
+
     # -- removal ---------------------------------------------------------------------------------
 
     @contextlib.contextmanager

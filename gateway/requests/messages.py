@@ -150,7 +150,7 @@ def leave_event(
     return LeaveGroupReceived(
         token=token,
         members=tuple(
-            Leaver(member_id=each.member_id, instance_id=each.group_instance_id)
+            Leaver(member_id=each.member_id, instance_id=each.group_instance_id, reason=each.reason)
             for each in message.members
         ),
     )

@@ -17,12 +17,13 @@ from gateway.simulation.cluster import RACKS
 from gateway.simulation.computing import VERSIONS
 from gateway.simulation.computing import assignors as client_assignors
 from gateway.simulation.leader import STICKY
-from gateway.simulation.world import World
+from gateway.simulation.world import START_MS, World
 
 CHAOS_MS = 80_000
 CLIENTS_MAX = 6
 REPLACEMENT_GRACES_MS = [0, 500, 3_000]
 LOAN_MS = 6_000
+ROLL_PAUSE_MS = 20_000
 SLOW_COMMIT_MS = 1_000
 REST_MS_MAX = 6_000
 SHORTEST_PAUSE_MS = 800
@@ -126,6 +127,8 @@ def draw_plan(world: World) -> Plan:
         or config.replacement_grace_ms == REPLACEMENT_GRACES_MS[-1],
         eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
         replacement_loan_ms=LOAN_MS if config.replacement_grace_ms else 0,
+        roll_pause_ms=ROLL_PAUSE_MS,
+        rolled_since_ms=START_MS if config.classic_initial_rebalance_delay_ms else None,
     )
     plan = Plan(
         config=config,

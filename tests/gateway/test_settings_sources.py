@@ -102,6 +102,7 @@ def test_every_setting_can_be_set_in_every_source(
         "group_eager_imbalance_percent": "16",
         "group_replacement_grace_ms": "15",
         "group_replacement_loan_ms": "16",
+        "group_roll_pause_ms": "17",
         "group_replacement_needs_host": "false",
         "group_rack_aware": "true",
         "client_side_assignors": "true",

@@ -378,11 +378,15 @@ class GroupScript:
         )
         return self.answer(token, HeartbeatReply)
 
-    def leave(self, *members: str | tuple[str, str | None]) -> LeaveGroupReply:
+    def leave(
+        self, *members: str | tuple[str, str | None], reason: str | None = None
+    ) -> LeaveGroupReply:
         """Send a LeaveGroup. Entries are member ids or (member id, instance id)."""
         token = next(self._tokens)
         leavers = tuple(
-            Leaver(member_id=m) if isinstance(m, str) else Leaver(member_id=m[0], instance_id=m[1])
+            Leaver(member_id=m, reason=reason)
+            if isinstance(m, str)
+            else Leaver(member_id=m[0], instance_id=m[1], reason=reason)
             for m in members
         )
         self.feed(LeaveGroupReceived(token=token, members=leavers))
@@ -568,6 +572,12 @@ class GroupScript:
         """An operator's command."""
         token = next(self._tokens)
         self.feed(ConfigsReceived(token=token, policy=policy))
+        return self.answer(token, ConfigsReply)
+
+    def announce_roll(self, *, announces: bool) -> ConfigsReply:
+        """An operator's command."""
+        token = next(self._tokens)
+        self.feed(ConfigsReceived(token=token, announces_roll=announces))
         return self.answer(token, ConfigsReply)
 
     def commit_answered(self, token: int, *, lost: bool = False) -> None:

@@ -25,6 +25,7 @@ GRACE_MS, LOAN_MS = 1_000, 6_000
 LONG_MS = GRACES_BEFORE_ALL_REJOIN * GRACE_MS
 CONFIG = GroupConfig(
     replacement_grace_ms=GRACE_MS,
+    rolled_since_ms=1_000_000,
     replacement_loan_ms=LOAN_MS,
     unaffected_members_rejoin=False,
     second_target_waits=False,

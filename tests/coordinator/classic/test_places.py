@@ -22,7 +22,9 @@ from tests.support.group_script import GroupScript, make_topics, subscription
 STICKY = "cooperative-sticky"
 GRACE_MS = 1_000
 LONG_MS = GRACES_BEFORE_ALL_REJOIN * GRACE_MS
-CONFIG = GroupConfig(replacement_grace_ms=GRACE_MS, unaffected_members_rejoin=False)
+CONFIG = GroupConfig(
+    replacement_grace_ms=GRACE_MS, rolled_since_ms=1_000_000, unaffected_members_rejoin=False
+)
 
 
 @pytest.fixture

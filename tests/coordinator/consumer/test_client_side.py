@@ -80,7 +80,9 @@ def test_the_place_of_a_member_that_left_ends_when_the_group_is_prepared(
     make_group: MakeGroup,
 ) -> None:
     """Its share is dealt, so that a replacement cannot have it any more (rule 3.16)."""
-    group = make_group(config=replace(CLIENT_SIDE, replacement_grace_ms=3_000))
+    group = make_group(
+        config=replace(CLIENT_SIDE, replacement_grace_ms=3_000, rolled_since_ms=1_000_000)
+    )
     mine = [weighted()]
     group.native("n1", client_assignors=mine)
     group.native("n2", client_assignors=mine)

@@ -9,7 +9,7 @@ from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import TimePassed
 from coordinator.interface.records import GroupEpoch
-from coordinator.interface.volatile_records import ClassicPhase
+from coordinator.interface.volatile_records import ClassicPhase, ProtocolChanged
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
 from tests.support.client_assignors import weighted
@@ -19,6 +19,7 @@ from tests.support.group_script import GroupScript, make_topics, partitions
 GRACE_MS, LOAN_MS = 3_000, 6_000
 CONFIG = GroupConfig(
     replacement_grace_ms=GRACE_MS,
+    rolled_since_ms=1_000_000,
     replacement_loan_ms=LOAN_MS,
     unaffected_members_rejoin=False,
     second_target_waits=False,
@@ -121,11 +122,14 @@ def test_a_member_that_stays_away_costs_one_loan(make_group: MakeGroup) -> None:
     assert loads == {"n2": 2, "n3": 2, "c1": 2}
 
 
-def test_nothing_is_lent_in_a_native_group_that_nobody_rolls(make_group: MakeGroup) -> None:
-    group = make_group(config=CONFIG)
+def test_nothing_is_lent_once_a_roll_is_over(make_group: MakeGroup) -> None:
+    """The place was kept before."""
+    group = make_group(config=replace(CONFIG, rolled_since_ms=None, roll_pause_ms=GRACE_MS))
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     group.native("n2", 10, owned={})
+    group.engine.apply(ProtocolChanged(group.now_ms))
     group.native("n1", -1)
+    assert group.engine.state.places
     group.wait(GRACE_MS)
     assert not group.engine.state.places
 

@@ -15,7 +15,7 @@ from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics
 
 GRACE_MS = 3_000
-CONFIG = GroupConfig(replacement_grace_ms=GRACE_MS)
+CONFIG = GroupConfig(replacement_grace_ms=GRACE_MS, rolled_since_ms=1_000_000)
 FOO_0, FOO_1, FOO_2 = ({"foo": (number,)} for number in range(3))
 
 
@@ -166,7 +166,11 @@ def test_a_client_that_returns_under_its_own_id_is_no_replacement(group: GroupSc
 
 def test_who_returns_in_person_ends_its_place_while_a_target_is_due(make_group: MakeGroup) -> None:
     """The group epoch has grown, but the assignment interval is not over yet."""
-    config = GroupConfig(replacement_grace_ms=GRACE_MS, consumer_assignment_interval_ms=10_000)
+    config = GroupConfig(
+        replacement_grace_ms=GRACE_MS,
+        rolled_since_ms=1_000_000,
+        consumer_assignment_interval_ms=10_000,
+    )
     group = make_group(config=config)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0),
@@ -203,7 +207,9 @@ def test_a_setting_says_whether_a_replacement_may_come_from_another_host(
     make_group: MakeGroup, needs_host: bool
 ) -> None:
     """Pods change their addresses."""
-    config = GroupConfig(replacement_grace_ms=GRACE_MS, replacement_needs_host=needs_host)
+    config = GroupConfig(
+        replacement_grace_ms=GRACE_MS, rolled_since_ms=1_000_000, replacement_needs_host=needs_host
+    )
     group = make_group(config=config)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0, client_host="/10.0.0.9"),

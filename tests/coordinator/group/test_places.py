@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from coordinator.group import places
 from coordinator.group.places import (
     GRACES_BEFORE_ALL_REJOIN,
-    ROLL_PAUSE_MS_MAX,
+    RETURN_COUNTS_MS,
     find_place,
     grace_ms,
-    is_rolled,
     last_away_ms,
 )
 from coordinator.group.state import GroupState
@@ -38,13 +37,20 @@ def state_after(away_ms: int, *, ago_ms: int = 0) -> GroupState:
 
 def graces(state: GroupState) -> tuple[int, int]:
     """How long a member is awaited, and one whose leave would make all rejoin."""
-    config = GroupConfig(replacement_grace_ms=GRACE_MS)
+    config = GroupConfig(replacement_grace_ms=GRACE_MS, rolled_since_ms=1_000_000)
     step = StepBuilder(state, config=config, topics=Topics(), now_ms=NOW_MS)
     return grace_ms(step, all_rejoin=False), grace_ms(step, all_rejoin=True)
 
 
 def test_a_member_is_awaited_for_longer_where_all_others_would_have_to_rejoin() -> None:
     assert graces(GroupState("orders")) == (GRACE_MS, LONG_MS)
+
+
+def test_nobody_is_awaited_outside_a_roll() -> None:
+    """A leave costs what it costs in Kafka then."""
+    config = GroupConfig(replacement_grace_ms=GRACE_MS)
+    step = StepBuilder(GroupState("orders"), config=config, topics=Topics(), now_ms=NOW_MS)
+    assert grace_ms(step, all_rejoin=True) == 0
 
 
 @pytest.mark.parametrize(
@@ -63,10 +69,9 @@ def test_a_replacement_that_is_expected_after_the_grace_is_not_awaited(
     assert graces(state_after(away_ms)) == expected
 
 
-def test_a_return_is_forgotten_when_the_roll_is_over() -> None:
-    before, after = (state_after(5_000, ago_ms=ROLL_PAUSE_MS_MAX - rest) for rest in (1, 0))
+def test_a_return_is_forgotten_after_a_while() -> None:
+    before, after = (state_after(5_000, ago_ms=RETURN_COUNTS_MS - rest) for rest in (1, 0))
     assert (last_away_ms(before, NOW_MS), last_away_ms(after, NOW_MS)) == (5_000, None)
-    assert (is_rolled(before, NOW_MS), is_rolled(after, NOW_MS)) == (True, False)
     assert graces(after) == (GRACE_MS, LONG_MS)
 
 

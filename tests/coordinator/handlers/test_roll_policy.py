@@ -1,6 +1,11 @@
 """The policy of a group: how it is kept, and what a pause does (DEV D74, D75)."""
 
-from coordinator.handlers.roll_policy import NAMES, NATIVE_MEMBERS_MAX, in_force
+from coordinator.handlers.roll_policy import (
+    NAMES,
+    NATIVE_MEMBERS_MAX,
+    ROLLED_SINCE,
+    in_force,
+)
 from coordinator.interface.config import GroupConfig, RollPolicy
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
 from tests.coordinator.conftest import MakeGroup
@@ -82,3 +87,20 @@ def test_a_paused_group_of_classic_members_goes_on_after_the_pause(make_group: M
     group.set_policy(RollPolicy.ALLOW)
     group.wait(0)
     assert group.consumer.assignment_epoch == 11
+
+
+def test_an_announced_roll_is_kept_until_its_end(group: GroupScript) -> None:
+    """Through restarts and changes of the policy. No client sees it or deletes it."""
+    group.native("n1")
+    group.announce_roll(announces=True)
+    since_ms = group.engine._config.rolled_since_ms
+    assert since_ms is not None
+    assert 0 <= group.now_ms - since_ms < 60_000
+    group.set_policy(RollPolicy.HOLD)
+    change = ConfigChange(name=ROLLED_SINCE, operation=ConfigOperation.DELETE)
+    group.feed(ConfigsReceived(token=1_000, changes=(change,)))
+    group.restart()
+    assert group.engine._config.rolled_since_ms == since_ms
+    assert ROLLED_SINCE not in {config.name for config in group.engine.describe_configs()}
+    group.announce_roll(announces=False)
+    assert group.engine._config.rolled_since_ms is None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.group.places import ROLL_PAUSE_MS_MAX
+from coordinator.group.rolls import ANNOUNCED_ROLL_PAUSE_MS_MAX
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import ConsumerHeartbeatReceived, Event
 from coordinator.interface.replies import ConsumerHeartbeatReply
@@ -13,6 +13,7 @@ from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
 USUAL_MS, SHORT_MS = 5_000, 1_000
+ROLL_PAUSE_MS = GroupConfig().roll_pause_ms
 CONFIG = GroupConfig(unsettled_heartbeat_interval_ms=SHORT_MS)
 FOO = {"foo": (0, 1, 2)}
 FOO_0, FOO_1, FOO_2 = ({"foo": (number,)} for number in range(3))
@@ -46,15 +47,14 @@ def test_all_members_have_the_short_interval_until_the_group_has_settled(
 
 def test_members_have_the_short_interval_while_a_place_is_kept(make_group: MakeGroup) -> None:
     """The replacement, or the end of the grace, may be a matter of a second."""
-    group = settled(make_group, replace(CONFIG, replacement_grace_ms=3_000))
+    rolled = replace(CONFIG, replacement_grace_ms=3_000, rolled_since_ms=1_000_000)
+    group = settled(make_group, rolled)
     group.native("n1", -1)
     assert group.native("n2", 10).heartbeat_interval_ms == SHORT_MS
 
 
-@pytest.mark.parametrize(
-    ("since_ms", "expected_ms"), [(0, SHORT_MS), (ROLL_PAUSE_MS_MAX, USUAL_MS)]
-)
-def test_a_mixed_group_is_being_rolled_for_some_time(
+@pytest.mark.parametrize(("since_ms", "expected_ms"), [(0, SHORT_MS), (ROLL_PAUSE_MS, USUAL_MS)])
+def test_a_group_is_being_rolled_for_some_time_after_a_member_changed_its_protocol(
     make_group: MakeGroup, since_ms: int, expected_ms: int
 ) -> None:
     """It may stay mixed for ever, and then nobody hurries."""
@@ -62,26 +62,29 @@ def test_a_mixed_group_is_being_rolled_for_some_time(
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0),
         given_classic("c1", assigned=FOO_1),
-        timestamp_ms=group.now_ms - since_ms,
+        given_classic("c2"),
+        timestamp_ms=group.now_ms,
     )
-    group.native("n1", 10, owned=FOO_0)
+    assert group.native("n1", 10).heartbeat_interval_ms == USUAL_MS
+    group.native("c2")
+    for _ in range(since_ms // 10_000):
+        group.wait(9_000)
+        group.native("n1", 10)
+        group.native("c2", 10, owned={})
+        group.beat("c1", 10)
+        group.wait(1_000)
     assert group.native("n1", 10).heartbeat_interval_ms == expected_ms
 
 
 @pytest.mark.parametrize(
-    ("since_ms", "expected_ms"), [(0, SHORT_MS), (ROLL_PAUSE_MS_MAX, USUAL_MS)]
+    ("since_ms", "expected_ms"), [(0, SHORT_MS), (ANNOUNCED_ROLL_PAUSE_MS_MAX, USUAL_MS)]
 )
-def test_a_native_group_is_being_rolled_after_a_replacement(
+def test_an_announced_roll_needs_no_change(
     make_group: MakeGroup, since_ms: int, expected_ms: int
 ) -> None:
-    """The next member may leave soon."""
-    group = settled(make_group, replace(CONFIG, replacement_grace_ms=3_000))
-    group.native("n1", -1)
-    group.native("n9")
-    for _ in range(since_ms // 10_000):
-        group.wait(10_000)
-        group.native("n2", 10)
-        group.native("n9", 10, owned=FOO_0)
+    """Nor a place that was taken. It is over after an hour without a step."""
+    group = settled(make_group, replace(CONFIG, rolled_since_ms=1_000_000))
+    group.now_ms += since_ms
     assert group.native("n2", 10).heartbeat_interval_ms == expected_ms
 
 

@@ -240,7 +240,13 @@ async def test_operators_hold_and_allow_a_group() -> None:
             assert told.json == {"kind": "policy", "group_id": GROUP, "policy": name, "reasons": []}
             policies.append((await stage.ask(f"/api/group?group_id={GROUP}")).json["policy"])
         unknown = await stage.command("hold", group_id="typo")
+        for end in (False, True):
+            rolled = await stage.command("roll", group_id=GROUP, end=end)
+            assert rolled.json["policy"] == ("end of roll" if end else "roll")
+            assert rolled.json["reasons"] == []
+        stranger = await stage.command("roll", group_id="typo")
     assert policies == [[], "hold", "pause", "allow"]
+    assert "does not host a group of this name" in stranger.json["reasons"][0]
     assert "has consumers in a group of this name" in unknown.json["reasons"][0]
 
 

@@ -20,6 +20,7 @@ from gateway.control.messages import (
     Pause,
     PolicySet,
     Refusal,
+    Roll,
 )
 from gateway.control.server import serve_commands
 
@@ -136,12 +137,15 @@ async def steer(command: Command, _given_by: str) -> Answer:
         case Hold() | Pause() | Allow():
             why = () if command.group_id == "orders" else ("the cluster serves it",)
             return PolicySet(group_id=command.group_id, policy=command.command, reasons=why)
+        case Roll(end=is_over):
+            return PolicySet(group_id="orders", policy="end of roll" if is_over else "roll")
         case Drain():
             return Drained(is_draining=not command.dry_run, connections=3, hosted=2)
         case _:
             return Refusal(why="no")
 
 
+ROLLED = "being rolled: the partitions of a consumer that leaves wait for its replacement"
 HELD = "on hold: no further consumer switches to the new protocol"
 
 
@@ -149,6 +153,8 @@ HELD = "on hold: no further consumer switches to the new protocol"
     ("arguments", "status", "out", "err"),
     [
         (["hold", "orders"], 0, [f"orders: it is {HELD}"], []),
+        (["roll", "orders"], 0, [f"orders: it is {ROLLED}"], []),
+        (["roll", "orders", "--end"], 0, ["orders: it is not being rolled any more"], []),
         (["hold", "orders", "--dry-run"], 0, [f"orders: it would be {HELD}"], []),
         (
             ["pause", "orders"],
