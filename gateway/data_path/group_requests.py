@@ -43,8 +43,8 @@ from kafka_codecs.header import RequestHeader, decode_request_header
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _JOIN_GROUP, _OFFSET_COMMIT = ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT
 
-SLOW_FROM_S = 0.02
-"""A shorter call holds up no heartbeat."""
+SLOW_FROM_S = 0.1
+"""A shorter call holds up no heartbeat: a tenth of the shortest interval that can be set."""
 
 COMMITS_TOGETHER_MAX = 32
 """Commits of one client that may wait for the broker together."""

@@ -78,6 +78,8 @@ _DEAD = {
     *("_answered_ms", "_has_served"),  # only `has_stalled` reads them: it concerns other groups
     "conversions",  # read only where a group rests between conversions, as in no world
     *("_times", "answers_within_ms"),  # read only with a shorter interval, as in no world
+    # Read only where no roll is announced: each world with places has one.
+    *("protocol_changed_ms", "left_last"),
     "_looked_ms",  # of `Pauses`: a world has no grace for pauses
     "next_token",
     "runs",

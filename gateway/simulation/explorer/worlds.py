@@ -5,6 +5,7 @@ from dataclasses import replace
 from coordinator.group.places import GRACES_BEFORE_ALL_REJOIN
 from gateway.simulation.explorer.shape import CONFIG, Shape
 from gateway.simulation.explorer.small_consumers import HEARTBEAT_INTERVAL_MS, Kind
+from gateway.simulation.explorer.small_world import START_MS
 
 _CLASSIC_AND_NATIVE = (("a", Kind.COOPERATIVE), ("b", Kind.NATIVE))
 _CLASSIC = (("a", Kind.COOPERATIVE), ("b", Kind.COOPERATIVE))
@@ -13,6 +14,7 @@ _THREE = (("a", Kind.EAGER), ("b", Kind.EAGER), ("c", Kind.NATIVE))
 _LENDS = replace(
     CONFIG,
     replacement_grace_ms=HEARTBEAT_INTERVAL_MS // GRACES_BEFORE_ALL_REJOIN,
+    rolled_since_ms=START_MS,
     replacement_loan_ms=3 * HEARTBEAT_INTERVAL_MS,
     unaffected_members_rejoin=False,
     second_target_waits=False,
@@ -45,6 +47,7 @@ WORLDS = {
             config=replace(
                 CONFIG,
                 replacement_grace_ms=HEARTBEAT_INTERVAL_MS,
+                rolled_since_ms=START_MS,
                 unaffected_members_rejoin=False,
             ),
         ),
