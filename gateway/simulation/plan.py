@@ -128,7 +128,8 @@ def draw_plan(world: World) -> Plan:
         eager_imbalance_percent=50 if config.replacement_grace_ms else 0,
         replacement_loan_ms=LOAN_MS if config.replacement_grace_ms else 0,
         roll_pause_ms=ROLL_PAUSE_MS,
-        rolled_since_ms=START_MS if config.classic_initial_rebalance_delay_ms else None,
+        # Places are kept in rolls only: most groups are announced to be rolled.
+        rolled_since_ms=None if config.consumer_max_size == 3 else START_MS,
     )
     plan = Plan(
         config=config,
