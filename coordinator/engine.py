@@ -28,6 +28,7 @@ from coordinator.handlers import (
 )
 from coordinator.handlers.expired_deadlines import deadline_reached
 from coordinator.handlers.group_lost import fence_all_members
+from coordinator.handlers.leavers import end_place_of_leaver
 from coordinator.handlers.size_limits import check_size
 from coordinator.handlers.steady import SteadyStep
 from coordinator.handlers.views import describe, summarize
@@ -47,6 +48,7 @@ from coordinator.interface.events import (
     InstallAssignmentReceived,
     JoinGroupReceived,
     LeaveGroupReceived,
+    LeaverStayed,
     OffsetCommitEnded,
     OffsetCommitReceived,
     OffsetDeleteReceived,
@@ -297,6 +299,8 @@ class GroupEngine:
                 release.begin(step)
             case ReleaseMoved():
                 release.note(step, event)
+            case LeaverStayed():
+                end_place_of_leaver(step, event)
             case TimePassed():
                 self._pass_time(step)
             case _:

@@ -384,6 +384,13 @@ class ReleaseMoved:
     release: Release | None
 
 
+@value(kw_only=False)
+class LeaverStayed:
+    """The client of a member that has left still has its connection, so it is not restarting."""
+
+    member_id: str
+
+
 @value()
 class TimePassed:
     """One or more deadlines may be due."""
@@ -412,6 +419,7 @@ Happening = (
     | GroupAdopted
     | ReleaseBegan
     | ReleaseMoved
+    | LeaverStayed
     | TimePassed
 )
 """Events that are not requests and so cannot be refused."""

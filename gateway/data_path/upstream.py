@@ -105,6 +105,11 @@ class Upstream:
         self._received_before = 0
 
     @property
+    def has_client(self) -> bool:
+        """Whether the client's connection is open."""
+        return self._client.fileno() >= 0
+
+    @property
     def introduced(self) -> ClientSoftware | None:
         """The client's software if it has introduced itself; otherwise the connection has our
         name."""

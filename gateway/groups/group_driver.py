@@ -15,7 +15,12 @@ import trio
 
 from coordinator.engine import GroupEngine
 from coordinator.group.topic_names import topics_of_group, topics_of_request
-from coordinator.interface.events import AssignmentReceived, RegexesResolved, Request
+from coordinator.interface.events import (
+    AssignmentReceived,
+    LeaverStayed,
+    RegexesResolved,
+    Request,
+)
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Computation
@@ -98,6 +103,8 @@ _MOVED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
 """The broker has done nothing: it is not the coordinator, or not yet."""
+CLOSES_WITHIN_S = 1.0
+"""How soon a client that is restarted closes its connection, once it has left the group."""
 RESTART_S = 1.0
 """The delay before a group goes on after a bug."""
 
@@ -255,6 +262,18 @@ class GroupDriver:
         if call.answer is None:
             call.on_change = None
             self.feed(Gone(call))
+
+    def watch_leaver(self, member_id: str, is_connected: Callable[[], bool]) -> None:
+        """End the place of a member that has left, unless its client closes its connection soon, as
+        one does that is restarted."""
+        engine = self.group.engine
+        if engine.is_loaded and member_id in engine.core.state.places:
+            self._services.nursery.start_soon(self._end_place, member_id, is_connected)
+
+    async def _end_place(self, member_id: str, is_connected: Callable[[], bool]) -> None:
+        await trio.sleep(CLOSES_WITHIN_S)
+        if is_connected():
+            self.feed(Happened(LeaverStayed(member_id)))
 
     def _note_answer(self, call: Call) -> None:
         """Count the call from the moment when it is decided that the cluster answers it, and its

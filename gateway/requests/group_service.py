@@ -347,6 +347,10 @@ class GroupService:
         message = cast(LeaveGroupRequest | ConsumerGroupHeartbeatRequest, request.message)
         if self._groups.belongs_to_cluster(message.group_id):
             self._clients.note_departure(request, answer)
+        elif self._groups.is_live(message.group_id):
+            upstream = request.upstream
+            driver = self._groups.driver(message.group_id, request.owner)
+            driver.watch_leaver(_leaver_id(message), lambda: upstream.has_client)
 
     async def _answer_alone(self, request: GroupRequest) -> Struct:
         """Answer while the broker is away: the client retries here or at the new coordinator.
@@ -406,3 +410,10 @@ class _UnderWay(AnswerUnderWay):
 
     def abandon(self) -> None:
         self._asked.driver.abandon(self._asked.call)
+
+
+def _leaver_id(message: LeaveGroupRequest | ConsumerGroupHeartbeatRequest) -> str:
+    """The member that leaves, or one of them: a place is kept only for one that leaves alone."""
+    if isinstance(message, LeaveGroupRequest) and message.members:
+        return message.members[0].member_id
+    return message.member_id

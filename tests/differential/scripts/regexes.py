@@ -115,8 +115,8 @@ async def a_regex_without_matches_leaves_partitions(both: BothSides) -> None:
     await both.native("A", owned=TOLD)
     await both.native("A", owned=TOLD)
     await both.native("B")
-    await both.native("A", regex="none-at-all", owned={})
-    await both.native("A")
+    await both.native("A", regex="none-at-all")
+    await both.native("A", owned={})
     await both.sleep(RESOLVED_S)
     await both.native(
         "B",

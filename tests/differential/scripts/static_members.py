@@ -204,7 +204,7 @@ async def classic_and_native_by_turns(both: BothSides) -> None:
     await both.join("B", instance="i1")
     await both.sync("B", instance="i1")
     await both.native("N1", instance="i1")
-    await both.native("N1")
+    await both.native("N1", unlike=Unlike.error(Deviation.OUTLIVED, kafka=25, gateway=82))
     await both.beat("B", instance="i1")
     await both.native("N2", 0, instance="i1")
     await both.describe()

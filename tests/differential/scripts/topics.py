@@ -46,6 +46,7 @@ async def a_topic_vanishes(both: BothSides) -> None:
     await both.sync("A")
     await both.delete_topic(name)
     await both.sleep(NOTICED_S)
+    await both.native("N")
     await both.native("N", owned={"foo": (0, 1, 2)})
     await both.beat("A")
     await both.sync("A")

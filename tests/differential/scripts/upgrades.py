@@ -4,7 +4,7 @@ from unittest.mock import ANY
 
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.differential.both_sides import BothSides, Owned
-from tests.support.differential.deviations import UNKNOWN_NATIVE, Deviation, Unlike
+from tests.support.differential.deviations import Deviation, Unlike
 from tests.support.differential.profiles import DISABLED, DOWNGRADE, MAIN, UPGRADE
 from tests.support.differential.script import script
 from tests.support.group_values import embedded_assignment, subscription
@@ -156,4 +156,4 @@ async def static_member_becomes_native_without_a_rebalance(both: BothSides) -> N
     await both.join("C", instance="i1")
     await both.sync("C", instance="i1")
     await both.beat("C", instance="i1")
-    await both.native("N2", unlike=UNKNOWN_NATIVE)
+    await both.native("N2", unlike=Unlike.error(Deviation.OUTLIVED, kafka=69, gateway=82))

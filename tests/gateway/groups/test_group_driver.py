@@ -17,7 +17,7 @@ from coordinator.interface.replies import (
     OffsetVerdict,
     SyncGroupReply,
 )
-from gateway.groups.group_driver import GroupDriver
+from gateway.groups.group_driver import CLOSES_WITHIN_S, GroupDriver
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.logged_engine import BEFORE_A_DEADLINE_MAX
@@ -305,3 +305,28 @@ async def test_draining_decides_a_pending_request(
         assert groups.told("member_joined")
         assert isinstance(pending.reply, ConsumerHeartbeatReply)
         assert pending.reply.error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+async def test_a_member_that_left_and_keeps_its_connection_is_not_waited_for(
+    autojump_clock: MockClock, is_connected: bool
+) -> None:
+    """It was stuck, and is not being restarted (rule 3.16). Another client that closes its
+    connection comes back within the grace."""
+    config = GroupConfig(
+        replacement_grace_ms=60_000, unaffected_members_rejoin=False, rolled_since_ms=2**50
+    )
+    async with hosted_groups(config=config) as groups:
+        ids = [(await groups.join()).member_id for _ in range(2)]
+        answers = await joined_together(groups, *ids)
+        leader = answers[ids[0]].leader
+        follower = next(id_ for id_ in ids if id_ != leader)
+        pending = await Pending.start(groups, lambda: groups.sync(follower, 1))
+        await groups.sync(leader, 1, assignments={leader: {"foo": [0]}, follower: {"foo": [1]}})
+        await pending.done.wait()
+        await groups.leave(follower)
+        driver = groups.table.driver(GROUP)
+        assert driver.group.engine.core.state.places
+        driver.watch_leaver(follower, lambda: is_connected)
+        await trio.sleep(CLOSES_WITHIN_S + 0.1)
+        assert bool(driver.group.engine.core.state.places) is not is_connected

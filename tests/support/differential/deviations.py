@@ -75,6 +75,8 @@ SHOWN_BY: Mapping[Deviation, frozenset[str]] = {
             "the_last_native_member_leaves-downgrade",
             "a_heartbeat_of_the_other_protocol_changes_nothing",
             "the_last_native_instance_turns_classic_quietly",
+            "classic_and_native_by_turns-main",
+            "classic_and_native_by_turns-upgrade",
             "static_member_becomes_native_without_a_rebalance",
             "requests_to_a_group_that_is_not_there",
             "admins_remove_the_native_members-main",
