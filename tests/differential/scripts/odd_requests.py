@@ -151,6 +151,7 @@ async def all_members_change_the_subscription_at_once(both: BothSides) -> None:
     await both.native("N", owned={})
     await both.native("M", topics=["foo", "six"], owned=TOLD)
     await both.native("N", topics=["foo"], owned=TOLD)
+    await both.native("M", owned=TOLD)
     await both.native("M", owned={})
     await both.native("N", owned={})
     await both.describe()
