@@ -88,7 +88,7 @@ def _admit_joiner(
 ) -> Member | None:
     holder_id = group.instances.get(event.instance_id or "")
     if holder_id == member_id and _is_live_native(group, holder_id):
-        # DEV D89: its client repeats a join whose answer was lost, or rejoins after it was fenced.
+        # DEV D91: its client repeats a join whose answer was lost, or rejoins after it was fenced.
         return group.members[member_id]
     if holder_id is not None:
         _take_over(step, event, holder_id, member_id)

@@ -164,7 +164,7 @@ def test_a_member_that_turned_classic_is_fenced_at_its_former_epoch(group: Group
 
 @pytest.mark.parametrize("is_fenced", [False, True])
 def test_a_static_member_rejoins_in_place(group: GroupScript, is_fenced: bool) -> None:
-    """DEV D89: the answer to its join was lost, or it was told FENCED_MEMBER_EPOCH. The holder of
+    """DEV D91: the answer to its join was lost, or it was told FENCED_MEMBER_EPOCH. The holder of
     the instance is the member itself."""
     joined = group.native("n1", instance_id="i1")
     if is_fenced:
@@ -176,7 +176,7 @@ def test_a_static_member_rejoins_in_place(group: GroupScript, is_fenced: bool) -
 
 
 def test_a_late_copy_of_a_static_join_releases_no_partition(group: GroupScript) -> None:
-    """DEV D25, D89: as for a dynamic member. Its client may have received partitions since."""
+    """DEV D25, D91: as for a dynamic member. Its client may have received partitions since."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
         given_native("n2", target={"foo": (1,)}),

@@ -50,7 +50,7 @@ def test_62_a_known_member_rejoins(group: GroupScript) -> None:
 @pytest.mark.parametrize("n1_leaves", [True, False])
 def test_63_a_live_static_member_keeps_its_instance_id(group: GroupScript, n1_leaves: bool) -> None:
     """The instance id is free once the member leaves with -2 or its session ends. The member itself
-    may join again (DEV D89)."""
+    may join again (DEV D91)."""
     group.native("n1", instance_id="i1")
     assert group.native("n2", instance_id="i1").error == ErrorCode.UNRELEASED_INSTANCE_ID
     assert group.native("n1", instance_id="i1").error == ErrorCode.NONE

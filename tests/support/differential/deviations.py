@@ -32,7 +32,7 @@ class Deviation(StrEnum):
     OVERWRITTEN = "deviation D33"
     CHANGED_INSTANCE = "deviation D40"
     OUTLIVED = "deviation D49"
-    REJOINED_INSTANCE = "deviation D89"
+    REJOINED_INSTANCE = "deviation D91"
     REPEATED = "deviation D53"
     UNHEARD = "deviation D54"
     NOTHING_CREATED = "deviation D55"
