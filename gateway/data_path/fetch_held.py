@@ -8,7 +8,7 @@ from kafka_codecs.fetch import FetchRequest, FetchTopic
 FETCHED_BYTES_MAX = 1024 * 1024
 """The broker exceeds this only if the first batch is longer."""
 
-FIRST_VERSION_WITH_MAX_BYTES = 3
+MAX_BYTES_SINCE = 3
 """Before it, only each partition has a limit."""
 
 _NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
@@ -17,7 +17,7 @@ _NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
 def held_fetch(request: FetchRequest, version: int) -> FetchRequest:
     """The same topics from the same offsets."""
     topics = request.topics
-    if version < FIRST_VERSION_WITH_MAX_BYTES:
+    if version < MAX_BYTES_SINCE:
         partition_count = sum(len(topic.partitions) for topic in topics)
         share_bytes = FETCHED_BYTES_MAX // max(partition_count, 1)
         topics = tuple(_limit_partitions(topic, share_bytes) for topic in topics)
