@@ -20,6 +20,7 @@ from coordinator.group.state import GroupState, Record
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers import (
     adoption,
+    claim,
     classic_requests,
     group_configs,
     offsets,
@@ -37,6 +38,7 @@ from coordinator.interface.errors import GroupError, InvariantError
 from coordinator.interface.events import (
     AdoptionMoved,
     AssignmentReceived,
+    ClaimReceived,
     ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
@@ -183,6 +185,8 @@ class GroupEngine:
                     store_removals(step, group)
                 case None:
                     pass
+            if (step.state.group is None) != (self.state.group is None):
+                claim.follow_group(step, event)
         except GroupError as refusal:
             if isinstance(event, Happening):
                 raise InvariantError("an event that is not a request was refused") from refusal
@@ -276,6 +280,8 @@ class GroupEngine:
                 offsets.delete(step, event)
             case DeleteGroupReceived():
                 offsets.delete_group(step, event)
+            case ClaimReceived():
+                claim.claim(step, event)
             case ConfigsReceived():
                 group_configs.alter(step, event, self._broker_config)
             case _:

@@ -72,7 +72,7 @@ class GatewayConfig:
     max_groups: int
     share_of_groups: ShareRule = field(default_factory=ShareRule)
     """How many of them one owner may begin."""
-    host_patterns: tuple[str, ...] = ("*",)
+    host_patterns: tuple[str, ...] = ()
     """Patterns (* and ?) of group ids that may be hosted."""
     forward_patterns: tuple[str, ...] = ()
     """Patterns of group ids that stay with the cluster all the same."""
@@ -303,7 +303,8 @@ def _hosting_rules(
         standing=StandingRules(
             gateway=Gateway(log_id=state_log.id, run_id=state_log.run_id),
             longest_session_ms=groups.longest_session_ms,
-            host_patterns=config.host_patterns,
+            # The embedded cluster ends when a group's request reaches it.
+            host_patterns=config.host_patterns if can_hold else ("*",),
             forward_patterns=config.forward_patterns,
             adoption=config.adoption,
         ),

@@ -315,8 +315,10 @@ class Settings(BaseModel):
     log_format: LogFormat = Field("console", description="console for people, json for machines")
     log_level: Level = Field("info", description="debug, info, warning or error")
     groups_host: _Patterns = Field(
-        ("*",),
-        description="patterns (* and ?) of group ids that may be hosted; all others are forwarded",
+        (),
+        description="patterns (* and ?) of groups all of whose consumers are behind the gateway:"
+        " they are hosted from their first join on. Any other group is hosted after `groupferry"
+        " adopt`",
     )
     groups_forward: _Patterns = Field(
         (), description="patterns (* and ?) of group ids that are always forwarded, never hosted"
@@ -328,9 +330,9 @@ class Settings(BaseModel):
     )
     groups_adopt: Annotated[Adoption, BeforeValidator(_lower)] = Field(
         "manual",
-        description="what becomes of groups that are not hosted: manual hosts an empty group from"
-        " its next join on, and a live one after `groupferry adopt`; auto also adopts a live group"
-        " once all its members come through the gateway; never leaves every group to the cluster",
+        description="what becomes of groups that are not hosted: manual hosts them after"
+        " `groupferry adopt`; auto also adopts a live group once all its members come through the"
+        " gateway; never leaves every group to the cluster, also those that match `groups_host`",
     )
 
     hold_on_regression: bool = Field(

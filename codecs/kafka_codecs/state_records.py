@@ -52,6 +52,7 @@ class RecordType(IntEnum):
     GROUP_ADOPTION = OUR_TYPES + 6
     GROUP_RELEASE = OUR_TYPES + 7
     GROUP_GENERATION_BEGUN = OUR_TYPES + 8
+    GROUP_SERVED_BY_SETTING = OUR_TYPES + 9
 
 
 # -- keys ----------------------------------------------------------------------------------------
@@ -157,6 +158,12 @@ class GroupAdoptionValue(Struct):
     leader: str | None
     members: tuple[GroupMember, ...]
     lock_generation: Int32
+
+
+@message(None, versions=range(1), flexible=True)
+class GroupServedBySettingValue(Struct):
+    """Stands for a group that only a setting has the gateway host, and that no operator has
+    adopted."""
 
 
 @message(None, versions=range(1), flexible=True)
@@ -347,6 +354,7 @@ Value = (
     | GroupGenerationBegunValue
     | GroupAdoptionValue
     | GroupReleaseValue
+    | GroupServedBySettingValue
     | ConsumerGroupMetadataValue
     | ConsumerGroupMemberMetadataValue
     | ConsumerGroupTargetAssignmentMetadataValue
@@ -387,6 +395,7 @@ LAYOUTS: Mapping[RecordType, tuple[type[Key], type[Value]]] = MappingProxyType(
         RecordType.GROUP_GENERATION_BEGUN: (GroupKey, GroupGenerationBegunValue),
         RecordType.GROUP_ADOPTION: (GroupKey, GroupAdoptionValue),
         RecordType.GROUP_RELEASE: (GroupKey, GroupReleaseValue),
+        RecordType.GROUP_SERVED_BY_SETTING: (GroupKey, GroupServedBySettingValue),
         RecordType.LOG_ID: (LogKey, LogIdValue),
         RecordType.LOG_OWNER: (LogKey, LogOwnerValue),
         RecordType.LOG_RENEWAL: (LogKey, LogRenewalValue),

@@ -26,6 +26,7 @@ from coordinator.interface.records import (
     MemberMetadata,
     MemberState,
     Release,
+    ServedBySetting,
 )
 from coordinator.interface.volatile_records import (
     UNKNOWN_CONNECTION,
@@ -63,7 +64,16 @@ def newest(records: Iterable[DurableRecord]) -> Collection[DurableRecord]:
 
 def has_group(records: Iterable[DurableRecord]) -> bool:
     """Whether a log contains a group, and not only configs or its release."""
-    return any(not isinstance(record, GroupConfigs | GroupRelease) for record in records)
+    beside = GroupConfigs | GroupRelease | ServedBySetting
+    return any(not isinstance(record, beside) for record in records)
+
+
+def is_adopted(records: Iterable[DurableRecord]) -> bool:
+    """Whether the group in a log is served here until an operator releases it. Its adoption may be
+    under way."""
+    return has_group(records) and not any(
+        isinstance(record, GroupRelease | ServedBySetting) for record in records
+    )
 
 
 def overrides_in(records: Iterable[DurableRecord]) -> Mapping[str, int]:

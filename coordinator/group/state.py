@@ -23,6 +23,7 @@ from coordinator.interface.records import (
     MemberMetadata,
     RegularExpression,
     Release,
+    ServedBySetting,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
     is_tombstone,
@@ -76,6 +77,7 @@ TYPES_BESIDE_THE_GROUP = frozenset(
         GroupConfigs,
         GroupAdoption,
         GroupRelease,
+        ServedBySetting,
     }
 )
 """Records of these types do not change the group itself, whatever its kind."""
@@ -110,6 +112,7 @@ class GroupState(Forkable):
         "former_instances",
         "group",
         "group_id",
+        "is_served_by_setting",
         "last_return",
         "left_last",
         "places",
@@ -145,6 +148,8 @@ class GroupState(Forkable):
         that does not know yet need not name its instance."""
         self.adoption: Adoption | None = None
         self.release: Release | None = None
+        self.is_served_by_setting = False
+        """Whether a setting alone, and no operator, has the group served here."""
 
     def fork(self) -> Self:
         """Copies at once what nearly every step uses."""
@@ -166,6 +171,13 @@ class GroupState(Forkable):
                 return not group.members
             case None:
                 return True
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the group is served here until an operator releases it, also while it is
+        empty."""
+        is_here = self.group is not None and self.release is None
+        return is_here and not self.is_served_by_setting
 
     @property
     def is_leaving(self) -> bool:
@@ -210,6 +222,8 @@ class GroupState(Forkable):
                 self.adoption = adoption
             case GroupRelease(value=release):
                 self.release = release
+            case ServedBySetting(is_so=is_so):
+                self.is_served_by_setting = is_so
             case RegexResolutionMoved(resolution):
                 self.resolution = resolution
             case ConversionsMoved(conversions):

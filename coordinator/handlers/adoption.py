@@ -23,6 +23,7 @@ from coordinator.interface.records import (
     ClassicGroupValue,
     GroupAdoption,
     GroupRelease,
+    ServedBySetting,
 )
 from coordinator.interface.volatile_records import DeadlineKind
 from kafka_codecs import WireError
@@ -57,6 +58,8 @@ def adopt(step: StepBuilder) -> None:
     step.emit(ClassicGroupMetadata(value=adoption.group), GroupAdoption(value=None))
     if step.state.release is not None:
         step.emit(GroupRelease(value=None))
+    if step.state.is_served_by_setting:
+        step.emit(ServedBySetting(is_so=False))
     for member in adoption.group.members:
         step.arm(DeadlineKind.SESSION, member.member_id, member.session_timeout_ms)
 

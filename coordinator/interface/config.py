@@ -137,6 +137,10 @@ class GroupConfig:
     """The most native members beside classic ones, beyond which no consumer switches. None: any
     number."""
 
+    is_served_by_setting: bool = False
+    """Whether a group that begins here does so only because a setting says so, and not because an
+    operator has adopted it."""
+
     is_paused: bool = False
     """Whether the target assignment stays as it is."""
 

@@ -21,6 +21,7 @@ from coordinator.interface.records import (
     RemovalCause,
 )
 from coordinator.interface.replies import (
+    ClaimReply,
     ConfigsReply,
     ConsumerHeartbeatReply,
     DeleteGroupReply,
@@ -291,6 +292,16 @@ class DeleteGroupReceived:
         return DeleteGroupReply(error=error.code, why=error.why)
 
 
+@value()
+class ClaimReceived:
+    """An operator wants the group to be served here, whether or not it exists or has members."""
+
+    token: Token
+
+    def refused(self, error: GroupError) -> ClaimReply:
+        return ClaimReply(error=error.code, why=error.why)
+
+
 class ConfigOperation(Enum):
     """The operation on a config. The last two are for lists."""
 
@@ -378,10 +389,9 @@ class ReleaseBegan:
 
 @value()
 class ReleaseMoved:
-    """A step of a release has to be durable before the next begins. None: the group may be served
-    here again."""
+    """A step of a release has to be durable before the next begins."""
 
-    release: Release | None
+    release: Release
 
 
 @value(kw_only=False)
@@ -408,6 +418,7 @@ Request = (
     | OffsetFetchReceived
     | OffsetDeleteReceived
     | DeleteGroupReceived
+    | ClaimReceived
     | ConfigsReceived
 )
 Happening = (

@@ -202,6 +202,18 @@ class GroupRelease:
 
 
 @value()
+class ServedBySetting:
+    """Whether a setting alone, and no operator, has this coordinator serve the group. A tombstone
+    if not: then the group stays here, also while it is empty."""
+
+    is_so: bool
+
+    @property
+    def key(self) -> Hashable:
+        return "served_by_setting"
+
+
+@value()
 class GroupEpoch:
     """The consumer group's epoch and the hash of the topics it was bumped for."""
 
@@ -409,6 +421,7 @@ DurableRecord = (
     GroupConfigs
     | GroupAdoption
     | GroupRelease
+    | ServedBySetting
     | ClassicGroupMetadata
     | ClassicMemberRemoval
     | ClassicGenerationBegun
@@ -434,7 +447,7 @@ def is_tombstone(record: DurableRecord) -> bool:
             return True
         case ClassicMemberRemoval(cause=None) | ClassicGenerationBegun(generation=None):
             return True
-        case GroupAdoption(value=None) | GroupRelease(value=None):
+        case GroupAdoption(value=None) | GroupRelease(value=None) | ServedBySetting(is_so=False):
             return True
         case GroupConfigs(overrides=overrides):
             return not overrides

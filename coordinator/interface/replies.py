@@ -172,6 +172,14 @@ class DeleteGroupReply:
 
 
 @value()
+class ClaimReply:
+    """Whether the group is served here from its next member on."""
+
+    error: ErrorCode = ErrorCode.NONE
+    why: str = ""
+
+
+@value()
 class ConfigsReply:
     """Whether the requested configs are now in force, or valid."""
 
@@ -238,5 +246,6 @@ Reply = (
     | OffsetVerdict
     | OffsetDeleteVerdict
     | DeleteGroupReply
+    | ClaimReply
     | ConfigsReply
 )

@@ -94,8 +94,14 @@ def _adopt(options: argparse.Namespace) -> int:
         _print_error(f"{group_id} is not adopted: {reason}")
     if outcome.reasons:
         return _FAILED
-    if is_trial:
+    if is_trial and not outcome.is_marked:
         told = f"{group_id} can be adopted"
+    elif outcome.is_marked:
+        what = "can be" if is_trial else "is"
+        told = (
+            f"{group_id} {what} adopted: without members in the cluster, it is hosted from its next"
+            " join on, until it is released"
+        )
     else:
         told = f"{group_id} is adopted; its calls were held for {outcome.held_ms} ms"
     sys.stdout.write(f"{escaped(told)}\n")

@@ -138,6 +138,7 @@ class Handlers:
         return Adoption(
             group_id=command.group_id,
             is_adopted=outcome.is_adopted,
+            is_marked=outcome.is_marked,
             reasons=_bounded(outcome.reasons),
             held_ms=outcome.held_ms,
         )

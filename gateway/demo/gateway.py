@@ -54,6 +54,7 @@ async def run_demo_gateway(
             ),
             groups=group_config,
             max_groups=MAX_GROUPS,
+            host_patterns=("*",),  # there are no consumers but the demo's
             operators=OperatorsConfig(control_folder=state_dir),
         )
         sinks = Sinks(files=files, listener=listener)

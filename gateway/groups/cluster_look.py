@@ -123,14 +123,15 @@ class ClusterLook:
         ConsumerGroupDescribe does not know groups of other types.
         """
         found = await self._classic_occupants(node_id, group_ids)
-        if ApiKey.CONSUMER_GROUP_DESCRIBE in versions:
+        takes_natives = ApiKey.CONSUMER_GROUP_DESCRIBE in versions
+        if takes_natives:
             if rest := [each for each in group_ids if each not in found]:
                 found |= await self._native_occupants(node_id, rest)
-            rest = [each for each in group_ids if each not in found]
+            rest = [each for each in group_ids if isinstance(found.get(each), Nobody | None)]
             _, list_groups = versions.get(ApiKey.LIST_GROUPS, (0, 0))
             if rest and list_groups >= FIRST_LIST_GROUPS_WITH_TYPES:
                 found |= await self._other_kinds(node_id, rest)
-        return {each: found.get(each, Nobody()) for each in group_ids}
+        return {each: found.get(each, Nobody(takes_natives)) for each in group_ids}
 
     async def _classic_occupants(self, node_id: int, group_ids: Sequence[str]) -> dict[str, Found]:
         answer: DescribeGroupsResponse = await self._cluster.ask(
@@ -155,9 +156,12 @@ class ClusterLook:
         found = _unanswered(group_ids, "ConsumerGroupDescribe")
         for group in answer.groups:
             found.pop(group.group_id, None)
-            if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            if group.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                # The protocol is switched off, as it may be since Kafka 3.7.
+                found[group.group_id] = Nobody(takes_natives=False)
+            elif group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 continue
-            if group.error_code != ErrorCode.NONE:
+            elif group.error_code != ErrorCode.NONE:
                 found[group.group_id] = _failed("ConsumerGroupDescribe", group.error_code)
             elif group.members:
                 client_ids = tuple(member.client_id for member in group.members)

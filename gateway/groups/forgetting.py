@@ -37,9 +37,10 @@ offsets as often (Kafka's `offsets.retention.check.interval.ms`)."""
 FIRST_LOOK_S = (5 * 60.0, 15 * 60.0)
 """The first look happens at random within this range. It is early enough for a gateway that is
 restarted every day, and spread so that gateways started together do not ask together."""
-CONFIGS_ALONE_MS_MAX = 7 * 24 * 60 * 60 * 1000
-"""Configs without a group, here or in the cluster, are deleted this long after the last change of
-the group or its configs: an operator may set them before the first member joins."""
+UNUSED_MS_MAX = 7 * 24 * 60 * 60 * 1000
+"""Adopted groups without members and offsets, and configs without a group, here or in the cluster,
+are deleted this long after the last change: an operator may give both commands before the first
+member joins."""
 
 
 class Forgetting:
@@ -86,11 +87,14 @@ class Forgetting:
             traces = await self._look.find_traces(batch)
             answered += len(traces)
             for group_id in [name for name, has_trace in traces.items() if not has_trace]:
+                is_recent = self._groups.quiet_ms(group_id) < UNUSED_MS_MAX
+                if self._groups.is_adopted(group_id) and is_recent:
+                    continue
                 if group_id not in alone:
                     is_deleted = await self._ask(group_id, _deletion)
                     groups += is_deleted
                     left -= is_deleted * weight(group_id)
-                elif self._groups.quiet_ms(group_id) >= CONFIGS_ALONE_MS_MAX:
+                elif not is_recent:
                     await self._ask(group_id, _reset)
         self._left = left
         self._is_complete = answered == len(idle)

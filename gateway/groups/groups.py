@@ -9,6 +9,7 @@ import structlog
 import trio
 
 from coordinator.engine import GroupEngine
+from coordinator.group import load
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.load import (
@@ -23,7 +24,7 @@ from coordinator.handlers import roll_policy
 from coordinator.handlers.group_configs import KEYS
 from coordinator.handlers.group_configs import describe as describe_configs
 from coordinator.interface.config import RollPolicy
-from coordinator.interface.events import ConfigsReceived, LeaveGroupReceived, Leaver
+from coordinator.interface.events import ClaimReceived, ConfigsReceived, LeaveGroupReceived, Leaver
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.replies import ConfigView, GroupView, Reply
 from coordinator.interface.topics import Topics
@@ -45,7 +46,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.group_release import why_not_released
-from gateway.hosting.inputs import Ending, Reclaim, Resumed
+from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.owner import Owner
 from gateway.hosting.release_steps import ReleaseOutcome, ReleaseWish
 from gateway.hosting.remembered import Remembered
@@ -139,6 +140,7 @@ class Groups:
         while True:
             try:
                 self._unresumed.update(await self._all_in_log())
+                self._rules.standing.adopted.update(await self._maybe_adopted())
                 break
             except StateLogError as error:
                 await self._delay_resuming(error)
@@ -164,6 +166,14 @@ class Groups:
             *await state_log.unreadable_groups(),
         )
 
+    async def _maybe_adopted(self) -> Collection[str]:
+        """The groups that may be adopted, as long as they have not been read. Raises
+        StateLogError."""
+        state_log = self._state_log
+        alone = await state_log.configs_alone()
+        groups = (each for each in await state_log.group_ids() if each not in alone)
+        return (*groups, *await state_log.unreadable_groups())
+
     async def _resume_if_live(self, group_id: str) -> None:
         """Continue the group's events, and load it if it has members or is being adopted. Raises
         StateLogError."""
@@ -171,6 +181,8 @@ class Groups:
         try:
             records = await self._state_log.read(group_id)
             is_live = has_members(records) or has_adoption(records)
+            if not load.is_adopted(records):
+                self._rules.standing.adopted.discard(group_id)
             if (release := release_in(records)) is not None:
                 is_live |= release.is_under_way
                 if not release.is_under_way:  # until then its anchor must be taken over
@@ -362,14 +374,20 @@ class Groups:
     # -- adoption --------------------------------------------------------------------------------
 
     async def adopt(self, group_id: str, *, dry_run: bool = False) -> AdoptionOutcome:
-        """Adopt a live group of the cluster, or say why that is not possible, member by member.
-        With `dry_run` nothing is begun, and no reason means that it is possible now."""
-        reasons = await self._why_not(group_id)
+        """Adopt a live group of the cluster, or say why that is not possible, member by member. A
+        group without members there is marked: it stays hosted, or is from its next join on. With
+        `dry_run` nothing is begun, and no reason means that it is possible now."""
+        reasons = self._why_never(group_id)
         if self.is_moving(group_id):  # the wish joins those that it has already
             reasons = ("its adoption is under way",) if dry_run else ()
-        is_released = not dry_run and self._known(group_id).is_released
-        if is_released and isinstance(await self._services.look.look(group_id), Nobody):
-            self.driver(group_id).feed(Reclaim())
+        elif self.is_live(group_id) and not reasons:
+            return await self._mark(group_id, dry_run=dry_run)
+        elif not reasons:
+            found = await self._services.look.look(group_id)
+            if self.is_live(group_id) or isinstance(found, Nobody) or self._is_held_here(found):
+                return await self._mark(group_id, dry_run=dry_run)
+            watched, now_ms = self._rules.watched.group(group_id), self._clock.now_ms()
+            reasons = why_not_found(found, watched, self._config, now_ms)
         if dry_run or reasons:
             return AdoptionOutcome(group_id=group_id, is_adopted=False, reasons=reasons)
         with trio.move_on_after(ADOPTION_TIMEOUT_S):
@@ -379,6 +397,30 @@ class Groups:
             f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on;"
             " groupferry events tells how it ends",
         )
+
+    def is_adopted(self, group_id: str) -> bool:
+        """Whether the group is hosted also while it is empty, until an operator releases it."""
+        return self._known(group_id).is_adopted
+
+    def _is_held_here(self, found: Found) -> bool:
+        """Whether an anchor of this gateway is alone in the group."""
+        return (
+            isinstance(found, Occupants)
+            and found.anchored is not None
+            and self.is_ours(found.anchored)
+        )
+
+    async def _mark(self, group_id: str, *, dry_run: bool) -> AdoptionOutcome:
+        """Have a group without members in the cluster hosted until it is released."""
+        if not (dry_run or self.is_adopted(group_id)):
+            try:
+                reply = await self.ask(group_id, lambda token, _: ClaimReceived(token=token))
+            except GroupRefused as refused:
+                return AdoptionOutcome.refused(group_id, refused.why)
+            if reply.error:
+                return AdoptionOutcome.refused(group_id, f"{reply.why}: try again")
+            self._known(group_id).forget("it was adopted")
+        return AdoptionOutcome(group_id=group_id, is_adopted=False, is_marked=True)
 
     def is_moving(self, group_id: str) -> bool:
         """Whether the group may be about to change its coordinator."""
@@ -393,10 +435,11 @@ class Groups:
             while self._rules.adopting:
                 await trio.sleep(ADOPTIONS_LOOK_S)
 
-    async def _why_not(self, group_id: str) -> tuple[str, ...]:
+    def _why_never(self, group_id: str) -> tuple[str, ...]:
+        """Why the group cannot be adopted, whoever is in it."""
         if not group_id:
             return ("the group id is empty",)
-        if self.is_live(group_id):
+        if self.is_live(group_id) and self.is_adopted(group_id):
             return ("it is hosted already",)
         if not self._rules.can_anchor:
             return ("the embedded cluster cannot hold anchors",)
@@ -405,12 +448,8 @@ class Groups:
         if self._rules.standing.adoption == "never":
             return ("as configured (groups_adopt = never)",)
         if self._known(group_id).is_configured:
-            return ("as configured (groups_host, groups_forward)",)
-        found = await self._services.look.look(group_id)
-        if self.is_live(group_id):  # by now
-            return ("it is hosted already",)
-        watched = self._rules.watched.group(group_id)
-        return why_not_found(found, watched, self._config, self._clock.now_ms())
+            return ("as configured (groups_forward)",)
+        return ()
 
     # -- release ---------------------------------------------------------------------------------
 
@@ -443,7 +482,7 @@ class Groups:
             return ()  # the wish joins a release that is under way
         if self._known(group_id).is_released:
             return ("it has been released already",)
-        if self.belongs_to_cluster(group_id):
+        if self.belongs_to_cluster(group_id) and not self.is_adopted(group_id):
             return ("the cluster serves it already",)
         if not (self.is_live(group_id) or self.is_held(group_id) or await self.knows(group_id)):
             return ("the gateway does not host a group of this name: see groupferry groups",)

@@ -48,6 +48,9 @@ class AdoptionOutcome:
     group_id: str
     is_adopted: bool
     """Whether the group is hosted now, because it was adopted."""
+    is_marked: bool = False
+    """Whether a group without members in the cluster is adopted, or can be: it stays hosted, or is
+    from its next join on."""
     reasons: tuple[str, ...] = ()
     """Why it was not, or cannot be; one a member. None after a dry run: it can be adopted."""
     held_ms: int | None = None

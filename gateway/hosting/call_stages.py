@@ -120,6 +120,11 @@ class CallStages:
             call.has_look = True
             call.held = hold.refusal(call, config, found)
 
+    @property
+    def has_native_join(self) -> bool:
+        """Whether a consumer of the new protocol waits to join."""
+        return any(call.api is GroupApi.CONSUMER_JOIN for call in self.unanswered.values())
+
     def overtake(self) -> None:
         """Another member has the group in the cluster, or had it."""
         for call in self.unanswered.values():

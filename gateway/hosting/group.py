@@ -179,9 +179,6 @@ class HostedGroup:
                 self._adopt(wish)
             case inputs.Release(wish):
                 self._release(wish, now_ms)
-            case inputs.Reclaim():
-                self.release.reclaim()
-                self._resume()
             case inputs.StepTaken(Answered(Lane.RELEASE) | Unanswered(Lane.RELEASE) as step):
                 self.release.handle(step, now_ms)
             case inputs.StepTaken(step):
@@ -194,6 +191,7 @@ class HostedGroup:
                 self._looked(found, now_ms)
             case inputs.Loaded():
                 self.engine.loaded(event, now_ms)
+                self._note_log()
                 self.calls.look_again()
                 if self.engine.is_live:
                     self.standing.host("its members are in the state log")
@@ -204,6 +202,7 @@ class HostedGroup:
                 if not self.rules.log_health.is_healthy:
                     self.rules.log_health.note(is_healthy=True, now_ms=now_ms)
                 self.engine.written(now_ms)
+                self._note_log()
             case inputs.Forgotten():
                 self.engine.forgotten()
             case inputs.WriteFailed(damage):
@@ -297,6 +296,10 @@ class HostedGroup:
         if self.engine.phase is LogPhase.UNLOADED and self.rules.hosted.has(self.group_id):
             self.rules.hosted.give_back(self.group_id)
 
+    def _note_log(self) -> None:
+        state = self.engine.core.state
+        self.standing.note_log(is_adopted=state.is_adopted, has_release=state.release is not None)
+
     # -- looks at the cluster --------------------------------------------------------------------
 
     def _looked(self, found: Found, now_ms: int) -> None:
@@ -306,7 +309,10 @@ class HostedGroup:
             return  # the group may be held by its leader's member, or by an anchor that is not ours
         self.calls.looked(found)
         is_held = self.engine.is_live or self.anchor.is_here
-        verdict = self.standing.take(found, now_ms, is_held=is_held)
+        has_native_join = self.calls.has_native_join
+        verdict = self.standing.take(
+            found, now_ms, is_held=is_held, has_native_join=has_native_join
+        )
         self._effects += self.standing.take_outbox()
         self._watch(found, verdict)
         if not is_of_anchor:

@@ -233,7 +233,8 @@ class GroupAdoption:
             self._effects.append(TellNow(group_events.GroupAdopted(held_ms=machine.held_ms)))
             self._rules.watched.forget(self._group_id)
         elif self._has_held:
-            self._standing.forget()
+            # A late request of the anchor may still have taken the group.
+            self._standing.forget("its adoption was undone")
             undone = group_events.AdoptionUndone(reason=machine.why, held_ms=machine.held_ms)
             self._effects.append(TellNow(undone))
             pause_ms = min(UNDONE_FOR_MS << self._standing.adoptions_undone, UNDONE_FOR_MS_MAX)

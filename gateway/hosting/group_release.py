@@ -96,7 +96,6 @@ class GroupRelease:
         self._wishes: list[ReleaseWish] = []
         self._settle_until_ms = 0
         self._is_beginning = False
-        self._is_reclaimed = False
         self._is_ending = False
         self._has_begun_here = False
         """Whether this process has decided to release the group, and not an earlier one."""
@@ -116,8 +115,8 @@ class GroupRelease:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody waits for it, or for its mark to be removed."""
-        return bool(self._wishes) or self._is_reclaimed
+        """Whether somebody waits for it."""
+        return bool(self._wishes)
 
     @property
     def keeps_anchor(self) -> bool:
@@ -160,10 +159,6 @@ class GroupRelease:
         if self._is_ending:
             self.end()
 
-    def reclaim(self) -> None:
-        """Remove the mark of an earlier release: the group's next join hosts it."""
-        self._is_reclaimed = True
-
     def end(self) -> None:
         """The gateway is shutting down. The next process finds in the log what has begun."""
         self._is_ending = True
@@ -194,9 +189,6 @@ class GroupRelease:
         state = engine.core.state
         if state.release is not None and state.release.is_under_way:
             self._go_on(state.release, now_ms)
-        elif state.release is not None and self._is_reclaimed and not self._is_beginning:
-            self._is_beginning = True
-            engine.note(ReleaseMoved(release=None))
         elif state.release is not None:
             self._rules.standing.released.add(self._group_id)
             self._fulfil(ReleaseOutcome(group_id=self._group_id, is_released=True))
@@ -233,12 +225,6 @@ class GroupRelease:
 
     def moved(self, *, is_durable: bool, now_ms: int) -> None:
         """The engine has decided on a step."""
-        if self._machine is None:
-            self._is_beginning = self._is_reclaimed = False
-            if is_durable:
-                self._rules.standing.released.discard(self._group_id)
-                self._standing.forget()
-            return
         self.handle(Stored() if is_durable else StoreFailed("the state log failed"), now_ms)
 
     def advance(self, now_ms: int) -> None:

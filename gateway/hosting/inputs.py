@@ -88,11 +88,6 @@ class Release:
 
 
 @value(kw_only=False)
-class Reclaim:
-    """An operator wants a released group back that has no members now."""
-
-
-@value(kw_only=False)
 class Leave:
     """The anchor leaves even if the group has members: their state ends with the process."""
 
@@ -235,7 +230,6 @@ Input = (
     | Resumed
     | Adopt
     | Release
-    | Reclaim
     | Leave
     | Ending
     | Looked

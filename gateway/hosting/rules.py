@@ -40,9 +40,12 @@ class HostingRules:
 
     def config_of(self, group_id: str) -> GroupConfig:
         """The settings of one group."""
+        config = self.config
         if matches(group_id, self.hold_patterns):
-            return replace(self.config, native_members_max=0)
-        return self.config
+            config = replace(config, native_members_max=0)
+        if matches(group_id, self.standing.host_patterns):
+            config = replace(config, is_served_by_setting=True)
+        return config
 
     def limit_groups(self, total: int, share: ShareRule) -> None:
         """From now on, this many groups may be hosted, in total and of one owner."""

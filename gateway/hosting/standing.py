@@ -90,6 +90,9 @@ class OtherKind:
 class Nobody:
     """The group has no members in the cluster."""
 
+    takes_natives: bool = field(default=True, compare=False)
+    """Whether the cluster has the new protocol."""
+
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
@@ -134,6 +137,13 @@ class Verdict:
 RELEASED = "released"
 """Why a group is forwarded that the operator has given back."""
 
+NOT_ADOPTED = "it is empty, and neither adopted nor hosted by a setting (groups_host)"
+"""Why a group without members is forwarded."""
+
+EMPTY = "it has no members in the cluster"
+NATIVE_FIRST = "its first member uses the new protocol, which the cluster does not have"
+"""Why a group without members in the cluster is hosted."""
+
 HERE = Verdict(Mode.HOSTED, "it has members here")
 """The verdict on a group with members here."""
 
@@ -156,15 +166,19 @@ class StandingRules:
     longest_session_ms: int
     """How long a member may believe that it owns partitions without hearing from its
     coordinator."""
-    host_patterns: tuple[str, ...] = ("*",)
-    """Patterns (* and ?) of group ids that may be hosted. All others stay with the cluster."""
+    host_patterns: tuple[str, ...] = ()
+    """Patterns (* and ?) of group ids whose consumers all come through the gateway, so that an
+    empty group is hosted from its first join on."""
     forward_patterns: tuple[str, ...] = ()
-    """Patterns of group ids that stay with the cluster all the same."""
+    """Patterns of group ids that stay with the cluster in any case."""
     adoption: Adoption = "manual"
     is_removing: bool = False
     """Whether the gateway is being removed, and takes no group over meanwhile."""
     released: set[str] = field(default_factory=set)
     """The groups that the operator has given back to the cluster, as far as loaded."""
+    adopted: set[str] = field(default_factory=set)
+    """The groups that are hosted until an operator releases them, also while they are empty; and
+    those of the log that have not been read yet."""
 
 
 @dataclass(slots=True)
@@ -183,7 +197,9 @@ class Standing:
     adoptions_undone: int = 0
     """How often its adoption was undone since the gateway has started."""
     is_configured: bool = field(init=False)
-    """Whether the operator leaves the group to the cluster."""
+    """Whether a setting leaves the group to the cluster."""
+    is_hosted_by_setting: bool = field(init=False)
+    """Whether a setting has the group hosted from its first join on."""
     _others_gone_ms: int = 0
     _reported: str = ""
     _told: Mode | None = None
@@ -191,14 +207,25 @@ class Standing:
 
     def __post_init__(self) -> None:
         """The patterns cannot change while the gateway runs."""
-        self.is_configured = not matches(self.group_id, self.rules.host_patterns) or matches(
-            self.group_id, self.rules.forward_patterns
-        )
+        self.is_configured = matches(self.group_id, self.rules.forward_patterns)
+        self.is_hosted_by_setting = matches(self.group_id, self.rules.host_patterns)
 
     @property
     def is_released(self) -> bool:
         """Whether the operator has given the group back to the cluster."""
         return self.group_id in self.rules.released
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the group is hosted also while it is empty, until an operator releases it."""
+        return self.group_id in self.rules.adopted
+
+    def note_log(self, *, is_adopted: bool, has_release: bool) -> None:
+        """What the log has of the group now."""
+        rules = self.rules
+        (rules.adopted.add if is_adopted else rules.adopted.discard)(self.group_id)
+        if not has_release:
+            rules.released.discard(self.group_id)
 
     @property
     def is_left(self) -> bool:
@@ -208,7 +235,7 @@ class Standing:
     @property
     def why_left(self) -> str:
         """Why the operator leaves the group to the cluster."""
-        return "as configured (groups_host, groups_forward)" if self.is_configured else RELEASED
+        return "as configured (groups_forward)" if self.is_configured else RELEASED
 
     @property
     def is_forwarded(self) -> bool:
@@ -272,10 +299,9 @@ class Standing:
         self._free(Verdict(Mode.HOSTED, "it was adopted", has_anchor=True), now_ms)
         self.host(self.verdict.why)
 
-    def forget(self) -> None:
-        """The adoption of the group was undone. A late request of the anchor may still have taken
-        it, so each call needs a new look."""
-        self.verdict = Verdict(Mode.UNKNOWN, "its adoption was undone")
+    def forget(self, why: str) -> None:
+        """Have each call need a new look."""
+        self.verdict = Verdict(Mode.UNKNOWN, why)
         self.seen_ms = None
 
     def host(self, why: str) -> None:
@@ -299,9 +325,11 @@ class Standing:
         run_id = run_of(anchored.members[0].member_metadata)
         return run_id is not None and run_id > self.rules.gateway.run_id
 
-    def take(self, found: Found, now_ms: int, *, is_held: bool = False) -> Verdict:
+    def take(
+        self, found: Found, now_ms: int, *, is_held: bool = False, has_native_join: bool = False
+    ) -> Verdict:
         """The verdict on what a look has found. `is_held`: whether the group has members or an
-        anchor here."""
+        anchor here. `has_native_join`: whether a consumer of the new protocol waits to join."""
         if self.is_left:
             return self.forward(self.why_left, now_ms)
         match found:
@@ -314,8 +342,11 @@ class Standing:
                 return self.forward("the gateway is being removed", now_ms)
             case Nobody() if self.rules.adoption == "never" and not is_held:
                 return self.forward("as configured (groups.adopt)", now_ms)
-            case Nobody():
-                return self._left_alone(now_ms)
+            case Nobody(takes_natives):
+                is_hosted = is_held or self.is_adopted or self.is_hosted_by_setting
+                if not is_hosted and has_native_join and not takes_natives:
+                    return self._left_alone(now_ms, NATIVE_FIRST)
+                return self._left_alone(now_ms, EMPTY if is_hosted else "")
             case Occupants(anchored=DescribedGroup() as group):
                 return self._anchored(group, now_ms)
             case _:
@@ -335,14 +366,20 @@ class Standing:
             return self.forward(f"its protocol type is {found.protocol_type}", now_ms)
         if isinstance(found, Occupants) and found.protocol == STREAMS_PROTOCOL:
             return self.forward(f"its protocol is {STREAMS_PROTOCOL}", now_ms)
-        return self.forward(f"in the cluster itself, the group has {found}", now_ms)
+        why = f"in the cluster itself, the group has {found}"
+        if self.is_adopted and self._told is not Mode.FORWARDED:
+            fields = {"group_id": self.group_id, "reason": f"{why}: it is hosted after they leave"}
+            self.outbox.append(Log("warning", "adopted_group_forwarded", fields))
+        return self.forward(why, now_ms)
 
-    def _left_alone(self, now_ms: int) -> Verdict:
-        """Decide for a group without members in the cluster. After an anchor with a foreign state
-        log has gone, its members may still believe that they own partitions, until their sessions
-        are over."""
+    def _left_alone(self, now_ms: int, why_hosted: str) -> Verdict:
+        """Decide for a group without members in the cluster; `why_hosted` is empty if it stays
+        there. After an anchor with a foreign state log has gone, its members may still believe that
+        they own partitions, until their sessions are over."""
         if now_ms >= self._others_gone_ms:
-            return self._free(Verdict(Mode.HOSTED, "it has no members in the cluster"), now_ms)
+            if not why_hosted:
+                return self.forward(NOT_ADOPTED, now_ms)
+            return self._free(Verdict(Mode.HOSTED, why_hosted), now_ms)
         why = (
             "its members are in another state log, or in one that was lost: the gateway grants"
             " nothing until their longest possible session has ended,"

@@ -17,6 +17,7 @@ from typing import Any
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
     JOIN_EPOCH,
+    ClaimReceived,
     ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
@@ -552,7 +553,7 @@ def api_of(request: Request) -> GroupApi:
             return GroupApi.FETCH
         case OffsetDeleteReceived():
             return GroupApi.OFFSET_DELETE
-        case DeleteGroupReceived() | ConfigsReceived():
+        case DeleteGroupReceived() | ClaimReceived() | ConfigsReceived():
             return GroupApi.ADMIN
         case PrepareAssignmentReceived() | InstallAssignmentReceived():
             return GroupApi.ASSIGNMENT

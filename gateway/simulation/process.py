@@ -202,6 +202,7 @@ class Process:
             standing=StandingRules(
                 gateway=Gateway(log_id=LOG_ID, run_id=number),
                 longest_session_ms=LONGEST_SESSION_MS,
+                host_patterns=("*",),
             ),
             can_anchor=around.cluster.holds_anchors,
             linger_ms=around.linger_ms,

@@ -6,6 +6,7 @@ from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.state import GroupState
 from coordinator.interface.events import (
+    ClaimReceived,
     ConfigsReceived,
     DeleteGroupReceived,
     OffsetCommitReceived,
@@ -29,7 +30,7 @@ from gateway.simulation.process import Applied, Process
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import decode_assignment
 
-ADMINISTRATIVE = (ConfigsReceived, DeleteGroupReceived, OffsetDeleteReceived)
+ADMINISTRATIVE = (ClaimReceived, ConfigsReceived, DeleteGroupReceived, OffsetDeleteReceived)
 
 
 class AnswerWatch:

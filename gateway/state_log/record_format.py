@@ -33,6 +33,7 @@ from coordinator.interface.records import (
     Release,
     RemovalCause,
     ResolvedRegex,
+    ServedBySetting,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
     is_tombstone,
@@ -145,13 +146,15 @@ def _key(group_id: str, record: DurableRecord) -> tuple[RecordType, wire.GroupsK
             return RecordType.GROUP_ADOPTION, wire.GroupKey(group_id=group_id)
         case GroupRelease():
             return RecordType.GROUP_RELEASE, wire.GroupKey(group_id=group_id)
+        case ServedBySetting():
+            return RecordType.GROUP_SERVED_BY_SETTING, wire.GroupKey(group_id=group_id)
         case GroupConfigs():
             return RecordType.GROUP_CONFIGS, wire.GroupKey(group_id=group_id)
         case _:
             assert_never(record)
 
 
-def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
+def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:  # noqa: PLR0912  # one case for each kind of record
     match record_type, key:
         case RecordType.GROUP_METADATA, _:
             return ClassicGroupMetadata(value=None)
@@ -159,6 +162,8 @@ def _tombstone(record_type: RecordType, key: wire.GroupsKey) -> DurableRecord:
             return GroupAdoption(value=None)
         case RecordType.GROUP_RELEASE, _:
             return GroupRelease(value=None)
+        case RecordType.GROUP_SERVED_BY_SETTING, _:
+            return ServedBySetting(is_so=False)
         case RecordType.GROUP_MEMBER_REMOVAL, wire.MemberKey(member_id=member_id):
             return ClassicMemberRemoval(member_id=member_id, cause=None)
         case RecordType.GROUP_GENERATION_BEGUN, _:
@@ -200,6 +205,8 @@ def _value(record: DurableRecord) -> wire.Value:  # noqa: PLR0912  # one case fo
             return _adoption(adoption)
         case GroupRelease(value=Release() as release):
             return _release(release)
+        case ServedBySetting(is_so=True):
+            return wire.GroupServedBySettingValue()
         case GroupEpoch(epoch=int(epoch), metadata_hash=metadata_hash, cause=cause):
             return wire.ConsumerGroupMetadataValue(
                 epoch=epoch, metadata_hash=metadata_hash, cause=cause.value
@@ -366,6 +373,8 @@ def _record(key: wire.Key, value: wire.Value) -> DurableRecord:  # noqa: PLR0912
             return GroupAdoption(value=_read_adoption(value))
         case _, wire.GroupReleaseValue():
             return GroupRelease(value=_read_release(value))
+        case _, wire.GroupServedBySettingValue():
+            return ServedBySetting(is_so=True)
         case _, wire.ConsumerGroupMetadataValue():
             return GroupEpoch(
                 epoch=value.epoch,

@@ -122,7 +122,7 @@ async def measure(folder: Path, broker: OffsetBroker) -> None:
     command = [
         *(sys.executable, "-m", "gateway", "serve", f"--upstream={HOST}:{broker.address[1]}"),
         *(f"--listen={HOST}:{port}", f"--state-dir={folder}", "--log-format=json"),
-        f"--max-groups={2 * GROUPS}",
+        *(f"--max-groups={2 * GROUPS}", "--groups-host=*"),
     ]
     began_s = time.monotonic()
     with lines.open("wb") as output:

@@ -169,6 +169,7 @@ def gateway(upstream: str, *flags: str) -> Iterator[Server]:
         command = [
             *(sys.executable, "-m", "gateway", "serve", f"--upstream={upstream}"),
             *(f"--listen={HOST}:{port}", f"--state-dir={folder}", "--log-format=json"),
+            "--groups-host=*",
             *("--max-connections=9000", "--max-connections-per-address=9000", *flags),
         ]
         with running("groupferry", command, port) as server:

@@ -30,6 +30,7 @@ from coordinator.interface.records import (
     RegularExpression,
     RemovalCause,
     ResolvedRegex,
+    ServedBySetting,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
@@ -94,6 +95,7 @@ RECORDS: Mapping[str, DurableRecord] = {
     ),
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=RemovalCause.LEFT),
     "classic_generation_begun": ClassicGenerationBegun(generation=9),
+    "served_by_setting": ServedBySetting(is_so=True),
     "group_adoption": GroupAdoption(
         value=Adoption(
             group=ClassicGroupValue(
@@ -206,6 +208,7 @@ _LATER = {
     "classic_member_removal",
     "group_adoption",
     "classic_generation_begun",
+    "served_by_setting",
     "computing_member",
     "computed_target_member",
 }
@@ -217,6 +220,7 @@ TOMBSTONES: Mapping[str, DurableRecord] = {
     "classic_member_removal": ClassicMemberRemoval(member_id="m-1", cause=None),
     "classic_generation_begun": ClassicGenerationBegun(generation=None),
     "group_adoption": GroupAdoption(value=None),
+    "served_by_setting": ServedBySetting(is_so=False),
     "group_epoch": GroupEpoch(epoch=None, cause=EpochCause.GROUP_REMOVED),
     "member": MemberMetadata(member_id="m-3", value=None, cause=RemovalCause.LEFT),
     "target_metadata": TargetAssignmentMetadata(epoch=None),
@@ -306,6 +310,7 @@ def _groups(draw: st.DrawFn) -> ClassicGroupValue:
 ANY_RECORD: st.SearchStrategy[DurableRecord] = st.one_of(
     st.builds(ClassicGroupMetadata, value=_groups()),
     st.builds(ClassicGenerationBegun, generation=_int(32)),
+    st.builds(ServedBySetting, is_so=st.just(value=True)),
     st.builds(ClassicMemberRemoval, member_id=_TEXT, cause=st.sampled_from(RemovalCause)),
     st.builds(GroupEpoch, epoch=_int(32), metadata_hash=_HASHES, cause=st.sampled_from(EpochCause)),
     _members(),

@@ -252,6 +252,7 @@ def make_groups(
         standing=StandingRules(
             gateway=Gateway(log_id=log.id, run_id=1),
             longest_session_ms=config.longest_session_ms,
+            host_patterns=("*",),
         ),
         can_anchor=False,
         linger_ms=60_000,

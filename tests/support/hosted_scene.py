@@ -19,6 +19,7 @@ from coordinator.engine import GroupEngine
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.events import (
     AssignmentReceived,
+    ClaimReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
     HeartbeatReceived,
@@ -129,6 +130,7 @@ def hosting_rules(
     groups_max: int = 8,
     anchors_max: int = 8,
     per_address_max: int = 8,
+    host: tuple[str, ...] = ("*",),
     forward: tuple[str, ...] = (),
     adoption: Adoption = "manual",
     hold: tuple[str, ...] = (),
@@ -141,6 +143,7 @@ def hosting_rules(
         standing=StandingRules(
             gateway=OURS,
             longest_session_ms=60_000,
+            host_patterns=host,
             forward_patterns=forward,
             adoption=adoption,
         ),
@@ -528,6 +531,13 @@ class HostedScene:
     def delete(self) -> Call:
         """A DeleteGroups, as far as the engine decides it."""
         return self.call(GroupApi.ADMIN, lambda token, _: DeleteGroupReceived(token=token))
+
+    def claim(self) -> Call:
+        """The command `adopt`, for a group without members in the cluster."""
+        make: MakeRequest = lambda token, _: ClaimReceived(token=token)  # noqa: E731
+        call = Call(api=GroupApi.ADMIN, make=make, is_placed=True, knows_topics=True)
+        self.ask(call)
+        return call
 
     def free(self) -> Call:
         """An admin's request that needs the group empty in the cluster."""

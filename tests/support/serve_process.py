@@ -157,6 +157,7 @@ def command(upstream: str, bootstrap: str, state_folder: Path, *flags: str) -> l
         f"--listen={bootstrap}",
         f"--state-dir={state_folder}",
         "--log-format=json",
+        "--groups-host=*",
         *SHORT_TIMERS,
         *flags,
     ]

@@ -653,7 +653,9 @@ def new_machine(
     gateway = Gateway(log_id=LOG_ID, run_id=run)
     rules = HostingRules(
         config=shape.config,
-        standing=StandingRules(gateway=gateway, longest_session_ms=SESSION_TIMEOUT_MS),
+        standing=StandingRules(
+            gateway=gateway, longest_session_ms=SESSION_TIMEOUT_MS, host_patterns=("*",)
+        ),
         can_anchor=True,
         linger_ms=LINGER_MS,
         hosted=Room("hosted", groups_max=1),

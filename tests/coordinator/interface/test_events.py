@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.interface.errors import GroupError
 from coordinator.interface.events import (
+    ClaimReceived,
     ConfigsReceived,
     ConsumerHeartbeatReceived,
     DeleteGroupReceived,
@@ -38,6 +39,7 @@ REQUESTS: list[Request] = [
     OffsetFetchReceived(token=1, member_id=None, epoch=-1, partitions=None),
     OffsetDeleteReceived(token=1, topic_names=()),
     DeleteGroupReceived(token=1),
+    ClaimReceived(token=1),
     ConfigsReceived(token=1, changes=()),
 ]
 

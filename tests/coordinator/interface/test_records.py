@@ -16,6 +16,7 @@ from coordinator.interface.records import (
     MemberMetadata,
     MemberState,
     RegularExpression,
+    ServedBySetting,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
     is_tombstone,
@@ -30,6 +31,7 @@ RECORDS: list[DurableRecord] = [
     GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000}),
     GroupAdoption(value=None),
     GroupRelease(value=None),
+    ServedBySetting(is_so=False),
     ClassicGenerationBegun(generation=None),
     *(ClassicMemberRemoval(member_id=id_, cause=None) for id_ in "ab"),
     *(MemberMetadata(member_id=id_, value=None) for id_ in "ab"),
@@ -50,7 +52,7 @@ def test_a_key_identifies_kind_and_member() -> None:
 def test_tombstones_are_recognised() -> None:
     """None is a tombstone, and so are configs without overrides. An empty target or epoch 0 is
     not."""
-    assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *13 * [True]]
+    assert [is_tombstone(record) for record in RECORDS] == [True, *3 * [False], *14 * [True]]
     assert is_tombstone(GroupConfigs(overrides={}))
     assert not is_tombstone(TargetAssignmentMember(member_id="a", partitions=frozenset()))
     assert not is_tombstone(TargetAssignmentMetadata(epoch=0))

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import forgetting as module
-from gateway.groups.forgetting import CONFIGS_ALONE_MS_MAX, Forgetting
+from gateway.groups.forgetting import UNUSED_MS_MAX, Forgetting
 from gateway.hosting.owner import Owner
 from gateway.hosting.remembered import LONG_NAME_CHARS
 from gateway.hosting.shares import ShareRule
@@ -263,7 +263,7 @@ async def test_configs_without_a_group_are_forgotten_after_a_while(
 ) -> None:
     """An admin may set them before the first member joins. Configs of a group that is in use stay,
     even if only the cluster knows the group."""
-    monkeypatch.setattr(module, "CONFIGS_ALONE_MS_MAX", 20_000)
+    monkeypatch.setattr(module, "UNUSED_MS_MAX", 20_000)
     async with hosted_groups() as groups:
         for group in ("unused", "used", "in-the-cluster"):
             await set_config(groups, group)
@@ -290,7 +290,7 @@ async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -
     for group in ("old", "changed"):
         last = log.last_events(group)
         assert last is not None
-        await log.append(group, [replace(last, at_ms=last.at_ms - CONFIGS_ALONE_MS_MAX)])
+        await log.append(group, [replace(last, at_ms=last.at_ms - UNUSED_MS_MAX)])
     async with hosted_groups(log=log) as groups:
         cluster_knows(groups)
         await groups.table.resume()

@@ -12,12 +12,14 @@ from coordinator.interface.config import RollPolicy
 from coordinator.interface.events import OffsetCommitEnded
 from coordinator.interface.records import (
     Adoption,
+    ClassicGroupMetadata,
     ClassicGroupValue,
     DurableRecord,
     GroupAdoption,
     GroupConfigs,
     GroupRelease,
     Release,
+    ServedBySetting,
 )
 from coordinator.interface.replies import OffsetVerdict
 from gateway.batches import NAMES_PER_STEP
@@ -332,6 +334,28 @@ async def test_an_adoption_in_the_log_counts_before_it_is_loaded(
         assert not groups.running
         assert groups.table.is_moving(GROUP)
         assert not groups.table.is_moving("other")
+
+
+async def test_adopted_groups_are_known_from_the_start(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster must not answer for a group that has not been read, and may have members."""
+    group = ClassicGroupMetadata(
+        value=ClassicGroupValue(protocol_type=None, generation=3, protocol=None, leader=None)
+    )
+    log = ScriptedLog()
+    await log.append("adopted", [group])
+    await log.append("by-setting", [group, ServedBySetting(is_so=True)])
+    await log.append("released", [GroupRelease(value=Release())])
+    await log.append("configs", [GroupConfigs(overrides={"consumer.session.timeout.ms": 50_000})])
+    is_asked = delayed(log, monkeypatch)
+    async with hosted_groups(log=log) as groups:
+        await groups.nursery.start(groups.table.resume)
+        names = ("adopted", "by-setting", "released", "configs")
+        assert [each for each in names if groups.table.is_adopted(each)] == [*names[:3]]
+        is_asked.set()
+        await trio.sleep(2 * RESUME_RETRY_S)
+        assert [each for each in names if groups.table.is_adopted(each)] == ["adopted"]
 
 
 @pytest.mark.parametrize("is_under_way", [True, False])

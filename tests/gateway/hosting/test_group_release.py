@@ -9,7 +9,7 @@ from unittest.mock import ANY
 import pytest
 
 from coordinator.interface.records import GroupRelease, Release
-from coordinator.interface.replies import ConsumerHeartbeatReply
+from coordinator.interface.replies import ClaimReply, ConsumerHeartbeatReply
 from gateway.hosting.adoption_steps import Answered, Ask, Lane, Wish
 from gateway.hosting.answers import GroupApi, Situation, code_for
 from gateway.hosting.calls import Call, Failed, Forwarded, Store
@@ -20,7 +20,6 @@ from gateway.hosting.inputs import (
     Adopt,
     Damage,
     Ending,
-    Reclaim,
     Relayed,
     Resumed,
     StepTaken,
@@ -185,9 +184,8 @@ def test_an_operator_reclaims_an_empty_group(on: Scene) -> None:
     """Its next join hosts it again."""
     on.to_the_end()
     on.in_cluster.remove_member()
-    on.feed(Reclaim())
+    assert on.claim().answer == ClaimReply()
     assert on.log_has() is None
-    assert on.group.release.is_wanted is False
     first = on.join()
     assert not isinstance(first.answer, Forwarded)
 

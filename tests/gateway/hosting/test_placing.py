@@ -2,12 +2,13 @@
 
 import pytest
 
+from coordinator.interface.replies import ClaimReply
 from gateway.hosting.answers import Situation
 from gateway.hosting.calls import Forwarded, Locate, Refused
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import Relayed, Resumed, SeenForeign
-from gateway.hosting.standing import FORWARDED_FOR_MS, NoAnswer, Nobody, Occupants
+from gateway.hosting.standing import FORWARDED_FOR_MS, NOT_ADOPTED, NoAnswer, Nobody, Occupants
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -199,3 +200,70 @@ def test_a_client_elsewhere_is_sent_to_the_coordinator(
     assert on.count(Locate) == 3
     assert on.count(AskCoordinator) == on.count(Write) == 0
     assert on.group.is_idle
+
+
+# -- groups that are empty for a moment ------------------------------------------------------------
+
+
+def test_an_empty_group_is_left_to_the_cluster_until_it_is_adopted() -> None:
+    """Its other consumers may not be behind the gateway yet. Its next join here hosts it then, also
+    after it has become empty and after a restart."""
+    on = HostedScene(host=())
+    for call in (on.join(), on.native("n"), on.commit()):
+        assert call.answer == Forwarded(NOT_ADOPTED)
+    assert on.count(Write) == on.count(AskCoordinator) == 0
+    assert on.claim().answer == ClaimReply()
+    on.group.standing.forget("it was adopted")
+    on.native_member()
+    on.native("n", -1)
+    assert error_of(on.native("n")) is ErrorCode.NONE
+    on.native("n", -1)
+    again = on.restart(host=())
+    again.in_cluster.remove_member()
+    again.feed(Resumed())
+    assert error_of(again.native("n")) is ErrorCode.NONE
+
+
+def test_an_adopted_group_that_is_deleted_is_left_to_the_cluster() -> None:
+    on = HostedScene(host=())
+    on.claim()
+    on.delete()
+    on.in_cluster.remove_member()
+    assert on.join().answer == Forwarded(NOT_ADOPTED)
+
+
+def test_what_a_setting_has_begun_does_not_outlive_the_setting(on: HostedScene) -> None:
+    """Empty groups go back to the cluster with the next process; live ones stay."""
+    on.native_member()
+    again = on.restart(host=())
+    again.feed(Resumed())
+    assert error_of(again.native("n2")) is ErrorCode.NONE
+    again.native("n2", -1)
+    again.native("n", -1)
+    again.in_cluster.remove_member()
+    later = again.restart(host=())
+    later.feed(Resumed())
+    assert later.join().answer == Forwarded(NOT_ADOPTED)
+
+
+def test_a_native_consumer_begins_a_group_that_the_cluster_could_not_serve() -> None:
+    """It counts as adopted from then on, or classic consumers that come back first would keep the
+    native ones out. A refused one begins nothing."""
+    on = HostedScene(host=())
+    on.found = Nobody(takes_natives=False)
+    assert error_of(on.native("")) is not ErrorCode.NONE
+    assert on.join().answer == Forwarded(NOT_ADOPTED)
+    on.native_member()
+    (told,) = on.told("group_hosted")
+    assert "new protocol" in told["reason"]
+    on.native("n", -1)
+    on.in_cluster.remove_member()
+    on.found = None
+    assert not isinstance(on.join().answer, Forwarded)
+
+
+def test_only_a_join_of_its_own_begins_a_group_with_the_new_protocol() -> None:
+    """A late heartbeat does not."""
+    on = HostedScene(host=())
+    on.found = Nobody(takes_natives=False)
+    assert on.native("n", 3).answer == Forwarded(NOT_ADOPTED)

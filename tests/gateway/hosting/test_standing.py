@@ -8,6 +8,7 @@ from gateway.hosting.effects import Log, TellNow
 from gateway.hosting.standing import (
     FORWARDED_FOR_MS,
     FOUND_FREE_FOR_MS,
+    NOT_ADOPTED,
     Found,
     NoAnswer,
     Nobody,
@@ -16,8 +17,9 @@ from gateway.hosting.standing import (
     Standing,
     StandingRules,
     TooOld,
+    Verdict,
 )
-from gateway.hosting.states import Mode
+from gateway.hosting.states import Adoption, Mode
 from tests.support.hosted_scene import OURS, anchored
 
 SESSION_MS = 60_000
@@ -32,9 +34,14 @@ REJOINING = anchored("log-1", 2, is_stable=False)
 TWO = anchored("log-1", 1, 2)
 
 
-def standing(*patterns: str, group_id: str = "orders") -> Standing:
+def standing(*patterns: str, group_id: str = "orders", host: tuple[str, ...] = ("*",)) -> Standing:
     """A group of which nothing is known."""
-    rules = StandingRules(gateway=OURS, longest_session_ms=SESSION_MS, forward_patterns=patterns)
+    rules = StandingRules(
+        gateway=OURS,
+        longest_session_ms=SESSION_MS,
+        host_patterns=host,
+        forward_patterns=patterns,
+    )
     return Standing(group_id, rules)
 
 
@@ -289,16 +296,69 @@ def test_a_gateway_that_is_being_removed_takes_no_group() -> None:
         (("ord*",), ("*ers",), Mode.FORWARDED),
     ],
 )
-def test_a_group_is_hosted_if_it_may_be_and_need_not_be_forwarded(
+def test_settings_host_an_empty_group_or_forbid_it(
     host: tuple[str, ...], forward: tuple[str, ...], mode: Mode
 ) -> None:
-    """By the patterns of both settings."""
-    rules = StandingRules(
-        gateway=OURS,
-        longest_session_ms=SESSION_MS,
-        host_patterns=host,
-        forward_patterns=forward,
-    )
-    group = Standing("orders", rules)
+    """The pattern that forbids decides."""
+    group = standing(*forward, host=host)
     assert group.take(Nobody(), 0).mode is mode
-    assert group.is_configured is (mode is Mode.FORWARDED)
+    assert group.is_configured is bool(forward)
+
+
+@pytest.mark.parametrize("adoption", ["manual", "auto"])
+def test_an_empty_group_stays_with_the_cluster(adoption: Adoption) -> None:
+    """Consumers that are not behind the gateway yet would be refused."""
+    group = standing(host=())
+    group.rules.adoption = adoption
+    assert group.take(Nobody(), 0) == Verdict(Mode.FORWARDED, NOT_ADOPTED)
+    assert group.take(Nobody(), 0, is_held=True).mode is Mode.HOSTED
+
+
+def test_an_adopted_group_is_hosted_while_it_is_empty() -> None:
+    """Until the mark is gone, or the operator leaves every group to the cluster."""
+    group = standing(host=())
+    group.note_log(is_adopted=True, has_release=False)
+    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    group.rules.adoption = "never"
+    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+    group.rules.adoption = "manual"
+    group.note_log(is_adopted=False, has_release=False)
+    assert group.take(Nobody(), 0).mode is Mode.FORWARDED
+
+
+def test_an_adopted_group_is_forwarded_while_the_cluster_has_consumers_of_it() -> None:
+    """One warning says so each time."""
+    group = standing(host=())
+    group.note_log(is_adopted=True, has_release=False)
+    for _ in range(2):
+        assert group.take(DIRECT, 0).mode is Mode.FORWARDED
+    assert lines(group) == ["adopted_group_forwarded", "group_forwarded"]
+    assert group.take(Nobody(), 0).mode is Mode.HOSTED
+    group.host("it has no members in the cluster")
+    group.take(DIRECT, 0)
+    assert lines(group)[3:] == ["adopted_group_forwarded", "group_forwarded"]
+
+
+@pytest.mark.parametrize(
+    ("takes_natives", "has_native_join", "mode"),
+    [
+        (False, True, Mode.HOSTED),
+        (False, False, Mode.FORWARDED),
+        (True, True, Mode.FORWARDED),
+    ],
+)
+def test_a_first_member_that_the_cluster_cannot_serve_is_hosted(
+    mode: Mode, *, takes_natives: bool, has_native_join: bool
+) -> None:
+    """Whose protocol is new, in front of a cluster without it."""
+    group = standing(host=())
+    found = Nobody(takes_natives=takes_natives)
+    assert group.take(found, 0, has_native_join=has_native_join).mode is mode
+
+
+def test_the_new_protocol_does_not_take_a_group_that_may_have_owners_elsewhere() -> None:
+    """Members of another gateway may still consume."""
+    group = standing(host=())
+    group.take(OTHER_LOGS, 0)
+    assert group.take(Nobody(takes_natives=False), 1, has_native_join=True).mode is Mode.UNKNOWN
+    assert group.take(Nobody(), 1).mode is Mode.UNKNOWN

@@ -38,7 +38,7 @@ async def test_the_first_version_of_the_file_stays_readable(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("DELETE FROM records WHERE position = 3", "has 13 records instead of 14"),
+        ("DELETE FROM records WHERE position = 3", "has 14 records instead of 15"),
         (
             "UPDATE records SET value = CAST(value || x'00' AS BLOB) WHERE position = 3",
             "record 3, of 'orders'",
