@@ -144,8 +144,9 @@ def _add_adopt(commands: _Commands) -> None:
         "adopt",
         help="take over a live group from the cluster, without a rebalance",
         description="Have the running gateway take over a live group from the cluster. All its"
-        " consumers must be behind the gateway, and they notice nothing. If the group cannot be"
-        " adopted, print why, one line for each obstacle, and change nothing.",
+        " consumers must be behind the gateway, and they notice nothing. A group without members"
+        " is hosted from its next join on. If the group cannot be adopted, print why, one line for"
+        " each obstacle, and change nothing.",
         allow_abbrev=False,
     )
     adopt.add_argument("group", type=_group_id, metavar="GROUP", help="its group id")

@@ -5,6 +5,7 @@ on the client's own connection.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -346,6 +347,8 @@ class AdminApis:
             # A group that never committed an offset is unknown to the cluster.
             if results[group_id].error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 results[group_id] = DeletableGroupResult(group_id=group_id)
+            if not results[group_id].error_code:
+                await self._forget_here(group_id)
         return [results[each] for each in wanted]
 
     async def _delete_here(
@@ -377,6 +380,14 @@ class AdminApis:
             for group in answer.groups
             if is_unknown(group) and not self._groups.is_held(group.group_id)
         )
+
+    async def _forget_here(self, group_id: str) -> None:
+        """Delete what is left here of a group that the cluster served and has deleted."""
+        with suppress(GroupRefused, StateLogError):
+            if await self._groups.knows(group_id):
+                await self._groups.ask(
+                    group_id, lambda token, _topics: DeleteGroupReceived(token=token)
+                )
 
     def _without_anchor(self, group: DescribedGroup) -> DescribedGroup:
         """Hide our anchor: the group is shown as an empty consumer group. Another gateway's anchor

@@ -344,7 +344,10 @@ const COMMANDS = {
     label: "Adopt…", cannot: "cannot be adopted now",
     will: "The gateway takes the group over from the cluster. Its members, generation and assignments stay."
       + " Calls are held for about a tenth of a second. If a step fails, the cluster serves the group as before.",
-    done: (outcome) => `Adopted. Calls were held for ${outcome.held_ms} ms.`,
+    done: (outcome) =>
+      outcome.is_marked
+        ? "Adopted. It is hosted from its next join on."
+        : `Adopted. Calls were held for ${outcome.held_ms} ms.`,
   },
   release: {
     label: "Release…", cannot: "cannot be released now",

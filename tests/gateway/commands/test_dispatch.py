@@ -112,6 +112,7 @@ def test_an_error_line_has_no_control_characters(
 
 
 OUTSIDE = "b-2 (b at /10.0.0.2): its heartbeats do not come through this gateway"
+MARKED = "without members in the cluster, it is hosted from its next join on, until it is released"
 NOT_STABLE = "the cluster says that it is PreparingRebalance"
 
 
@@ -124,6 +125,8 @@ async def adopt(command: Command, _given_by: str) -> Answer:
             if command.dry_run:
                 return Adoption(group_id=group_id, is_adopted=False)
             return Adoption(group_id=group_id, is_adopted=True, held_ms=120)
+        case "empty":
+            return Adoption(group_id=group_id, is_adopted=False, is_marked=True)
         case "beside":
             reasons = (OUTSIDE, NOT_STABLE)
             return Adoption(group_id=group_id, is_adopted=False, reasons=reasons)
@@ -212,6 +215,8 @@ async def test_a_command_about_the_roll_prints_its_outcome(
     [
         (["adoptable"], 0, ["adoptable is adopted; its calls were held for 120 ms"], []),
         (["adoptable", "--dry-run"], 0, ["adoptable can be adopted"], []),
+        (["empty"], 0, [f"empty is adopted: {MARKED}"], []),
+        (["empty", "--dry-run"], 0, [f"empty can be adopted: {MARKED}"], []),
         (
             ["beside"],
             FAILED,
