@@ -121,6 +121,23 @@ async def test_a_look_tells_native_members_from_classic_ones() -> None:
 
 
 @pytest.mark.parametrize(
+    ("to_native", "takes_natives"),
+    [
+        (None, False),
+        (native(error_code=ErrorCode.UNSUPPORTED_VERSION), False),
+        (native(error_code=ErrorCode.GROUP_ID_NOT_FOUND), True),
+    ],
+)
+async def test_a_look_at_an_empty_group_tells_whether_the_cluster_has_the_new_protocol(
+    to_native: ConsumerGroupDescribeResponse | None, *, takes_natives: bool
+) -> None:
+    """It may lack the api, or have the protocol switched off."""
+    nobody = await ClusterLook(cluster_that_says(classic(), to_native)).look("g")
+    assert isinstance(nobody, Nobody)
+    assert nobody.takes_natives is takes_natives
+
+
+@pytest.mark.parametrize(
     ("to_classic", "to_native", "found"),
     [
         (classic(), None, Nobody()),

@@ -8,7 +8,12 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
+from coordinator.interface.events import (
+    ClaimReceived,
+    ConfigChange,
+    ConfigOperation,
+    ConfigsReceived,
+)
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import forgetting as module
 from gateway.groups.forgetting import UNUSED_MS_MAX, Forgetting
@@ -278,6 +283,25 @@ async def test_configs_without_a_group_are_forgotten_after_a_while(
         assert set(await groups.table.configs_alone()) == {"in-the-cluster"}
         await trio.sleep(QUIET_S)
         assert set(await groups.table.groups_with_configs()) == {"used", "in-the-cluster"}
+
+
+async def test_an_adopted_group_is_forgotten_after_a_while(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator may adopt it before its first member joins."""
+    monkeypatch.setattr(module, "UNUSED_MS_MAX", 20_000)
+    async with hosted_groups() as groups:
+        await groups.table.ask("adopted", lambda token, _: ClaimReceived(token=token))
+        assert groups.table.is_adopted("adopted")
+        await trio.sleep(QUIET_S)
+        cluster_knows(groups)
+        await forgetting(groups).look()
+        assert groups.table.is_adopted("adopted")
+        await trio.sleep(20)
+        await forgetting(groups).look()
+        await trio.sleep(QUIET_S)
+        assert await groups.table.group_ids() == ()
+        assert not groups.table.is_adopted("adopted")
 
 
 async def test_the_age_of_configs_survives_restarts(autojump_clock: MockClock) -> None:

@@ -50,3 +50,10 @@ def test_a_pattern_holds_the_groups_that_match() -> None:
     rules = replace(hosting_rules(), hold_patterns=("ord*",))
     policies = [rules.config_of(each).policy for each in ("orders", "payments")]
     assert policies == [RollPolicy.HOLD, RollPolicy.ALLOW]
+
+
+def test_a_setting_that_has_groups_hosted_is_noted_in_those_that_match() -> None:
+    """They begin without being adopted."""
+    rules = hosting_rules(host=("ord*",))
+    noted = [rules.config_of(each).is_served_by_setting for each in ("orders", "payments")]
+    assert noted == [True, False]
