@@ -21,6 +21,19 @@ def test_the_embedded_cluster_is_known_by_its_missing_apis() -> None:
     assert not is_embedded({ApiKey.HEARTBEAT: (0, 4), ApiKey.DESCRIBE_GROUPS: (0, 5)})
 
 
+async def test_every_group_is_hosted_in_front_of_it() -> None:
+    """Whatever the settings say of empty groups: it cannot serve them."""
+    with trio.fail_after(20):
+        async with (
+            running_mock_cluster() as upstream,
+            whole_gateway(upstream.bootstrap, host_patterns=()) as gateway,
+            group_client(gateway.address, "g") as client,
+        ):
+            await upstream.create_topic("numbers", 3)
+            await client.enter()
+            assert "group_created" in [event.name for event in gateway.events]
+
+
 async def test_offsets_of_all_topics_are_those_that_are_committed() -> None:
     """Admin tools name no topic. Kafka then returns exactly the committed offsets."""
     with trio.fail_after(20):

@@ -144,6 +144,24 @@ async def test_a_first_native_consumer_is_hosted_only_where_the_cluster_cannot_s
         assert await is_hosted(direct) is not kafka.has_new_protocol
 
 
+@pytest.mark.parametrize("forward", [(), ("*",)])
+async def test_deleting_a_group_removes_its_mark(
+    kafka: KafkaCluster, tmp_path: Path, forward: tuple[str, ...]
+) -> None:
+    """Also if a setting leaves the group to the cluster by then."""
+    group, log = fresh_group("deleted"), MemoryLog()
+    operators = OperatorsConfig(control_folder=tmp_path)
+    async with whole_gateway(kafka.addresses, operators=operators, state_log=log):
+        assert (await give(tmp_path, Adopt(group_id=group))).is_marked
+    assert await log.read(group)
+    async with (
+        whole_gateway(kafka.addresses, forward_patterns=forward, state_log=log) as gateway,
+        group_client(gateway.address, group) as client,
+    ):
+        assert await client.deleted() == 0
+    assert await log.read(group) == ()
+
+
 async def is_hosted(direct: GroupClient) -> bool:
     """Whether an anchor is in the group."""
     return log_of(await direct.described()) is not None
