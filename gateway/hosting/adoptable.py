@@ -61,7 +61,7 @@ def why_not_found(
         case OtherKind(kind):
             return (f"it is a {kind} group",)
         case Nobody():
-            return ("it has no members in the cluster: it is hosted from its next join on",)
+            return ()
         case NoAnswer(why):
             return (f"the cluster does not say who is in it: {why}",)
         case TooOld():

@@ -79,7 +79,6 @@ def test_all_reasons_are_given_at_once() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (Nobody(), "it has no members in the cluster"),
         (NoAnswer("nobody answers"), "does not say who is in it: nobody answers"),
         (OtherKind("share"), "it is a share group"),
         (TooOld(), "older than Kafka 2.3"),
@@ -91,6 +90,11 @@ def test_what_is_no_live_classic_group_has_one_reason(found: Found, why: str) ->
     """Nothing else is to be said of it."""
     (reason,) = why_not_found(found, None, CONFIG, NOW_MS)
     assert why in reason
+
+
+def test_a_group_without_members_can_be_adopted() -> None:
+    """It is then hosted from its next join on."""
+    assert why_not_found(Nobody(), None, CONFIG, NOW_MS) == ()
 
 
 def test_every_member_of_a_group_that_was_not_watched_is_outside() -> None:
