@@ -59,7 +59,7 @@ OF_ONE_THING: Mapping[str, str] = {
     " max_connections_per_principal max_request_bytes max_held_request_bytes max_request_entries"
     " max_held_answer_bytes max_pipelined",
     "gateway.data_path.conversions": "COORDINATOR_KEYS_MAX",
-    "gateway.data_path.fetch_held": "FETCHED_BYTES_MAX",
+    "gateway.data_path.fetch_held": "FETCHED_BYTES_MAX MAX_BYTES_SINCE",
     "gateway.data_path.grants": "OF_ONE_CLIENT_MAX",
     "gateway.data_path.group_requests": "COMMITS_TOGETHER_MAX",
     "gateway.data_path.ports": "PORT_MAX",
@@ -72,7 +72,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.events.event": "_MOMENT_MAX",
     "gateway.events.record_translator": "NAMED_TOPICS_MAX",
     "gateway.groups.cluster_look": "LOOKED_AT_ONCE_MAX",
-    "gateway.groups.forgetting": "NEW_GROUPS_MAX CONFIGS_ALONE_MS_MAX",
+    "gateway.groups.forgetting": "NEW_GROUPS_MAX UNUSED_MS_MAX",
     "gateway.groups.regex_resolver": "MATCHED_TOPICS_MAX",
     "gateway.groups.topics_image": "NAMES_MAX",
     "gateway.hosting.adoption": "HOLD_MAX_MS HEARTBEATS_AT_ONCE_MAX",
