@@ -427,6 +427,7 @@ async def test_no_partition_is_granted_once_a_direct_member_is_inside(
         late = await second.native("m")
         assert (len(given(joined)), len(given(late))) == (PARTITIONS, 0)
         topic_id = await first.topic_id()
+        await first.native("n", joined.member_epoch)  # is told to give partitions up
         await first.native("n", joined.member_epoch, owned={topic_id: (0,)})
         with capture_logs() as lines:
             await remove_anchor(direct)
@@ -456,6 +457,7 @@ async def test_no_partition_is_granted_while_the_anchor_is_lost(kafka: KafkaClus
         joined = await first.native("n")
         late = await second.native("m")
         topic_id = await first.topic_id()
+        await first.native("n", joined.member_epoch)  # is told to give partitions up
         await first.native("n", joined.member_epoch, owned={topic_id: (0,)})
         await remove_anchor(direct)
         refused = await first.commit({0: 1}, member_id="stranger", epoch=1)
