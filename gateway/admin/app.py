@@ -223,8 +223,8 @@ async def _body(request: Request) -> bytes:
 
 
 def _list(request: Request) -> Question:
-    asked = {"after": _text(request, "after") or "", "since": _text(request, "since")}
-    return ListGroups.model_validate(asked)
+    given = {name: _text(request, name) for name in ("after", "since")}
+    return ListGroups.model_validate_strings({k: v for k, v in given.items() if v is not None})
 
 
 def _describe(request: Request) -> Question:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gateway.cluster.broker_connection import Versions
+from gateway.cluster.embedded import is_embedded
 from gateway.data_path.treatments import (
     FEATURE_NEEDS,
     METADATA_TOPIC_IDS_SINCE,
@@ -85,8 +86,11 @@ def offered_versions(upstream: Versions) -> Versions:
 
 
 def _offered(key: ApiKey, treated: Treated, upstream: Versions) -> tuple[int, int] | None:
+    # The embedded cluster serves no group, and states the new protocol from v1 on.
+    if treated.without_upstream and (key not in upstream or is_embedded(upstream)):
+        return versions_of(key)
     if key not in upstream:
-        return versions_of(key) if treated.without_upstream else None
+        return None
     low, high = upstream[key]
     high = treated.max_version if treated.without_upstream else min(high, treated.max_version)
     if treated.converted_up_to is not None and max(low, treated.converted_from) <= high:

@@ -439,7 +439,9 @@ class Groups:
         """Why the group cannot be adopted, whoever is in it."""
         if not group_id:
             return ("the group id is empty",)
-        if self.is_live(group_id) and self.is_adopted(group_id):
+        # Adopting a group that only a pattern has hosted marks it, except where all are hosted.
+        is_kept = self.is_adopted(group_id) or not self._rules.can_anchor
+        if self.is_live(group_id) and is_kept:
             return ("it is hosted already",)
         if not self._rules.can_anchor:
             return ("the embedded cluster cannot hold anchors",)

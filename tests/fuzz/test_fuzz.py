@@ -177,8 +177,8 @@ async def test_a_gateway_that_ends_is_a_problem(
     monkeypatch.setattr(campaign, "_play_one", kill_first)
     monkeypatch.setattr(campaign, "WARM_UP", warm_up)
     outcome = await play(Listening(frames=1_000_000))
-    assert outcome.problems
-    assert not [problem for problem in outcome.problems if "ended" not in problem]
+    # The neighbours may notice it first, and say it in their own words.
+    assert [problem for problem in outcome.problems if "ended" in problem]
 
 
 def test_a_run_of_both_has_half_of_the_frames_at_each_gateway(

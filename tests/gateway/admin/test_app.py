@@ -45,6 +45,17 @@ def fits(path: str, answer: object) -> None:
     jsonschema.validate(answer, content["schema"] | {"components": whole["components"]})
 
 
+async def test_a_later_look_lists_what_has_changed() -> None:
+    """The page asks with the revision of its last look, and with 0 first."""
+    async with admin_stage() as stage:
+        await stage.groups.lone_classic_member()
+        first = await stage.ask("/api/groups?after=&since=0")
+        assert (first.status, len(first.json["groups"])) == (200, 1)
+        again = await stage.ask(f"/api/groups?after=&since={first.json['revision']}")
+        assert again.status == 200
+        assert (await stage.ask("/api/groups?since=x")).status == 400
+
+
 @pytest.mark.parametrize("group_id", ["a/../b", "a b?c#d%&=+", "ü\n", "x" * 32_767])
 async def test_any_group_id_fits_into_an_address(group_id: str) -> None:
     """Kafka allows every string."""

@@ -65,9 +65,14 @@ def test_transactions_by_topic_id_need_the_previous_version(
 def test_an_api_with_only_unknown_versions_is_not_offered() -> None:
     """The ranges do not overlap."""
     assert ApiKey.FETCH not in offer.offered_versions({ApiKey.FETCH: (16, 18)})
-    assert ApiKey.CONSUMER_GROUP_HEARTBEAT not in offer.offered_versions(
-        {ApiKey.CONSUMER_GROUP_HEARTBEAT: (2, 3)}
-    )
+    newer = {ApiKey.DESCRIBE_GROUPS: (0, 6), ApiKey.CONSUMER_GROUP_HEARTBEAT: (2, 3)}
+    assert ApiKey.CONSUMER_GROUP_HEARTBEAT not in offer.offered_versions(newer)
+
+
+def test_the_embedded_cluster_decides_nothing_about_groups() -> None:
+    """It states the new protocol from v1 on, but the gateway answers older clients, too."""
+    offered = offer.offered_versions({**MOCK, ApiKey.CONSUMER_GROUP_HEARTBEAT: (1, 1)})
+    assert offered[ApiKey.CONSUMER_GROUP_HEARTBEAT] == (0, 1)
 
 
 @pytest.mark.parametrize("key", TREATMENTS)
@@ -75,7 +80,10 @@ def test_an_api_with_only_unknown_versions_is_not_offered() -> None:
 def test_the_lowest_version_is_the_upstreams(key: ApiKey, lowest: int) -> None:
     """Clients read from it what a broker can do. What they send in it is relayed or decoded."""
     highest = max(lowest, TREATMENTS[key].max_version)
-    upstream: dict[int, tuple[int, int]] = {ApiKey.METADATA: (0, 13), key: (lowest, highest)}
+    upstream: dict[int, tuple[int, int]] = {
+        **{ApiKey.METADATA: (0, 13), ApiKey.DESCRIBE_GROUPS: (0, 6)},
+        key: (lowest, highest),
+    }
     expected = (lowest, highest) if lowest <= TREATMENTS[key].max_version else None
     assert offer.offered_versions(upstream).get(key) == expected
 
