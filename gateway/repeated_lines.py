@@ -98,7 +98,7 @@ class RepeatedLines:
             key = self._key(line, _cause(line) if lines_max == 1 else "news")
             condition = self._conditions.get(key)
             if condition is None:
-                line_now = _shortened(line)
+                line_now = _shorten(line)
                 self._conditions[key] = _Condition(line_now, level, self._now_s(), lines_max)
                 self._per_kind[key[:2]] += 1
                 return line
@@ -108,7 +108,7 @@ class RepeatedLines:
                 return line
             condition.more += 1
             condition.is_counted = True
-            condition.line = _shortened(line)
+            condition.line = _shorten(line)
         raise structlog.DropEvent
 
     def sum_up(self, *, ends: bool = False) -> None:
@@ -177,7 +177,7 @@ def _place_of_bug(exc_info: object) -> object:
     return type(error).__name__, raised[-1][1] if raised else 0
 
 
-def _shortened(line: _Line) -> _Line:
+def _shorten(line: _Line) -> _Line:
     """A copy that takes little memory: without collections, and the traceback of a bug."""
     return {
         name: f"{value[:VALUE_CHARS_MAX]}…"

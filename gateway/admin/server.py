@@ -32,8 +32,8 @@ from gateway.transport.certificates import TlsContext
 
 CONNECTIONS_MAX = 160
 CONNECTIONS_PER_ADDRESS_MAX = CONNECTIONS_MAX // 2
-"""As many as requests of all clients are answered at a time, because a load balancer may stand in
-front of all of them."""
+"""The number of requests of all clients that are answered at a time, because a load balancer may
+stand in front of all of them."""
 HEADERS_BYTES_MAX = 256 * 1024
 """A path may name a group of 32 KiB, with each byte in three."""
 FIRST_REQUEST_S = 3.0

@@ -94,33 +94,33 @@ class PrivateNames:
         """The request with masked names, for the broker."""
         topic_masks, masks = self._masks(), Masks()
 
-        def masked(message: Any) -> Any:
+        def mask_message(message: Any) -> Any:
             changes: dict[str, Any] = {}
             for name, entity in entity_fields(message):
                 value = getattr(message, name)
                 if entity is None:
-                    changes[name] = _mapped(value, masked)
+                    changes[name] = _map_value(value, mask_message)
                 elif entity is Entity.TRANSACTIONAL_ID:
-                    changes[name] = _mapped(value, masked_transactional_id)
+                    changes[name] = _map_value(value, mask_transactional_id)
                 elif is_topic(entity, message):
-                    changes[name] = _mapped(value, masked_topic)
+                    changes[name] = _map_value(value, mask_topic)
             return replace(message, **changes)
 
-        def masked_topic(value: _Value) -> _Value:
+        def mask_topic(value: _Value) -> _Value:
             mask = topic_masks.get(value)
             if mask is None:
                 return value
             masks.names[mask] = value
             return mask
 
-        def masked_transactional_id(value: str) -> str:
+        def mask_transactional_id(value: str) -> str:
             if value not in self._transactional_ids:
                 return value
             masks.names[_NO_TRANSACTIONAL_ID] = value
             masks.refuses_all = True
             return _NO_TRANSACTIONAL_ID
 
-        return masked(request), masks
+        return mask_message(request), masks
 
     def without_private(self, answer: _S) -> _S:
         """The answer, whose lists leave out everything private."""
@@ -153,7 +153,7 @@ class PrivateNames:
 NOTHING_PRIVATE = PrivateNames()
 
 
-def restored(answer: _S, masks: Masks) -> _S:
+def restore_names(answer: _S, masks: Masks) -> _S:
     """The broker's answer to a masked request, with the original names and their errors."""
     answer = _with_names(answer, masks.names)
     if masks.refuses_all:
@@ -167,7 +167,7 @@ def _with_names(message: _S, names: Mapping[_Value, _Value]) -> _S:
     for name, entity in entity_fields(message):
         value = getattr(message, name)
         if entity is None:
-            changes[name] = _mapped(value, lambda entry: _with_names(entry, names))
+            changes[name] = _map_value(value, lambda entry: _with_names(entry, names))
         elif value in names:
             changes[name] = names[value]
             is_private = True
@@ -188,7 +188,7 @@ def _with_error(message: _S, code: int) -> _S:
     return replace(message, **changes)
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+def _map_value(value: Any, change: Callable[[Any], Any]) -> Any:
     """The value changed, or each entry of a list; null stays null."""
     if isinstance(value, tuple):
         return tuple(change(entry) for entry in value)

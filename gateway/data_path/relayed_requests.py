@@ -18,7 +18,7 @@ from gateway.data_path.errors import BadFrame
 from gateway.data_path.fetch_away import nothing_fetched
 from gateway.data_path.fetch_held import held_fetch
 from gateway.data_path.offer import NO_VERSIONS
-from gateway.data_path.private_names import NOTHING_MASKED, Masks, restored
+from gateway.data_path.private_names import NOTHING_MASKED, Masks, restore_names
 from gateway.data_path.produce_acks import acks_of
 from gateway.data_path.request_heads import FetchHead, MaskBytes, ProduceHead, RequestHead
 from gateway.data_path.stream import BUFFER_BYTES
@@ -129,16 +129,16 @@ class RelayedRequests:
     ) -> Struct:
         """The answer of a broker, or of a group, as the client gets it."""
         if self._has_private_names and (masks or key in LISTS_NAMES):
-            show = partial(self._shown, key, answer, masks)
+            show = partial(self._hide_private, key, answer, masks)
             answer = await self._frames.aside_if_large(show, bytes_of(answer, ASIDE_FROM_BYTES))
         if TREATMENTS[key].treatment is not Treatment.REWRITE:
             return answer
         return await self._shared.rewrite(answer)
 
-    def _shown(self, key: ApiKey, answer: Struct, masks: Masks) -> Struct:
+    def _hide_private(self, key: ApiKey, answer: Struct, masks: Masks) -> Struct:
         if key in LISTS_NAMES:
             answer = self._shared.private_names.without_private(answer)
-        return restored(answer, masks) if masks else answer
+        return restore_names(answer, masks) if masks else answer
 
     def _take(
         self, key: ApiKey, version: int, correlation_id: int, masks: Masks = NOTHING_MASKED

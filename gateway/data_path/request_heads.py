@@ -15,7 +15,7 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Entity
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-"""Of both apis."""
+"""The first version of both apis that names topics by id."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")

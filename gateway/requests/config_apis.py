@@ -106,7 +106,7 @@ class ConfigApis:
         self._counted: dict[str, Owner | None] = {}
         """These groups, and who has stored the configs; None if that was before the start."""
         self._under_way: set[str] = set()
-        """Those whose first config is being stored."""
+        """The groups whose first config is being stored."""
 
     async def answer(self, request: GroupRequest, message: ConfigMessage) -> Struct:
         """The answer to one request. Raises UpstreamLost, GroupFailed."""
@@ -205,7 +205,7 @@ class ConfigApis:
         return _in_order(message.resources, theirs | ours, _altered)
 
     async def _count_alone(self) -> None:
-        """Count anew which groups do not exist but have configs: once per request, not per name."""
+        """Count the groups that do not exist but have configs: once per request, not per name."""
         alone = await self._groups.configs_alone()
         for group_id in self._counted.keys() - alone - self._under_way:
             self._alone.free(self._counted.pop(group_id))

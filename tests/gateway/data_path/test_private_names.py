@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.data_path.private_names import NOTHING_MASKED, Masks, PrivateNames, restored
+from gateway.data_path.private_names import NOTHING_MASKED, Masks, PrivateNames, restore_names
 from kafka_codecs.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -122,7 +122,7 @@ def test_the_answer_refuses_exactly_the_masked_names() -> None:
     """Names and ids return with the error."""
     topics = (DeleteTopicState(name=STATE), DeleteTopicState(topic_id=STATE_ID))
     request, masks = PRIVATE.mask(DeleteTopicsRequest(topics=topics, timeout_ms=1))
-    answer = restored(
+    answer = restore_names(
         DeleteTopicsResponse(
             responses=(
                 DeletableTopicResult(name="orders"),
@@ -159,7 +159,9 @@ def test_a_private_transactional_id_refuses_the_whole_request() -> None:
     assert masks.refuses_all
     result = AddPartitionsToTxnPartitionResult(partition_index=0)
     topic = AddPartitionsToTxnTopicResult(name="orders", results_by_partition=(result,))
-    answer = restored(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(topic,)), masks)
+    answer = restore_names(
+        AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(topic,)), masks
+    )
     (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
     assert result.partition_error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
