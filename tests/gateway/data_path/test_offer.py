@@ -65,7 +65,10 @@ def test_transactions_by_topic_id_need_the_previous_version(
 def test_an_api_with_only_unknown_versions_is_not_offered() -> None:
     """The ranges do not overlap."""
     assert ApiKey.FETCH not in offer.offered_versions({ApiKey.FETCH: (16, 18)})
-    newer = {ApiKey.DESCRIBE_GROUPS: (0, 6), ApiKey.CONSUMER_GROUP_HEARTBEAT: (2, 3)}
+    newer: dict[int, tuple[int, int]] = {
+        ApiKey.DESCRIBE_GROUPS: (0, 6),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: (2, 3),
+    }
     assert ApiKey.CONSUMER_GROUP_HEARTBEAT not in offer.offered_versions(newer)
 
 
