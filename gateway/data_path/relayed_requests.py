@@ -119,8 +119,10 @@ class RelayedRequests:
         elif not await self._may_name_private(key, size):
             await self._relay_unread(key, size, version, correlation_id)
         elif key is ApiKey.FETCH and size > BUFFER_BYTES:
+            connection = await self._opened_with_room()
+            upstream_id = connection.expect(correlation_id)
             head = FetchHead(version, *self._masking)
-            await self._relay_walked(await self._opened_with_room(), size, correlation_id, head)
+            await self._relay_walked(connection, size, upstream_id, head)
         else:
             await self._relay_masked(key, size)
 

@@ -11,11 +11,9 @@ from collections.abc import Callable
 from gateway.data_path.errors import BadFrame
 from gateway.data_path.private_names import Masks
 from gateway.data_path.produce_acks import after_string, after_tagged_fields, varint
+from gateway.data_path.treatments import TOPIC_IDS_SINCE
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Entity
-
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-"""The first version of both apis that names topics by id."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -104,7 +102,7 @@ class RequestHead(ABC):
 
     def _name(self, rest: memoryview, at: int) -> tuple[int, int, Entity]:
         """The begin and end of a topic's name or id."""
-        if self._version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        if self._version >= TOPIC_IDS_SINCE[self.api_key]:
             return at, at + _TOPIC_ID_BYTES, Entity.TOPIC_ID
         size, at = self._string_size(rest, at)
         if size < 0:

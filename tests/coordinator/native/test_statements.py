@@ -78,7 +78,7 @@ def test_a_late_statement_on_an_older_connection_is_not_the_second(moving: Group
 def test_a_statement_that_counts_still_proves_nothing_about_a_new_grant(
     moving: GroupScript,
 ) -> None:
-    """Whoever was in doubt before is told of the grant first."""
+    """A member whose last statement was doubted hears of the grant first."""
     moving.native("n2", 10, connection=5)
     moving.native("n1", 10, connection=1)
     moving.native("n1", 10, owned=ONE, connection=1)

@@ -245,6 +245,21 @@ async def test_a_private_topic_cannot_be_read_but_others_can() -> None:
         assert answered.responses[0].partitions[0].records == b"records"
 
 
+async def test_a_fetch_longer_than_the_buffer_is_masked_as_it_passes() -> None:
+    """It is not held, its answer arrives, and the next request has its own."""
+    async with ground() as (_, client):
+        many = tuple(f"topic-{number}".encode() for number in range(BUFFER_BYTES // 32))
+        with trio.fail_after(20):
+            answered = await client.ask(fetch(-1, *many, STATE), 11)
+            assert [topic.topic for topic in answered.responses[:-1]] == [
+                name.decode() for name in many
+            ]
+            refused = answered.responses[-1]
+            assert refused.topic != STATE.decode()
+            assert refused.partitions[0].error_code == UNKNOWN_TOPIC
+            assert (await client.ask(fetch(-1, OTHER), 11)).responses[0].topic == OTHER.decode()
+
+
 async def test_no_fetch_session_contains_a_private_topic() -> None:
     """The client must begin a new session, which is refused."""
     async with ground() as (_, client):
