@@ -11,14 +11,14 @@ import pytest
 import structlog
 from xdist.remote import Producer
 
-from gateway.commands.simulate import OBJECTS_PER_COLLECTION
+from tests.simulation.sweep import OBJECTS_PER_COLLECTION
 from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken, raise_broken
 from tests.support.releases import RELEASES, TEST_IDS
 from tests.support.requirements import restore_reason
 from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
-from tests.support.spark import SPARK_FOLDER, need_spark, running_spark
+from tests.support.spark import SPARK_FOLDERS, need_spark, running_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(
     and allow them the time in which a JVM starts on a busy machine. Allow tests with real brokers a
     repetition. Once pytest has sorted the tests, put slow ones first."""
     for item in items:
-        if SPARK_FOLDER in item.path.parents or "spark" in getattr(item, "fixturenames", ()):
+        if item.path.parent in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))

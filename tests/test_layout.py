@@ -22,7 +22,10 @@ COORDINATOR = ROOT / "coordinator"
 GATEWAY = ROOT / "gateway"
 HOSTING = GATEWAY / "hosting"
 FOLD = GATEWAY / "pipeline" / "fold"
-SIMULATION = GATEWAY / "simulation"
+SIMULATION = ROOT / "tests" / "simulation"
+
+AROUND_THE_SIMULATION = {"__main__", "conftest", "fresh_seeds", "reporting", "sweep"}
+"""Modules that play many runs, and show what came of them."""
 
 IMPURE_MODULES = {
     *("asyncio", "datetime", "logging", "os", "random"),
@@ -143,8 +146,19 @@ def modules_of(package: str) -> list[Path]:
 
 
 def modules(folder: Path) -> list[Path]:
-    """Every module in a folder."""
-    return sorted(folder.rglob("*.py"))
+    """Every module in a folder. Of the simulator, those that play a run."""
+    found = sorted(folder.rglob("*.py"))
+    return [path for path in found if plays(path)] if folder == SIMULATION else found
+
+
+def plays(module: Path) -> bool:
+    """Whether a module of the simulator is part of a run, and no test, command or report."""
+    folders = {"planted_bugs", "spark"}
+    return (
+        not module.stem.startswith("test_")
+        and module.stem not in AROUND_THE_SIMULATION
+        and not folders & set(module.parts)
+    )
 
 
 def in_modules(folder: Path, check: Callable[[Path], Found]) -> dict[str, Found]:

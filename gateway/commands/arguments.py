@@ -3,8 +3,7 @@
 import argparse
 import os
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from glob import glob
 from importlib.metadata import version
 from pathlib import Path
@@ -18,21 +17,12 @@ from gateway.events.event import Level
 from gateway.settings_sources import ENVIRONMENT_PREFIX, add_flags
 
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
-CONSUMER_KINDS = ("native", "eager", "cooperative")
-CONSUMERS_EXPLORED_MAX = 4
-BUDGETS = (
-    *("start", "crash", "leave", "switch", "commit", "lose", "late", "fail", "slow"),
-    *("restart", "remove", "intrude", "adopt", "release"),
-)
-BUDGET_MAX = 9
 CONSUMERS_MAX = 64
 PARTITIONS_MAX = 1024
 RATE_MAX = 20_000
 TOP_MAX = 1_000
 KEEP_DAYS_MAX = 36_500
 INTERVAL_S_MAX = 24 * 60 * 60
-SEEDS_MAX = 1_000_000
-SEED_MAX = 2**63 - 1
 PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
 """The characters that Kafka allows in topic names. The length leaves room for the rest of a
 name."""
@@ -120,8 +110,6 @@ def parser() -> argparse.ArgumentParser:
         _add_demo,
         _add_verdict,
         _add_report,
-        _add_simulate,
-        _add_explore,
     ):
         add(commands)
     return whole
@@ -489,99 +477,6 @@ def _add_report(commands: _Commands) -> None:
         help="jars for Spark, such as those of its Kafka source",
     )
     _add_spark_options(report)
-
-
-def _add_simulate(commands: _Commands) -> None:
-    simulate = commands.add_parser(
-        "simulate",
-        help="try to break the group engine, in simulated time",
-        description="Play seeded runs of one group under faults, and check every step."
-        " With --output, --master or --conf on Spark: all seeds, even after a failure, a row each.",
-        formatter_class=_ShowsDefaults,
-        allow_abbrev=False,
-    )
-    simulate.add_argument(
-        "--output",
-        metavar="DIR",
-        help="a folder for Parquet rows, written by Spark: new, or of a sweep that was killed"
-        " (default: seeds-FIRST-LAST)",
-    )
-    _add_spark_options(simulate)
-    simulate.add_argument(
-        "--seeds", type=_count(SEEDS_MAX), metavar="N", default=200, help="number of runs"
-    )
-    simulate.add_argument(
-        "--first-seed", type=_count(SEED_MAX, least=0), metavar="S", default=0, help="first seed"
-    )
-
-
-def _add_explore(commands: _Commands) -> None:
-    explore = commands.add_parser(
-        "explore",
-        help="play every interleaving of a small group",
-        description="Play a small world, breadth first: the engine and what hosts it, with a log, a"
-        " cluster and consumers. Without WORLD, list the worlds.",
-        formatter_class=_ShowsDefaults,
-        allow_abbrev=False,
-    )
-    explore.add_argument("world", metavar="WORLD", nargs="?", help="a named world")
-    explore.add_argument(
-        "--consumers",
-        metavar="KIND,...",
-        type=_list_of(CONSUMER_KINDS),
-        help="other consumers: native, eager, cooperative",
-    )
-    explore.add_argument("--partitions", type=_count(9), metavar="N", help="other partitions")
-    explore.add_argument(
-        "--budgets",
-        metavar="MOVE=N,...",
-        type=_budgets,
-        help=f"how often what may happen: {', '.join(BUDGETS)}",
-    )
-    explore.add_argument(
-        "--from-start",
-        action="store_true",
-        help="begin without consumers, not with consumers that have their shares",
-    )
-    explore.add_argument(
-        "--states", type=_count(100_000_000), metavar="N", default=1_000_000, help="at most"
-    )
-    explore.add_argument(
-        "--transitions", type=_count(1_000_000_000), metavar="N", default=10_000_000, help="at most"
-    )
-    explore.add_argument("--replay", type=_content, metavar="FILE", help="play this script instead")
-
-
-def _content(name: str) -> str:
-    """The text of a file, or for `-` of standard input."""
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise argparse.ArgumentTypeError(f"can't read {name!r}: {error}") from None
-
-
-def _list_of(allowed: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    def read(text: str) -> tuple[str, ...]:
-        words = tuple(text.split(","))
-        if wrong := [word for word in words if word not in allowed]:
-            raise argparse.ArgumentTypeError(f"{wrong[0]!r} is none of {', '.join(allowed)}")
-        if len(words) > CONSUMERS_EXPLORED_MAX:
-            raise argparse.ArgumentTypeError(f"at most {CONSUMERS_EXPLORED_MAX}")
-        return words
-
-    return read
-
-
-def _budgets(text: str) -> dict[str, int]:
-    budgets = {}
-    for part in text.split(","):
-        name, _, count = part.partition("=")
-        if name not in BUDGETS or not count.isdecimal() or int(count) > BUDGET_MAX:
-            raise argparse.ArgumentTypeError(
-                f"{part!r} is no MOVE=N with N up to {BUDGET_MAX} and MOVE of {', '.join(BUDGETS)}"
-            )
-        budgets[name] = int(count)
-    return budgets
 
 
 def _add_state_dir(command: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
 """The commands: `groupferry serve`, `adopt`, `release`, `hold`, `pause`, `allow`, `roll`,
 `drain`, `remove`, `groups`, `describe`, `readiness`, `watch`, `state`, `events`, `demo`, `verdict`,
-`report`, `simulate`, `explore`, `--version`.
+`report`, `--version`.
 
 Errors are printed to stderr, one line per reason, never as a traceback. The exit status is 0 for
 success, 1 for a failed run, 2 for wrong arguments, 128 plus its number after a signal.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from gateway import logs, settings
-from gateway.commands.arguments import SEED_MAX, WRONG_CALL, parser
+from gateway.commands.arguments import WRONG_CALL, parser
 from gateway.control.client import give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
@@ -436,59 +436,6 @@ def _conflict(report: argparse.Namespace) -> str | None:
     return None
 
 
-def _simulate(options: argparse.Namespace) -> int:
-    first_seed, seeds, output = options.first_seed, options.seeds, options.output
-    last_seed = first_seed + seeds - 1
-    if last_seed > SEED_MAX:
-        _print_error(f"--first-seed: the last of {seeds} seeds would be above {SEED_MAX}")
-        return WRONG_CALL
-    if not (output or options.master or options.conf):
-        with loading():
-            from gateway.commands import simulate
-
-        is_fine, report = simulate.run(first_seed, seeds)
-    else:
-        installed.require()
-        with loading():
-            from gateway.pipeline.spark import sweep  # needs Spark
-
-        where = output or f"seeds-{first_seed}-{last_seed}"
-        on_spark = dict(options.conf or ())
-        is_fine, report = sweep.run(
-            first_seed, seeds, where, master=options.master, settings=on_spark
-        )
-    sys.stdout.write(report + "\n")
-    return 0 if is_fine else _FAILED
-
-
-def _explore(options: argparse.Namespace) -> int:
-    with loading():
-        from gateway.commands import explore
-        from gateway.simulation.explorer.search import Bounds
-        from gateway.simulation.explorer.worlds import WORLDS
-
-    if options.world is None:
-        print(explore.listed())
-        return 0
-    if options.world not in WORLDS:
-        _print_error(f"there is no world {options.world!r}, only {', '.join(WORLDS)}")
-        return WRONG_CALL
-    shape = explore.altered(
-        WORLDS[options.world],
-        consumers=options.consumers,
-        partitions=options.partitions,
-        budgets=options.budgets,
-        from_start=options.from_start,
-    )
-    if options.replay is not None:
-        is_fine, report = explore.replay(shape, options.replay)
-    else:
-        bounds = Bounds(states_max=options.states, transitions_max=options.transitions)
-        is_fine, report = explore.run(shape, bounds)
-    sys.stdout.write(report + "\n")
-    return 0 if is_fine else _FAILED
-
-
 def _print_error(line: str) -> None:
     sys.stderr.write(f"groupferry: {escaped(line)}\n")
 
@@ -519,6 +466,4 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "demo": _demo,
     "verdict": _verdict,
     "report": _report,
-    "simulate": _simulate,
-    "explore": _explore,
 }

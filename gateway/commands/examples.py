@@ -77,14 +77,6 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         Example("groupferry report events --output report", "a page and tables from a folder"),
         Example("groupferry report events --output report --check", "fail unless it was safe"),
     ),
-    "simulate": (
-        Example("groupferry simulate --seeds 500", "500 runs under faults"),
-        Example("groupferry simulate --seeds 1 --first-seed 23", "one seed again"),
-    ),
-    "explore": (
-        Example("groupferry explore", "list the worlds"),
-        Example("groupferry explore upgrade", "play every interleaving of one"),
-    ),
 }
 
 

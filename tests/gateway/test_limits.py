@@ -25,7 +25,7 @@ from gateway.requests.config_apis import CONFIGS_ALONE_MAX
 from gateway.settings import Settings
 
 TOP = Path(__file__).parents[2]
-NO_GATEWAY = frozenset({"commands", "demo", "doc_pages", "pipeline", "simulation"})
+NO_GATEWAY = frozenset({"commands", "demo", "doc_pages", "pipeline"})
 """Packages of `gateway` that run in processes of their own, which have no clients."""
 LIMIT = re.compile("(^|_)(max|limit|most)(_|$)", re.IGNORECASE)
 

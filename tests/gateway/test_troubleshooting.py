@@ -11,7 +11,7 @@ from gateway.events.catalog import EVENTS
 
 CODE = Path(gateway.__file__).parent
 PAGE = CODE / "docs" / "troubleshooting.md"
-OTHER_COMMANDS = {"demo", "pipeline", "simulation"}
+OTHER_COMMANDS = {"demo", "pipeline"}
 LEVELS = {"warning", "error"}
 BY_LEVEL = re.compile(r"(log|told)\.(warning|error|exception)|.*complain(ts\.tell)?|.*\._report")
 """What a call looks like that always writes such a line."""

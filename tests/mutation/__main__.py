@@ -187,9 +187,9 @@ def _fate(mutant: Mutant, coverage: Coverage, copy: Path, *, seeds: int) -> str:
         if not _pass(coverage.tests_of(mutant), coverage, copy):
             return BY_TESTS
         if seeds and mutant.file.startswith(PLAYED):
-            if not _plays(copy, "simulate", "--seeds", str(seeds)):
+            if not _plays(copy, "tests.simulation", "--seeds", str(seeds)):
                 return BY_SEEDS
-            if not all(_plays(copy, "explore", world) for world in WORLDS):
+            if not all(_plays(copy, "tests.simulation.explorer", world) for world in WORLDS):
                 return BY_WORLDS
         return SURVIVED
     finally:
@@ -207,7 +207,7 @@ def _pass(tests: Sequence[str], coverage: Coverage, copy: Path) -> bool:
 
 
 def _plays(copy: Path, *arguments: str) -> bool:
-    status, _ = _run(copy, "gateway", *arguments, timeout_s=PLAY_S_MAX)
+    status, _ = _run(copy, *arguments, timeout_s=PLAY_S_MAX)
     return status == 0
 
 

@@ -8,9 +8,9 @@ from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, AnchorIds
 from gateway.hosting.room import Room
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import Mode
-from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.coordinator import FakeCoordinator, FakeGroup
 from tests.support.hosted_scene import GROUP, OURS
 
 

@@ -72,15 +72,15 @@ from coordinator.interface.volatile_records import (
     GrantMoved,
     RepetitionMoved,
 )
-from gateway.simulation.invariants import check_group
-from gateway.simulation.replay import (
+from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.invariants import check_group
+from tests.simulation.replay import (
     DurableState,
     check_replay,
     durable_state,
     parked_tokens,
     snapshot,
 )
-from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_records import GivenMember, classic_group, consumer_group
 from tests.support.group_values import (
     NAMESPACE,

@@ -95,10 +95,10 @@ from gateway.hosting.rules import HostingRules
 from gateway.hosting.shares import ShareRule
 from gateway.hosting.standing import Found, Occupants, Standing, StandingRules
 from gateway.hosting.states import Adoption
-from gateway.simulation import coordinator
-from gateway.simulation.coordinator import FakeCoordinator, FakeGroup
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
+from tests.simulation import coordinator
+from tests.simulation.coordinator import FakeCoordinator, FakeGroup
 from tests.support.group_values import (
     NAMESPACE,
     Owned,

@@ -11,7 +11,6 @@ import trio
 
 from gateway.cluster.own_permissions import NO_TOPIC
 from gateway.requests.authorization import NOBODY
-from gateway.simulation.coordinator import FakeCoordinator
 from kafka_codecs import decode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.delete_groups import (
@@ -65,6 +64,7 @@ from kafka_codecs.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from tests.simulation.coordinator import FakeCoordinator
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer
 from tests.support.wire import Wire
 

@@ -11,7 +11,7 @@ from typing import Any
 
 _TOP = Path(__file__).parents[2]
 _SHIPPED = tuple(f"{_TOP / each}/" for each in ("gateway", "coordinator", "codecs"))
-_SIMULATION = f"{_TOP / 'gateway' / 'simulation'}/"
+_SIMULATION = f"{_TOP / 'tests' / 'simulation'}/"
 """Plays the brokers of tests."""
 
 

@@ -19,8 +19,8 @@ from coordinator.interface.volatile_records import MemberPhase
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsGone
 from gateway.hosting.batch import Decision
-from gateway.simulation.process import Process
-from gateway.simulation.watch import Watch
+from tests.simulation.process import Process
+from tests.simulation.watch import Watch
 from tests.support.simulated_offsets import SimulatedOffsets, StoringRun
 
 UNDISTURBED_RUNS = 4

@@ -10,19 +10,19 @@ from gateway.events.event import GatewayEvent
 from gateway.events.offset_events import NO_MEMBER, OffsetsCommitted
 from gateway.hosting.inputs import Damage
 from gateway.observers.offset_reporter import INTERVAL_S, OffsetReporter
-from gateway.simulation.cluster import GROUP
-from gateway.simulation.network import ADMIN
-from gateway.simulation.plan import draw_plan
-from gateway.simulation.process import Applied, Process
-from gateway.simulation.run import Run
-from gateway.simulation.state_log import Batch
-from gateway.simulation.world import World
 from kafka_codecs.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from kafka_codecs.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from tests.simulation.cluster import GROUP
+from tests.simulation.network import ADMIN
+from tests.simulation.plan import draw_plan
+from tests.simulation.process import Applied, Process
+from tests.simulation.run import Run
+from tests.simulation.state_log import Batch
+from tests.simulation.world import World
 from tests.support.commits import commit_of
 from tests.support.hosted_groups import lone_request
 

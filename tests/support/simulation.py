@@ -5,13 +5,13 @@ from typing import Any, TypeVar
 
 from coordinator.interface.config import GroupConfig
 from coordinator.interface.topics import Partition
-from gateway.simulation.classic_client import ClassicClient
-from gateway.simulation.client import Client, Spec
-from gateway.simulation.librdkafka_client import LibrdkafkaClient
-from gateway.simulation.native_client import NativeClient
-from gateway.simulation.plan import Plan
-from gateway.simulation.run import Run
 from kafka_codecs.declaration import Struct
+from tests.simulation.classic_client import ClassicClient
+from tests.simulation.client import Client, Spec
+from tests.simulation.librdkafka_client import LibrdkafkaClient
+from tests.simulation.native_client import NativeClient
+from tests.simulation.plan import Plan
+from tests.simulation.run import Run
 
 PEACEFUL = Plan(
     config=GroupConfig(

@@ -19,7 +19,9 @@ from tests.support.requirements import missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_FOLDER = Path(__file__).parents[1] / "gateway/pipeline/spark"
+_TESTS = Path(__file__).parents[1]
+SPARK_FOLDERS = {_TESTS / "gateway/pipeline/spark", _TESTS / "simulation/spark"}
+"""The folders whose modules import PySpark."""
 """All tests in it need Spark."""
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",

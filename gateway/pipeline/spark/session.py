@@ -2,7 +2,7 @@
 
 As usual with Spark, `spark-defaults.conf` overrides these settings, and the caller's settings
 override both. Executors get our packages with the job, so that they run exactly this code.
-Dependencies are not sent, because some have compiled parts (gateway/docs/simulator.md).
+Dependencies are not sent, because some have compiled parts.
 """
 
 import logging
@@ -88,11 +88,12 @@ class JvmStderr:
 PACKAGES: tuple[ModuleType, ...] = (gateway, coordinator, kafka_codecs)
 
 
-def send_own_code(context: SparkContext) -> None:
-    """Let executors run Python functions of ours, whatever is installed there."""
+def send_own_code(context: SparkContext, *further: ModuleType) -> None:
+    """Let executors run Python functions of our packages and of further ones, whatever is installed
+    there."""
     # An executor fetches the archive before its next task, so the archive lives with the session.
     archive = Path(context._temp_dir, "groupferry.zip")
-    pack(archive)
+    pack(archive, *further)
     searched = list(sys.path)
     context.addPyFile(str(archive))
     sys.path[:] = searched  # this process imports the installed packages
@@ -110,13 +111,20 @@ def send_to_machines(spark: SparkSession) -> None:
         send_own_code(spark.sparkContext)
 
 
-def pack(archive: Path) -> None:
-    """Pack the modules of our packages into a zip file that Python can import from."""
+def pack(archive: Path, *further: ModuleType) -> None:
+    """Pack the modules of our packages, and of further ones, into a zip file that Python can import
+    from."""
     with ZipFile(archive, "w") as packed:
-        for package in PACKAGES:
+        for package in (*PACKAGES, *further):
             folder = Path(package.__path__[0])
-            for module in sorted(folder.rglob("*.py")):
+            modules = sorted(folder.rglob("*.py"))
+            for module in modules:
                 packed.write(module, Path(package.__name__, module.relative_to(folder)))
+            # A folder without this file would give way to any installed package of its name.
+            for bare in {module.parent for module in modules}:
+                if not (bare / "__init__.py").exists():
+                    name = Path(package.__name__, bare.relative_to(folder), "__init__.py")
+                    packed.writestr(str(name), "")
 
 
 LOCAL = "local[*]"

@@ -11,9 +11,9 @@ from coordinator.interface.volatile_records import (
     DeadlineKind,
     MemberPhase,
 )
-from gateway.simulation.invariants import check_group
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
+from tests.simulation.invariants import check_group
 from tests.support.durable_records import RECORDS
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript

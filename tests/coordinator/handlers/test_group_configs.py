@@ -8,9 +8,9 @@ from coordinator.interface.config import INT32_MAX, GroupConfig, MigrationPolicy
 from coordinator.interface.events import ConfigChange, ConfigOperation, ConfigsReceived
 from coordinator.interface.records import GroupConfigs
 from coordinator.interface.volatile_records import DeadlineKind
-from gateway.simulation.replay import compacted
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
+from tests.simulation.replay import compacted
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 

@@ -4,8 +4,8 @@ import pytest
 
 from coordinator.interface.records import MemberState
 from coordinator.interface.volatile_records import DeadlineKind
-from gateway.simulation.replay import compacted
 from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.replay import compacted
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript
 

@@ -14,9 +14,9 @@ from coordinator.interface.records import (
 )
 from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
 from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
-from gateway.simulation.replay import check_replay, compacted, durable_state
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
+from tests.simulation.replay import check_replay, compacted, durable_state
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import (
     GroupScript,

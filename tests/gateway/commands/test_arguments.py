@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.arguments import SEED_MAX, WRONG_CALL, parser
+from gateway.commands.arguments import WRONG_CALL, parser
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -50,8 +50,8 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("adopt", ""), "a group id has 1 to 32767 bytes"),
         (("adopt", "é" * 16_384), "a group id has 1 to 32767 bytes"),
         (("adopt", "\udcff"), "is not UTF-8"),
-        (("simulate", "--first-seed", str(SEED_MAX + 1)), "is not a number from 0 to"),
-        (("simulate", "--seeds", "١"), "is not a number from 1 to"),  # noqa: RUF001
+        (("demo", "--consumers", "65"), "is not a number from 1 to 64"),
+        (("demo", "--consumers", "١"), "is not a number from 1 to"),  # noqa: RUF001
     ],
 )
 def test_an_invalid_argument_is_one_line(
@@ -67,9 +67,6 @@ def test_a_flag_cannot_be_abbreviated(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_numbers_have_inclusive_limits() -> None:
-    """Seeds begin with 0."""
-    options = parser().parse_args(["simulate", "--first-seed=0", "--seeds=1000000"])
-    assert (options.first_seed, options.seeds) == (0, 1_000_000)
     assert parser().parse_args(["demo", "--consumers=64"]).consumers == 64
 
 

@@ -7,7 +7,6 @@ import pytest
 import trio
 
 from gateway.commands import dispatch
-from gateway.commands.arguments import SEED_MAX
 from gateway.control.messages import (
     Adopt,
     Adoption,
@@ -60,10 +59,6 @@ def told(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> st
             ("report", "--output=r", "in", "--follow", "--check"),
             "--check: does not work with --follow",
         ),
-        (
-            ("simulate", "--seeds=2", f"--first-seed={SEED_MAX}"),
-            f"the last of 2 seeds would be above {SEED_MAX}",
-        ),
     ],
 )
 def test_incompatible_options_are_a_usage_error(
@@ -91,16 +86,6 @@ def test_a_folder_without_a_gateway_is_a_failure_with_its_name(
     assert what in line
     assert f"{tmp_path}" in line
     assert "see --state-dir" in line
-
-
-def test_a_simulation_without_violations_succeeds(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Its report is on stdout."""
-    assert dispatch.run(["simulate", "--seeds=1", "--first-seed=1"]) == 0
-    out, err = capsys.readouterr()
-    assert "1" in out
-    assert err == ""
 
 
 def test_an_error_line_has_no_control_characters(

@@ -20,11 +20,11 @@ from gateway.hosting.anchor import (
 )
 from gateway.hosting.identity import INSTANCE_ID, AnchorIds, unreadable_subscription
 from gateway.hosting.states import AnchorPhase, Mode
-from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.sync_group import SyncGroupRequest
+from tests.simulation.coordinator import FakeGroup
 from tests.support.anchor_stage import AnchorStage
 from tests.support.hosted_scene import GROUP
 

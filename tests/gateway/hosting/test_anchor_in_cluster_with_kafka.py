@@ -8,12 +8,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from kafka import KafkaAdminClient
 
 from gateway.hosting.identity import INSTANCE_ID, Gateway, Guise, unreadable_subscription
-from gateway.simulation.subscription_reading import Reading, read
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.consumer_protocol import Subscription, encode_subscription
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupProtocol, JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
+from tests.simulation.subscription_reading import Reading, read
 from tests.support.client_programs import program
 from tests.support.direct_clients import anchor_in, delete_offsets, remove_anchor, until_anchored
 from tests.support.gateway import whole_gateway

@@ -50,7 +50,7 @@ from gateway.hosting.inputs import (
 from gateway.hosting.owner import Owner
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import CommitPhase, Stage
-from gateway.simulation.coordinator import FakeGroup
+from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import GROUP, HostedScene, Todo, hosting_rules, kind_of
 from tests.support.hypothesis_profile import examples
 

@@ -15,7 +15,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.batch import BATCH_MAX, Batch
-from gateway.simulation.replay import snapshot
+from tests.simulation.replay import snapshot
 from tests.support.group_script import GroupScript
 from tests.support.random_requests import RandomRequests
 

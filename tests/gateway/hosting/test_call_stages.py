@@ -29,11 +29,11 @@ from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.standing import Nobody
 from gateway.hosting.states import Stage
 from gateway.hosting.waiting import JOIN_PATIENCE_MS, MEMBER_PATIENCE_MS
-from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
+from tests.simulation.coordinator import FakeGroup
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import (
     HostedScene,

@@ -24,9 +24,9 @@ from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
 from gateway.hosting.inputs import AWAY, LOST, Gone, Happened, SeenForeign, Stored, Written
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
 from gateway.hosting.waiting import MEMBER_PATIENCE_MS
-from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
+from tests.simulation.coordinator import FakeGroup
 from tests.support.broken_engine import break_engine
 from tests.support.hosted_scene import HostedScene, error_of
 from tests.support.scene_commits import (

@@ -29,7 +29,6 @@ from gateway.hosting.inputs import Release as ReleaseGroup
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
 from gateway.hosting.release_steps import NewProtocol, ReleaseOutcome, ReleaseWish
 from gateway.hosting.states import AnchorPhase, Mode
-from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -39,6 +38,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
+from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import HostedScene, situation_of
 
 CONNECTION = 1

@@ -15,9 +15,9 @@ from gateway.hosting.identity import (
     run_of,
     unreadable_subscription,
 )
-from gateway.simulation.coordinator import described
-from gateway.simulation.subscription_reading import Reading, read
 from kafka_codecs.apis import ApiKey
+from tests.simulation.coordinator import described
+from tests.simulation.subscription_reading import Reading, read
 
 KAFKA_2_3: dict[int, tuple[int, int]] = {
     ApiKey.JOIN_GROUP: (0, 5),

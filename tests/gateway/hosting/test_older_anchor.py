@@ -10,9 +10,9 @@ from gateway.hosting.calls import Released
 from gateway.hosting.identity import INSTANCE_ID
 from gateway.hosting.standing import Verdict
 from gateway.hosting.states import AnchorPhase, Mode
-from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from tests.simulation.coordinator import FakeGroup
 from tests.support.anchor_stage import AnchorStage
 from tests.support.hosted_scene import GROUP, OURS, HostedScene
 

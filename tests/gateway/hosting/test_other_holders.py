@@ -10,8 +10,8 @@ from gateway.hosting.identity import unreadable_subscription
 from gateway.hosting.inputs import Looked
 from gateway.hosting.standing import NoAnswer
 from gateway.hosting.states import Stage
-from gateway.simulation.coordinator import FakeGroup
 from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import (
     HostedScene,
     error_of,

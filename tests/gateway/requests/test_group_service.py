@@ -16,7 +16,6 @@ from coordinator.interface.config import GroupConfig, StaticTakeover
 from coordinator.interface.records import RemovalCause
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.events.member_events import MemberLeft
-from gateway.simulation.coordinator import FakeGroup
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import MemberType
@@ -30,6 +29,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from tests.simulation.coordinator import FakeGroup
 from tests.support.fake_broker import running_fake_broker
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import GroupClient, given_to, group_client

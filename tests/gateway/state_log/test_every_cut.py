@@ -18,15 +18,15 @@ from coordinator.interface.config import GroupConfig
 from coordinator.interface.records import DurableRecord
 from coordinator.interface.topics import Topics
 from gateway.hosting.batch import Decision
-from gateway.simulation.invariants import check_group
-from gateway.simulation.plan import draw_plan
-from gateway.simulation.process import Process
-from gateway.simulation.replay import DurableState, check_same, durable_state
-from gateway.simulation.run import Run
-from gateway.simulation.watch import Watch
-from gateway.simulation.world import World
 from gateway.state_log.kafka.content import content_of
 from gateway.state_log.record_format import Entry, StoredEntry, encode_record
+from tests.simulation.invariants import check_group
+from tests.simulation.plan import draw_plan
+from tests.simulation.process import Process
+from tests.simulation.replay import DurableState, check_same, durable_state
+from tests.simulation.run import Run
+from tests.simulation.watch import Watch
+from tests.simulation.world import World
 
 GROUP = "orders"
 DEMO_ROLL = Path(__file__).parents[2] / "golden" / "demo_roll_v1.jsonl"

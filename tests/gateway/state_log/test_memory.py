@@ -1,8 +1,8 @@
 """The log in memory restores groups while the process lives."""
 
 from coordinator.engine import GroupEngine
-from gateway.simulation.replay import durable_state
 from gateway.state_log.memory import MemoryLog
+from tests.simulation.replay import durable_state
 from tests.support.group_script import GroupScript
 
 

@@ -1,0 +1,111 @@
+"""What can happen next in a world of adoption, and what must hold in each of its states."""
+
+from collections.abc import Iterator
+
+from coordinator.group.classic_group import ClassicGroup
+from gateway.hosting.adoption_steps import Ask, Effect, Store, TakeOver
+from gateway.hosting.effects import AskCoordinator, Load, Look, Write
+from gateway.hosting.effects import Effect as HostingEffect
+from gateway.hosting.release_steps import StoreRelease
+from tests.simulation.explorer.adoption_world import AdoptionWorld
+from tests.simulation.explorer.promises import promise
+from tests.simulation.explorer.release_world import ReleaseWorld
+from tests.simulation.explorer.small_consumers import Consumer
+from tests.simulation.explorer.small_world import Move
+from tests.simulation.explorer.upstream import is_anchor
+from tests.simulation.invariants import BrokenInvariantError, check_group
+
+
+def free_moves(world: AdoptionWorld) -> list[Move]:
+    """The moves that take neither a decision nor a failure."""
+    moves = [f"answer {name}" for name in world.pending if world.may_carry_out(name)]
+    moves += [f"hear {asker}" for asker in world.answers]
+    moves += [f"arrive {number}" for number in range(len(world.left_behind))]
+    moves += [f"store {name}" for name in world.storing()]
+    moves += [
+        f"send {name}"
+        for name, consumer in world.consumers.items()
+        if consumer is not None and world.may_ask(name, consumer)
+    ]
+    if world.is_time_up():
+        moves.append("tick")
+    elif world.may_wait() and not world.is_busy():
+        moves.append("wait")
+    return moves
+
+
+def paid_moves(world: AdoptionWorld) -> Iterator[Move]:
+    """The moves that use up a budget."""
+    for name, consumer in world.consumers.items():
+        if consumer is None:
+            yield f"start {name}"
+        else:
+            yield from _moves_of_consumer(world, name, consumer)
+    for name, sending in world.sendings.items():
+        if sending.route in ("relayed", "guarded"):  # the other worlds lose answers to the hosted
+            yield f"lose-stray {name}"
+    yield from (f"land {number}" for number in range(len(world.strays)))
+    for name, effect in world.pending.items():
+        yield from (f"{how} {name}" for how in _faults_of(effect))
+    if world.may_be_adopted:
+        yield "adopt"
+    if isinstance(world, ReleaseWorld) and world.may_release:
+        yield "release"
+    yield "restart"
+    if any(isinstance(effect, Ask) for effect in world.pending.values()):
+        yield "restart sent"
+    if world.is_busy() and world.may_wait():
+        yield "slow"
+
+
+def _moves_of_consumer(world: AdoptionWorld, name: str, consumer: Consumer) -> Iterator[Move]:
+    yield f"crash {name}"
+    if not consumer.is_closing and name not in world.asked:
+        yield f"leave {name}"
+    is_free = name not in world.sendings and name not in world.asked
+    if is_free and consumer.may_commit and name in world.positions:
+        yield f"commit {name}"
+
+
+def _faults_of(effect: Effect | HostingEffect | StoreRelease) -> tuple[str, ...]:
+    match effect:
+        case Ask():
+            return ("fail", "fail-answer", "late")
+        case Store() | TakeOver() | Write() | StoreRelease():
+            return ("fail", "fail-unsure")
+        case AskCoordinator() | Look() | Load():
+            return ("fail",)
+        case _:
+            return ()
+
+
+def check(world: AdoptionWorld) -> None:
+    """Raises BrokenPromiseError."""
+    owners: dict[int, str] = {}
+    for name, consumer in world.consumers.items():
+        if consumer is None:
+            continue
+        for number in range(world.shape.partition_count):
+            if world.owns(consumer, number):
+                other = owners.setdefault(number, name)
+                promise(other == name, f"{other} and {name} own {number}")
+    for number, offset in world.acknowledged.items():
+        stored = world.upstream.offsets[number]
+        promise(stored >= offset, f"{offset - stored} records of {number} are lost after a commit")
+    _check_one_coordinator(world)
+    for engine in (world.here, world.upstream.engine):
+        try:
+            check_group(engine.state, time_ends_commits=False)
+        except BrokenInvariantError as broken:
+            promise(False, broken)
+
+
+def _check_one_coordinator(world: AdoptionWorld) -> None:
+    """No member is in the group here while the cluster's group has members of its own."""
+    here, there = world.here.state.group, world.upstream.engine.state.group
+    if here is None or not here.members or there is None:
+        return
+    promise(
+        isinstance(there, ClassicGroup) and all(map(is_anchor, there.members)),
+        "the group has members here and in the cluster",
+    )

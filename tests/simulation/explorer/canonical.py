@@ -1,0 +1,440 @@
+"""The canonical form of a world: equal for two worlds that can only go on in the same way.
+
+Times are relative to the present, epochs to the newest of the group, offsets to the committed one;
+tokens and generated ids are named in the order in which they occur. History that nothing reads any
+more is left out. Whatever this module does not know is kept as it is: two worlds then count as
+different although they are not, never the other way round.
+"""
+
+import hashlib
+import marshal
+from collections import deque
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import partial
+from operator import attrgetter
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from coordinator.consumer.member_ids import member_id_from
+from coordinator.copy_on_write.table import Forkable
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.topics import Topics
+from gateway.hosting.adoption import Adopting
+from gateway.hosting.adoption_steps import Treatment
+from gateway.hosting.anchor import Anchor
+from gateway.hosting.calls import Call
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import (
+    FORWARDED_FOR_MS,
+    FOUND_FREE_FOR_MS,
+    Standing,
+    StandingRules,
+)
+from gateway.hosting.states import AnchorPhase, Mode, Stage
+from tests.simulation.explorer.adoption_world import AdoptionWorld
+from tests.simulation.explorer.copies import is_value
+from tests.simulation.explorer.hosted_adoption_world import HostedAdoptionWorld
+from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.small_cluster import FIRST_GENERATION
+from tests.simulation.explorer.small_consumers import SESSION_TIMEOUT_MS, Consumer
+from tests.simulation.explorer.small_world import (
+    FIRST_TOKEN,
+    OFFSETS_APART,
+    START_MS,
+    World,
+)
+
+LONG_AGO_MS = 60_000
+"""No rule looks further back. The anchor's session is the longest of them."""
+
+HASHES_FROM = 10 * START_MS
+"""Numbers from here on are no times but hashes."""
+
+_INDEXES = {
+    *("holders", "instances", "target_owners", "subscribers", "subscriptions", "offers"),
+    *("regex_subscribers", "assignor_votes", "classic_offers", "standings", "_deadlines"),
+    "metadata_bytes",
+}
+"""Of the engine, over its other tables. `check_group` compares them."""
+_STATISTICS = {("FakeGroup", "joins"), ("FakeGroup", "beats")}
+_DERIVED = {
+    "_computed_for",  # what `ShownPartitions` was last computed for follows from the engine
+    "_limits",  # a heap of the times in the waiting calls, with stale entries
+    # A batch's copy of the group follows from the group and the decisions.
+    *("_copy", "_copied", "_readers", "_original", "_engine"),
+    "_requests",  # those that an adoption can make follow from its record
+}
+_FOR_PEOPLE = {
+    *("why", "told", "_told", "_reported", "outbox", "client_host", "on_change"),
+    *("reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
+}
+_SETTINGS = (GroupConfig, Shape, StandingRules, Topics)
+"""What never changes in a world."""
+_DEAD = {
+    "fresh_id",  # random, and read once
+    *("_answered_ms", "_has_served"),  # only `has_stalled` reads them: it concerns other groups
+    "conversions",  # read only where a group rests between conversions, as in no world
+    *("_times", "answers_within_ms"),  # read only with a shorter interval, as in no world
+    # Read only where no roll is announced: each world with places has one.
+    *("protocol_changed_ms", "left_last"),
+    "_looked_ms",  # of `Pauses`: a world has no grace for pauses
+    "next_token",
+    "runs",
+    *("_seen", "_has_looked"),  # `handle` ends when they are the present
+    "has_anchor",  # read for commits without a member and admins' requests, which no world has
+    "_effects",
+}
+_DROPPED = _DERIVED | _FOR_PEOPLE | _DEAD
+_EPOCHS = {
+    *("epoch", "member_epoch", "previous_epoch", "assignment_epoch", "group_epoch", "generation"),
+}
+_HELD = {"assigned", "pending_revocation"}
+"""Partitions and their assignment epochs."""
+_COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
+_BEFORE_ADMISSION = (Stage.QUEUED, Stage.PLACING, Stage.CHECKING)
+_BEFORE_DECISION = (*_BEFORE_ADMISSION, Stage.ADMITTING, Stage.DECIDING)
+"""No call returns to one of these stages from another."""
+_UNORDERED = {"deadlines", "acknowledged", "budgets", "pending", "under_way"}
+_BACK_MS = {
+    "_lost_ms": 10_000,
+    "sent_ms": 10_000,
+    "target_timestamp_ms": 0,
+    "earlier_target_ms": 0,
+    "timestamp_ms": 0,
+}
+"""How far back rules look, at most for the longest patience."""
+_DEADLINES = (
+    *("at_ms", "until_ms", "give_up_ms", "due_ms", "over_ms", "before_ms", "expires_ms", "try_ms"),
+)
+"""Endings of the names of times that only have to come."""
+
+_OF_ANCHOR = "groupferry-"
+_OF_MEMBER = member_id_from(UUID(int=FIRST_TOKEN))[:12]
+"""How generated ids begin. Those of classic groups end with a UUID instead."""
+
+Add = Callable[["_Walk", Any, Any], None]
+
+
+class Plan(NamedTuple):
+    """How to add an object of one class: its parts that count, and what is special about them."""
+
+    is_frozen: bool
+    """Whether its instances have no identity."""
+    parts: Callable[[Any], Sequence[Any]]
+    adders: tuple[Add | None, ...]
+
+
+_plans: dict[type[Any], Plan] = {}
+
+
+def digest(world: World | AdoptionWorld) -> bytes:
+    """16 bytes that stand for the canonical form."""
+    # Before version 1, marshal knows no references: equal forms give equal bytes.
+    return hashlib.blake2b(marshal.dumps(canonical(world), 0), digest_size=16).digest()
+
+
+def canonical(world: World | AdoptionWorld) -> list[Any]:
+    """The form itself, as a flat list."""
+    walk = _Walk(world)
+    walk.value(world)
+    walk.order_of_members()
+    return walk.out
+
+
+class _Walk:
+    def __init__(self, world: World | AdoptionWorld) -> None:
+        self.out: list[Any] = []
+        self.now_ms = world.now_ms
+        self.asked: Container[str]
+        self.anchor: Anchor | None
+        if isinstance(world, AdoptionWorld):
+            self.offsets = world.upstream.offsets
+            self.generation = self.epoch = world.upstream.generation
+            self.anchor, self.asked = None, world.asked
+            if isinstance(world, HostedAdoptionWorld):
+                self.anchor = world.group.anchor
+        else:
+            self.offsets = world.cluster.offsets
+            self.generation = world.cluster.group.generation
+            self.anchor, self.asked = world.machine.anchor, world.questions
+            self.epoch = _newest_epoch(world)
+        self.names: dict[Any, Any] = {}
+        self.seen: dict[int, int] = {}
+
+    def value(self, value: Any) -> None:
+        """Add any value."""
+        handler = _HANDLERS.get(type(value))
+        if handler is None:
+            handler = _HANDLERS[type(value)] = _handler_for(type(value))
+        handler(self, value)
+
+    def number(self, value: int) -> None:
+        if value < FIRST_GENERATION or value >= HASHES_FROM:
+            self.out.append(value)
+        elif value >= START_MS - LONG_AGO_MS:
+            self.out.append(max(value - self.now_ms, -LONG_AGO_MS))
+        elif value >= FIRST_TOKEN:
+            self.name("token", value)
+        elif value >= 2 * OFFSETS_APART:
+            number = value // OFFSETS_APART - 2
+            self.out.append(value - self.offsets[number])
+        else:
+            self.out.append(value - self.generation)
+
+    def text(self, value: str) -> None:
+        if len(value) > 36 and value[-37] == "-":
+            self.name(value[:-37], value)
+        elif value.startswith(_OF_ANCHOR):
+            self.name("anchor", value)
+        elif value.startswith(_OF_MEMBER):
+            self.name("member", value)
+        else:
+            self.out.append(value)
+
+    def name(self, kind: str, value: Any) -> None:
+        """A name that only has to differ from others."""
+        named = self.names.get(value)
+        if named is None:
+            named = self.names[value] = f"{kind}#{len(self.names)}"
+        self.out.append(named)
+
+    def order_of_members(self) -> None:
+        """Assignors go by the order of the ids."""
+        ids = (each for each in self.names if isinstance(each, str))
+        self.out += [self.names[each] for each in sorted(ids) if not each.startswith(_OF_ANCHOR)]
+
+    def rows(self, value: Mapping[Any, Any]) -> None:
+        self.out.append(len(value))
+        for key, each in value.items():
+            self.value(key)
+            self.value(each)
+
+    def unordered(self, _owner: Any, value: Any) -> None:
+        rows = []
+        out = self.out
+        for key, each in value.items():
+            self.out = []
+            self.value(key)
+            if isinstance(each, int) and each >= START_MS:
+                self.out.append(max(each - self.now_ms, 0))
+            else:
+                self.value(each)
+            rows.append(self.out)
+        self.out = out
+        out.append(sorted(rows, key=repr))
+
+    def set_of(self, value: Any) -> None:
+        self.out.append(len(value))
+        for each in sorted(value):
+            self.value(each)
+
+    def sequence(self, value: Any) -> None:
+        self.out.append(len(value))
+        for each in value:
+            self.value(each)
+
+    def anything(self, _owner: Any, value: Any) -> None:
+        self.value(value)
+
+    def epoch_of(self, _owner: Any, value: Any) -> None:
+        if isinstance(value, int) and 0 < value < FIRST_GENERATION:
+            self.out.append(f"e{value - self.epoch}")
+        else:
+            self.value(value)
+
+    def held(self, _owner: Any, value: Mapping[Any, int]) -> None:
+        self.out.append(len(value))
+        for partition in sorted(value):
+            self.value(partition)
+            self.out.append(value[partition] - self.epoch)
+
+    def cause(self, _owner: Any, value: Any) -> None:
+        """For people, but a record without any is a tombstone."""
+        self.out.append(value is None)
+
+    def counter(self, _owner: Any, value: int) -> None:
+        """Only which of the anchor's requests came first matters, of those not yet confirmed."""
+        anchor = self.anchor
+        assert anchor is not None
+        if value < anchor.confirmed:
+            self.out.append("past")
+        elif value == anchor.sent:
+            self.out.append("sent")
+        else:
+            self.out.append("confirmed" if value == anchor.confirmed else "between")
+
+    def moment(self, value: Any, back_ms: int) -> None:
+        """A time that matters only for so long."""
+        if isinstance(value, int) and value >= START_MS - LONG_AGO_MS:
+            self.out.append(max(value - self.now_ms, -back_ms))
+        else:
+            self.out.append(value if not value else 0)
+
+    def lost(self, anchor: Anchor, value: int) -> None:
+        if anchor.phase in (AnchorPhase.STABLE, AnchorPhase.ABSENT):
+            self.out.append(None)
+        else:
+            self.moment(value, _BACK_MS["_lost_ms"])
+
+    def asked_by_anchor(self, anchor: Anchor, value: int) -> None:
+        self.out.append(None if anchor._asked is None else max(value - self.now_ms, -LONG_AGO_MS))
+
+    def relayed(self, world: AdoptionWorld, value: Mapping[str, int]) -> None:
+        """Whose heartbeats came through the gateway lately, while that matters."""
+        if world.treatment is not Treatment.FORWARDED:
+            return
+        for member_id, at_ms in value.items():
+            self.text(member_id)
+            self.moment(at_ms, SESSION_TIMEOUT_MS)
+
+    def seen_at(self, standing: Standing, value: int | None) -> None:
+        """Only for how long the verdict still counts."""
+        self.moment(value, _fresh_ms(standing))
+
+    def until_admitted(self, call: Call, value: bool) -> None:
+        self.out.append(value if call.stage in _BEFORE_ADMISSION else None)
+
+    def until_decided(self, call: Call, value: bool) -> None:
+        self.out.append(value if call.stage in _BEFORE_DECISION else None)
+
+    def held_from(self, adopting: Adopting, value: Any) -> None:
+        """Only for how long calls may still be held."""
+        self.moment(value if adopting.is_hold_bounded else None, LONG_AGO_MS)
+
+    def asked_by_consumer(self, consumer: Consumer, value: int) -> None:
+        is_open = consumer.name in self.asked
+        self.out.append(max(value - self.now_ms, -LONG_AGO_MS) if is_open else None)
+
+
+def _fresh_ms(standing: Standing) -> int:
+    """How long the verdict counts without another look."""
+    return FORWARDED_FOR_MS if standing.verdict.mode is Mode.FORWARDED else FOUND_FREE_FOR_MS
+
+
+def _newest_epoch(world: World) -> int:
+    group = world.machine.engine.core.state.group
+    epochs = [each.epoch for each in world.consumers.values() if each is not None]
+    if group is not None:
+        core = getattr(group, "core", None)
+        epochs.append(group.epoch if core is None else core.generation)  # type: ignore[union-attr]
+    return max(epochs, default=0)
+
+
+def _handler_for(kind: type[Any]) -> Callable[[_Walk, Any], None]:
+    if kind is int:
+        return _Walk.number
+    if issubclass(kind, Enum):
+        return lambda walk, value: walk.out.append(value.name)
+    if kind is str:
+        return _Walk.text
+    if kind in (bool, bytes, type(None), float):
+        return lambda walk, value: walk.out.append(value)
+    if issubclass(kind, UUID):
+        return lambda walk, value: walk.out.append(value.int)
+    if issubclass(kind, (type, FunctionType, BuiltinFunctionType, partial, *_SETTINGS)):
+        return lambda _walk, _value: None
+    if issubclass(kind, Mapping):
+        return _Walk.rows
+    if issubclass(kind, set | frozenset):
+        return _Walk.set_of
+    if issubclass(kind, tuple | list | deque):
+        return _Walk.sequence
+    return _object
+
+
+def _object(walk: _Walk, value: Any) -> None:
+    kind = type(value)
+    plan = _plans.get(kind)
+    if plan is None:
+        plan = _plans[kind] = _plan_for(kind, value)
+    if not plan.is_frozen:
+        number = walk.seen.get(id(value))
+        if number is not None:
+            walk.out.append(f"same {number}")
+            return
+        walk.seen[id(value)] = len(walk.seen)
+    walk.out.append(kind.__name__)
+    for part, add in zip(plan.parts(value), plan.adders, strict=True):
+        if add is not None:
+            add(walk, value, part)
+        elif part is None or part is True or part is False:
+            walk.out.append(part)
+        elif (handler := _HANDLERS.get(type(part))) is not None:
+            handler(walk, part)
+        else:
+            walk.value(part)
+
+
+def _plan_for(kind: type[Any], value: Any) -> Plan:
+    names: list[str]
+    if is_dataclass(kind):
+        names = [field.name for field in fields(kind)]
+    elif issubclass(kind, Forkable):
+        names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+    elif hasattr(value, "__dict__"):
+        names = list(vars(value))
+    else:
+        names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+    dropped = _DROPPED | _INDEXES if kind.__module__.startswith("coordinator.") else _DROPPED
+    names = [name for name in names if name not in dropped and not name.startswith("__")]
+    names = [name for name in names if (kind.__name__, name) not in _STATISTICS]
+    # Several parts of a group refer to its only instance of these: to walk it once is enough.
+    is_frozen = is_value(kind) and kind is not HostingRules
+    parts: Callable[[Any], Sequence[Any]]
+    match names:
+        case []:
+            parts = _nothing
+        case [only]:
+            parts = partial(_one_of, attrgetter(only))
+        case _:
+            parts = attrgetter(*names)
+    return Plan(is_frozen, parts, tuple(_adder(kind, name) for name in names))
+
+
+def _nothing(_value: Any) -> Sequence[Any]:
+    return ()
+
+
+def _one_of(get: Callable[[Any], Any], value: Any) -> Sequence[Any]:
+    return (get(value),)
+
+
+def _adder(kind: type[Any], name: str) -> Add | None:
+    """What is special about a field, or None."""
+    if special := _OF_CLASSES.get((kind.__name__, name)):
+        return special
+    if special := _OF_NAMES.get(name):
+        return special
+    if (back_ms := _BACK_MS.get(name)) is not None:
+        return lambda walk, _owner, value: walk.moment(value, back_ms)
+    if name.endswith(_DEADLINES):
+        return lambda walk, _owner, value: walk.moment(value, 0)
+    return None
+
+
+_OF_CLASSES: dict[tuple[str, str], Add] = {
+    ("Standing", "seen_ms"): _Walk.seen_at,
+    ("Anchor", "_lost_ms"): _Walk.lost,
+    ("Anchor", "_asked_ms"): _Walk.asked_by_anchor,
+    ("Adopting", "_held_from_ms"): _Walk.held_from,
+    ("AdoptionWorld", "relayed"): _Walk.relayed,
+    ("HostedAdoptionWorld", "relayed"): _Walk.relayed,
+    ("ReleaseWorld", "relayed"): _Walk.relayed,
+    ("NativeConsumer", "asked_ms"): _Walk.asked_by_consumer,
+    ("ComputingConsumer", "asked_ms"): _Walk.asked_by_consumer,
+    ("ClassicConsumer", "asked_ms"): _Walk.asked_by_consumer,
+}
+_OF_NAMES: dict[str, Add] = {
+    **dict.fromkeys(_EPOCHS, _Walk.epoch_of),
+    **dict.fromkeys(_HELD, _Walk.held),
+    **dict.fromkeys(_COUNTERS, _Walk.counter),
+    **dict.fromkeys(_UNORDERED, _Walk.unordered),
+    **dict.fromkeys(("has_look", "is_checked"), _Walk.until_admitted),
+    "was_held": _Walk.until_decided,
+    "cause": _Walk.cause,
+    "now_ms": lambda _walk, _owner, _value: None,
+}
+_HANDLERS: dict[type[Any], Callable[[_Walk, Any], None]] = {}

@@ -1,0 +1,134 @@
+"""Steps of an adoption that somebody might leave out, and what comes of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from coordinator.interface.records import ClassicGroupValue
+from gateway.hosting import adoptable, adoption
+from gateway.hosting.adoption import Adopting
+from gateway.hosting.adoption_steps import Treatment
+from gateway.hosting.forwarded import WatchedGroup
+from gateway.hosting.group_adoption import GroupAdoption
+from gateway.hosting.holders import Holders
+from gateway.hosting.states import AdoptionStage as Stage
+from kafka_codecs.describe_groups import DescribedGroup
+from tests.simulation.explorer.adoption_world import AdoptionWorld
+from tests.simulation.explorer.search import Bounds, Report, explore
+from tests.simulation.explorer.shape import Shape
+from tests.simulation.explorer.worlds import WORLDS
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """What is left out, the world that shows it, and words of the promise that it breaks."""
+
+    name: str
+    what: str
+    shape: Shape
+    breaks: str
+    plant: Callable[[Patch], None]
+
+
+def shows_in(
+    world: str, breaks: str, budgets: Mapping[str, int] | None = None
+) -> Callable[[Callable[[Patch], None]], Omission]:
+    """Turn a function that plants an omission into an `Omission`."""
+
+    def omission(plant: Callable[[Patch], None]) -> Omission:
+        what = " ".join((plant.__doc__ or "").split())
+        shape = WORLDS[world]
+        shape = replace(shape, budgets=shape.budgets if budgets is None else budgets)
+        return Omission(plant.__name__, what, shape, breaks, plant)
+
+    return omission
+
+
+@shows_in("adopt-outsider", " own ")
+def no_lock(patch: Patch) -> None:
+    """The anchor joins while the leader's member still has protocols in common with consumers."""
+
+    def lock(adopting: Adopting, now_ms: int) -> None:
+        adopting._move(Stage.LOCKING, now_ms)
+        adopting._store_lock()
+
+    patch.setattr(Adopting, "_lock", lock)
+
+
+@shows_in("adopt-outsider", " own ")
+def a_lock_by_another_member_than_the_leader(patch: Patch) -> None:
+    """Not the leader's member stays, but another one."""
+    real = adoptable.snapshot
+
+    def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupValue:
+        group = real(described, watched)
+        follower = next(m.member_id for m in group.members if m.member_id != group.leader)
+        return replace(group, leader=follower)
+
+    patch.setattr(adoption, "snapshot", snapshot)
+
+
+@shows_in("adopt", "a commit of", {"adopt": 1, "commit": 1})
+def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
+    """Commits are held only until the leader's member rejoins."""
+
+    def holds_commits(world: AdoptionWorld) -> bool:
+        return world.machine is not None and world.machine.stage is Stage.IMPERSONATING
+
+    patch.setattr(AdoptionWorld, "_holds_commits", property(holds_commits))
+
+
+@shows_in("adopt-outsider", " own ", {"adopt": 1, "start": 1, "slow": 1})
+def heartbeats_that_succeed_before_the_group_is_guarded(patch: Patch) -> None:
+    """The gateway answers heartbeats itself as soon as calls are held."""
+    patch.setattr(Adopting, "vouches", property(lambda _each: True))
+
+
+@shows_in("adopt-outsider", " own ")
+def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
+    """An adoption is undone by letting all members go at once."""
+    real = Adopting._fail
+
+    def fail(adopting: Adopting, why: str, now_ms: int) -> None:
+        real(adopting, why, now_ms)
+        if adopting._giving_back is not None:
+            adopting._giving_back._holders = Holders()
+
+    patch.setattr(Adopting, "_fail", fail)
+
+
+@shows_in("adopt-whole", "a commit of", {"adopt": 1, "commit": 1})
+def calls_relayed_until_the_leaders_member_rejoins(patch: Patch) -> None:
+    """Calls are still relayed while the gateway sends heartbeats for the members."""
+    real = GroupAdoption.treatment.fget  # type: ignore[attr-defined]
+
+    def treatment(adoption: GroupAdoption) -> Treatment | None:
+        is_early = adoption.stage is Stage.IMPERSONATING
+        return Treatment.FORWARDED if is_early else real(adoption)
+
+    patch.setattr(GroupAdoption, "treatment", property(treatment))
+
+
+OMISSIONS = [each for each in vars().copy().values() if isinstance(each, Omission)]
+
+
+def hunt(omission: Omission) -> Report:
+    """Explore the world with the omission."""
+    with pytest.MonkeyPatch.context() as patch:
+        omission.plant(patch)
+        return explore(omission.shape, Bounds(transitions_max=30_000))
+
+
+def main() -> None:
+    """Print the table of `gateway/docs/adoption.md`."""
+    for each in OMISSIONS:
+        report = hunt(each)
+        moves = len(report.finding.moves) if report.finding else "none"
+        print(f"| `{each.name}` | {each.what} | {report.transitions:,} | {moves} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

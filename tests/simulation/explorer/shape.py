@@ -1,0 +1,63 @@
+"""What a world begins with, and what may happen in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.interface.config import GroupConfig
+from tests.simulation.explorer.small_consumers import (
+    HEARTBEAT_INTERVAL_MS,
+    SESSION_TIMEOUT_MS,
+    Kind,
+)
+
+CONFIG = GroupConfig(
+    classic_initial_rebalance_delay_ms=0,
+    consumer_session_timeout_ms=SESSION_TIMEOUT_MS,
+    consumer_heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
+    consumer_assignment_interval_ms=0,
+    lost_commit_hold_ms=None,
+    reconnect_timeout_ms=SESSION_TIMEOUT_MS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a world begins with, and how often what may happen in it.
+
+    The budgets: `start`, `crash`, `leave` and `switch` (to the other protocol) of consumers;
+    `commit`; `lose` (a request's answer, and with it perhaps the connection), `late` (an answer, to
+    a consumer or to the machine), `fail` (of the log or the coordinator), `slow` (time passes while
+    somebody works), `restart` of the gateway, `remove` (the anchor, by an admin) and `intrude` (a
+    consumer joins in the cluster itself).
+    """
+
+    name: str
+    what: str
+    consumers: tuple[tuple[str, Kind], ...]
+    budgets: Mapping[str, int]
+    partition_count: int = 2
+    classic: Kind = Kind.COOPERATIVE
+    """What a native consumer switches to. All classic consumers of a world are of one kind, since
+    the others have no protocol in common with them."""
+    begins_at_rest: bool = False
+    """Whether the consumers have started, and each has its share."""
+    is_away_long: bool = False
+    """Whether time may pass before a consumer that switches returns."""
+    config: GroupConfig = CONFIG
+    beside: tuple[tuple[str, Kind], ...] = ()
+    """Consumers that join the group in the cluster, around the gateway. Only worlds of adoption
+    have them."""
+    is_adoption: bool = False
+    """Whether the cluster serves the group at first, and the gateway may adopt it."""
+    is_whole: bool = False
+    """Whether the whole hosting machine is played in a world of adoption, and not only the steps of
+    the adoption."""
+    is_release: bool = False
+    """Whether the gateway has adopted the group, and may release it."""
+    elects_newest: bool = False
+    """Whether the member that joined last becomes the leader when the leader has gone; any may."""
+    converts_none: bool = False
+    """Whether the cluster converts no classic group with members, as Kafka does if their assignment
+    has user data. The first member of a group has to be native then."""
+    natives_disturb: bool = False
+    """Whether a native consumer disturbs joins that it may not be part of, as in Kafka 4."""

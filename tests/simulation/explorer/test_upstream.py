@@ -1,0 +1,107 @@
+"""The coordinator of a group that is being adopted, and how brokers differ."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from coordinator.interface.events import JoinGroupReceived
+from coordinator.interface.records import ClassicGroupValue
+from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply
+from gateway.hosting.adoptable import snapshot
+from gateway.hosting.adoption_requests import Requests
+from gateway.hosting.forwarded import WatchedGroup
+from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.explorer.beginning import begin_forwarded
+from tests.simulation.explorer.small_cluster import GROUP
+from tests.simulation.explorer.small_consumers import Kind, start
+from tests.simulation.explorer.upstream import Upstream, the_gateway
+from tests.simulation.explorer.worlds import WORLDS
+
+
+def with_parked_leader(*, natives_disturb: bool) -> tuple[Upstream, int]:
+    """Two consumers; the leader's member has rejoined with unreadable bytes."""
+    world = begin_forwarded(replace(WORLDS["adopt"], natives_disturb=natives_disturb))
+    upstream = world.upstream
+    described = upstream.describe()
+    known = WatchedGroup(group_id=GROUP, leader_id=world.leader_id, members={})
+    requests = Requests(GROUP, snapshot(described, known), the_gateway().guise)
+    upstream.tell(upstream.read(99, requests.rejoin(is_locked=False)), world.now_ms)
+    assert not upstream.replies
+    return upstream, world.now_ms
+
+
+def knock(upstream: Upstream, now_ms: int) -> None:
+    """A native consumer joins."""
+    native = start("n", Kind.NATIVE, upstream.topics, now_ms)
+    _api, event = native.ask(100, UUID(int=100), now_ms)
+    upstream.tell(event, now_ms)
+
+
+@pytest.mark.parametrize("natives_disturb", [False, True])
+def test_unreadable_bytes_keep_native_consumers_from_converting_the_group(
+    natives_disturb: bool,
+) -> None:
+    upstream, now_ms = with_parked_leader(natives_disturb=natives_disturb)
+    knock(upstream, now_ms)
+    answers = dict(upstream.replies)
+    refusal = answers.pop(100)
+    assert isinstance(refusal, ConsumerHeartbeatReply)
+    assert upstream.describe().group_state == "PreparingRebalance"
+    if natives_disturb:
+        assert refusal.error == ErrorCode.UNKNOWN_SERVER_ERROR
+        disturbed = answers.pop(99)
+        assert isinstance(disturbed, JoinGroupReply)
+        assert disturbed.error == ErrorCode.REBALANCE_IN_PROGRESS
+    else:
+        assert refusal.error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert not answers
+
+
+def test_only_a_stable_group_shows_what_its_members_have() -> None:
+    upstream, _now_ms = with_parked_leader(natives_disturb=False)
+    described = upstream.describe()
+    assert len(described.members) == 2
+    assert not any(member.member_assignment for member in described.members)
+    assert described.protocol_data == ""
+
+
+def test_the_newest_joiner_is_elected_if_the_world_says_so() -> None:
+    world = begin_forwarded(WORLDS["adopt-outsider"])
+    upstream = world.upstream
+    for number, name in enumerate(("x", "y")):
+        joiner = start(name, Kind.EAGER, upstream.topics, world.now_ms)
+        _api, event = joiner.ask(200 + number, UUID(int=200 + number), world.now_ms)
+        assert isinstance(event, JoinGroupReceived)
+        upstream.tell(event, world.now_ms)
+        _token, handed_out = upstream.replies.pop()
+        joiner.hear(handed_out, world.now_ms)
+        _api, event = joiner.ask(300 + number, UUID(int=300 + number), world.now_ms)
+        upstream.tell(event, world.now_ms)
+    requests = Requests(
+        GROUP,
+        snapshot(
+            upstream.describe(),
+            WatchedGroup(group_id=GROUP, leader_id=world.leader_id, members={}),
+        ),
+        the_gateway().guise,
+    )
+    present = {world.consumers[name].member_id for name in "ab"}  # type: ignore[union-attr]
+    leavers = [member for member in requests.group.members if member.member_id in present]
+    upstream.tell(upstream.read(400, requests.leave(leavers)), world.now_ms)
+    joined = {token: reply for token, reply in upstream.replies if token in (300, 301)}
+    assert joined[301].leader == joined[301].member_id  # type: ignore[union-attr]
+    assert joined[300].leader == joined[301].leader  # type: ignore[union-attr]
+
+
+def test_an_anchor_that_a_late_join_left_keeps_its_place() -> None:
+    world = begin_forwarded(replace(WORLDS["adopt"], begins_at_rest=False))
+    upstream = world.upstream
+    group = ClassicGroupValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
+    requests = Requests(GROUP, group, the_gateway().guise)
+    upstream.tell(upstream.read(5, requests.join_anchor("")), world.now_ms)
+    upstream.pass_time(world.now_ms + 1)
+    assert upstream.is_anchored
+    assert upstream.describe().group_state == "CompletingRebalance"
+    assert upstream.keep(world.now_ms + 1) is not None
+    assert upstream.describe().group_state == "Stable"

@@ -1,0 +1,85 @@
+"""Named worlds, played completely.
+
+One class per world, because the test runner gives a class to one worker.
+"""
+
+import pytest
+
+from tests.simulation.explorer.moves import BUDGETS
+from tests.simulation.explorer.search import Report, explore
+from tests.simulation.explorer.worlds import WORLDS
+
+EXHAUSTED = {
+    **{"restart": 40_000, "eager": 65_000, "upgrade": 12_000, "place": 2_000, "loan-eager": 3_500},
+    **{
+        "compute": 3_000,
+        "adopt": 4_500,
+        "adopt-outsider": 9_000,
+        "adopt-restart": 9_500,
+        "adopt-whole": 12_000,
+    },
+}
+"""The worlds that are played here, and roughly how many transitions each has: together more than
+100,000. If a world has become smaller, find out why before you lower its number."""
+
+
+def exhaust(name: str) -> Report:
+    report = explore(WORLDS[name])
+    assert report.finding is None, report.finding
+    assert report.is_exhausted
+    assert report.unknown == 0
+    assert report.transitions >= EXHAUSTED[name]
+    return report
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
+class TestRestart:
+    def test_the_gateway_may_be_killed_at_any_step(self) -> None:
+        exhaust("restart")
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
+class TestStart:
+    def test_consumers_may_start_and_switch_in_any_order(self) -> None:
+        exhaust("eager")
+
+    def test_a_replacement_may_take_a_place_or_come_too_late(self) -> None:
+        exhaust("place")
+
+    def test_another_may_borrow_until_a_replacement_comes(self) -> None:
+        exhaust("loan-eager")
+
+    def test_a_member_may_leave_while_it_computes_the_target(self) -> None:
+        exhaust("compute")
+
+    def test_a_consumer_may_switch_while_answers_are_lost(self) -> None:
+        exhaust("upgrade")
+
+
+@pytest.mark.simulation
+@pytest.mark.timeout(900)
+class TestAdoption:
+    def test_no_consumer_notices_an_adoption(self) -> None:
+        exhaust("adopt")
+
+    def test_nor_do_they_notice_what_the_hosting_machine_does_around_it(self) -> None:
+        exhaust("adopt-whole")
+
+    def test_an_outsider_may_join_at_any_step_of_it(self) -> None:
+        exhaust("adopt-outsider")
+
+    def test_the_gateway_may_be_killed_at_any_step_of_it(self) -> None:
+        exhaust("adopt-restart")
+
+
+def test_the_worlds_played_here_have_more_than_100_000_transitions() -> None:
+    assert sum(EXHAUSTED.values()) > 100_000
+
+
+def test_every_world_has_a_name_of_its_own_and_a_budget() -> None:
+    for name, shape in WORLDS.items():
+        assert shape.name == name
+        assert shape.budgets.keys() <= set(BUDGETS)
+        assert any(shape.budgets.values())

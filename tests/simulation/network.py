@@ -1,0 +1,574 @@
+"""Connections between clients and the gateway, and their faults.
+
+A connection handles its requests in order, one at a time. When it breaks, the request or its answer
+may be lost, or the request arrives late, after others that the client has sent on its next
+connection. An error may replace the answer of an applied step. As in the gateway, a connection
+makes a call of each request, and does what the group wants done for it: commits go to the cluster
+on the client's own connection.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Any
+
+from coordinator.interface.errors import GroupError
+from coordinator.interface.events import (
+    JOIN_EPOCH,
+    ClaimReceived,
+    ConfigsReceived,
+    ConsumerHeartbeatReceived,
+    DeleteGroupReceived,
+    HeartbeatReceived,
+    InstallAssignmentReceived,
+    JoinGroupReceived,
+    LeaveGroupReceived,
+    OffsetCommitReceived,
+    OffsetDeleteReceived,
+    OffsetFetchReceived,
+    PrepareAssignmentReceived,
+    Request,
+    SyncGroupReceived,
+)
+from coordinator.interface.replies import Reply
+from coordinator.interface.topics import Partition
+from coordinator.interface.volatile_records import Token
+from gateway.hosting.answers import GroupApi, Situation, code_for, needs_lease
+from gateway.hosting.calls import (
+    Abandoned,
+    Call,
+    Commit,
+    Commits,
+    Errand,
+    Failed,
+    Forwarded,
+    Learn,
+    Locate,
+    Probe,
+    Refused,
+    Store,
+)
+from gateway.hosting.identity import AnchorIds
+from gateway.hosting.inputs import AWAY, LOST, Gone, Input, Learned, Located, Probed, Stored
+from gateway.hosting.owner import Owner
+from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_codecs.error_codes import ErrorCode
+from tests.simulation.cluster import TIMEOUT_MS, TRIP_MS_MAX, Cluster
+from tests.simulation.cluster import Commit as CommitOnTheWay
+from tests.simulation.driver import Answer, Driver
+from tests.simulation.process import Applied, Process
+from tests.simulation.world import World
+
+DELAY_MS_MAX = 40
+LATE_MS_MAX = 8_000
+"""The longest delay of a request on a connection that its client has abandoned."""
+LATE_TO_HARM_MS_MAX = 600
+ADMIN = "admin"
+"""The name of the client that is not a consumer."""
+SLOW_MS_MAX = 3_000
+"""The longest delay of an answer on a busy machine. Later answers wait behind it."""
+NOTICE_MS_MAX = 500
+"""The longest time until a client notices that its connection broke."""
+GONE_MS_MAX = 2_000
+"""The longest time until the gateway notices that a client has gone."""
+REFUSED = "the cluster refuses it"
+"""The reason in an answer that is the cluster's own."""
+FORWARDED = "the cluster answers"
+"""The same, where the gateway only passed the request on."""
+OWNER = Owner("127.0.0.1")
+"""All clients have one address."""
+ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+"""The gateway's answers when it lost the group or the cluster after its decision."""
+
+
+class Fate(Enum):
+    """The fate of one request."""
+
+    FINE = auto()
+    LOST = auto()
+    LATE = auto()
+    ANSWER_LOST = auto()
+    SLOW = auto()
+    """The answer takes longer than some clients wait."""
+    ERROR_INSTEAD = auto()
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Ask:
+    """A request on its way; `number` counts the requests of its client."""
+
+    request: Request
+    heard: Callable[[Answer], None]
+    lost: Callable[[], None]
+    positions: Mapping[Partition, int] = field(default_factory=dict)
+    fate: Fate = Fate.FINE
+    number: int = 0
+    has_arrived: bool = False
+    follows_answers: bool = True
+    """Whether the connection had answered everything before when it arrived."""
+
+
+class Connection:
+    """One connection of a client, to the process that was there when it was opened."""
+
+    def __init__(self, network: "Network", owner: "Line", process: Process) -> None:
+        self.is_broken = False
+        self.number = next(network.numbers)
+        self._network = network
+        self._owner = owner
+        self._process = process
+        self._outstanding: dict[Ask, None] = {}
+        self._inbox: deque[Ask] = deque()
+        self._served: list[Ask] = []
+        """The requests under way: one, or some commits."""
+        self._call: Call | None = None
+        self._sent: list[CommitOnTheWay] = []
+        self._codes: dict[Token, int] = {}
+        """The cluster's answers to commits, which the client gets."""
+        self._last_arrival_ms = self._last_answer_ms = 0
+        self._member_id = ""
+        """Whose heartbeats it carries, if that is a native member."""
+        self._is_closed = False
+
+    def send(self, ask: Ask) -> None:
+        """Send a request, which meets its fate."""
+        network, world = self._network, self._network.world
+        ask.fate = network.fate(ask.request)
+        self._outstanding[ask] = None
+        match ask.fate:
+            case Fate.LOST:
+                self.break_up()
+            case Fate.LATE:
+                self.break_up()
+                world.counts["late requests"] += 1
+                world.after(world.between(1, LATE_MS_MAX), self._arrive_late, ask)
+                likely_overtaken_ms = LATE_MS_MAX // 8
+                world.after(likely_overtaken_ms, network.late.append, (self._arrive_late, ask))
+            case Fate.FINE | Fate.ANSWER_LOST | Fate.SLOW | Fate.ERROR_INSTEAD:
+                delay_ms = world.between(1, DELAY_MS_MAX)
+                arrival_ms = max(self._last_arrival_ms, world.now_ms + delay_ms)
+                self._last_arrival_ms = arrival_ms
+                world.after(arrival_ms - world.now_ms, self._arrive, ask)
+
+    def break_up(self, *, by_client: bool = False) -> None:
+        """Break the connection, or let its client close it. Both sides soon notice. The client
+        loses all unanswered requests."""
+        if self.is_broken:
+            return
+        self.is_broken, self._is_closed = True, by_client
+        world = self._network.world
+        notice_ms = world.between(0, NOTICE_MS_MAX)
+        for ask in self._outstanding:
+            world.after(notice_ms, ask.lost)
+        self._outstanding.clear()
+        self._expect_gone()
+
+    @property
+    def process(self) -> Process:
+        """The process at the other end."""
+        return self._process
+
+    def _expect_gone(self) -> None:
+        """Let the gateway notice later."""
+        world = self._network.world
+        world.after(world.between(0, GONE_MS_MAX), self._gone, self._call)
+
+    def _gone(self, call: Call | None) -> None:
+        """The gateway notices that the client has gone."""
+        self._inbox.clear()
+        if self._is_closed and self._process.spoke_on.get(self._member_id) is self:
+            self._process.disconnected.add(self._member_id)
+        if call is not None and call is self._call and call.answer is None:
+            self._process.feed(Gone(call))
+            self._hold(self._sent)
+
+    def _hold(self, commits: Sequence[CommitOnTheWay]) -> None:
+        """Where no anchor ends commits without an answer, time does."""
+        cluster = self._network.cluster
+        if not cluster.holds_anchors:
+            cluster.hold(commits, self._network.hold_ms)
+
+    def _arrive_late(self, ask: Ask) -> None:
+        if not ask.has_arrived and not self._network.is_calm:
+            self._arrive(ask)
+
+    def _arrive(self, ask: Ask) -> None:
+        ask.has_arrived = True
+        if not self._process.is_alive:
+            self.break_up()
+        elif not self.is_broken or ask.fate is Fate.LATE or ask.fate is Fate.ANSWER_LOST:
+            ask.follows_answers = self._call is None and not self._inbox
+            self._inbox.append(ask)
+            self._serve_next()
+
+    def _serve_next(self) -> None:
+        if self._call is not None or not self._inbox:
+            return
+        self._served = served = [self._inbox.popleft()]
+        while _is_commit(served[0]) and self._inbox and _is_commit(self._inbox[0]):
+            served.append(self._inbox.popleft())
+        for ask in served:
+            self._owner.arrived(ask)
+        self._network.world.counts["requests"] += len(served)
+        self._call = call = self._call_for(served)
+        if self.is_broken:
+            self._expect_gone()
+        self._process.ask(call, self)
+
+    def _call_for(self, served: Sequence[Ask]) -> Call:
+        network, process = self._network, self._process
+        request = served[0].request
+        known: dict[str, Any] = {
+            "api": api_of(request),
+            "token": request.token,
+            "connection": self.number,
+            "owner": OWNER,
+            "is_at_coordinator": None if network.cluster.fails_now() else True,
+            "knows_topics": process.topics is network.cluster.topics,
+        }
+        if isinstance(request, OffsetCommitReceived):
+            commits = [self._commit_of(ask.request) for ask in served]
+            if request.is_transactional:
+                known["connection"] = None
+            return Commits(commits={each.token: each for each in commits}, **known)
+        if isinstance(request, ConsumerHeartbeatReceived):
+            self._member_id = request.member_id
+            process.spoke_on[request.member_id] = self
+            disconnected = frozenset(process.disconnected)
+            process.disconnected.discard(request.member_id)
+            request = replace(
+                request, connection=self.number, follows_answers=served[0].follows_answers
+            )
+            if request.member_epoch == JOIN_EPOCH and request.instance_id is not None:
+                request = replace(request, disconnected=disconnected)
+        is_admins = known["api"] is GroupApi.ADMIN or isinstance(request, OffsetDeleteReceived)
+        is_placed_fetch = isinstance(request, OffsetFetchReceived) and process.group.is_live
+        is_foreign = (
+            isinstance(request, JoinGroupReceived)
+            and request.protocol_type != CONSUMER_PROTOCOL_TYPE
+        )
+        return Call(
+            event=request,
+            is_placed=is_admins or is_placed_fetch,
+            is_foreign=is_foreign,
+            **known,
+        )
+
+    def _commit_of(self, request: Request) -> Commit:
+        assert isinstance(request, OffsetCommitReceived)
+        return Commit(
+            token=request.token,
+            make=lambda _token, _topics: request,
+            topic_names=request.topic_names,
+            has_member=bool(request.member_id),
+            order_keys=frozenset((request.member_id,) if request.member_id else request.partitions),
+        )
+
+    # -- errands ---------------------------------------------------------------------------------
+
+    def do(self, call: Call, errand: Errand) -> None:
+        """Carry out an errand of the call."""
+        world, cluster = self._network.world, self._network.cluster
+        fails = cluster.fails_now()
+        delay_ms = world.between(1, TIMEOUT_MS if fails else TRIP_MS_MAX)
+        match errand:
+            case Locate():
+                located = Located(call, None if fails else True)
+                world.after(delay_ms, self._report, call, located)
+            case Learn():
+                world.after(delay_ms, self._learned, call, fails)
+            case Probe():
+                assert isinstance(call, Commits)
+                world.after(delay_ms, self._report, call, Probed(call, not fails))
+            case Store(tokens, ids):
+                assert isinstance(call, Commits)
+                if fails:
+                    away = Stored(call, dict.fromkeys(tokens, AWAY))
+                    world.after(delay_ms, self._report, call, away)
+                else:
+                    self._store(call, tokens, ids)
+
+    def _report(self, call: Call, told: Input) -> None:
+        if call.answer is None:
+            self._process.feed(told)
+
+    def _learned(self, call: Call, fails: bool) -> None:
+        if fails:
+            self._report(call, Learned(call, self._process.topics, "nobody answers"))
+        else:
+            self._report(call, Learned(call, self._network.cluster.topics))
+
+    def _store(self, call: Commits, tokens: Sequence[Token], ids: AnchorIds | None) -> None:
+        """Send commits to the cluster, one behind the other. Without an answer to one of them, the
+        connection to the cluster is broken, and so are the answers to the others."""
+        network = self._network
+        codes: dict[Token, frozenset[int] | str] = {}
+        self._sent = sent = [
+            network.commit_of(ask, ids, self._owner.name, self._process.number)
+            for ask in self._served
+            if ask.request.token in tokens
+        ]
+
+        def answered(commit: CommitOnTheWay, code: int | None) -> None:
+            if code is None:
+                self._hold(sent[len(codes) :])
+                codes.update((lost.request.token, LOST) for lost in sent[len(codes) :])
+            else:
+                codes[commit.request.token] = frozenset({code})
+                self._codes[commit.request.token] = code
+            if len(codes) == len(sent):
+                network.world.after(0, self._report, call, Stored(call, codes))
+                if code is None:
+                    self.break_up()
+
+        network.cluster.send(sent, answered)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def answered(self, call: Call) -> None:
+        """The call has its answer, which the client gets unless it is lost."""
+        served, self._served, self._call = self._served, [], None
+        for ask in served:
+            reply = self._network.reply_to(ask.request, call, self._process)
+            code = self._codes.pop(ask.request.token, 0)
+            if reply is not None and not reply.error and code:
+                reply = ask.request.refused(GroupError(ErrorCode(code), REFUSED))
+            if reply is None:
+                self.break_up()
+            else:
+                self._answer(ask, reply)
+        self._network.world.after(0, self._serve_next)
+
+    def _answer(self, ask: Ask, reply: Reply) -> None:
+        network, world = self._network, self._network.world
+        applied = self._process.applied_at.pop(ask.request.token, None)
+        if ask.fate is Fate.ERROR_INSTEAD:
+            why = GroupError(world.dice.choice(ERRORS_INSTEAD), "its step was applied")
+            reply = ask.request.refused(why)
+            world.counts["errors instead of answers"] += 1
+        if ask.fate is Fate.ANSWER_LOST:
+            self.break_up()
+        if self.is_broken:
+            return
+        network.leaves(self._owner.name, ask.request, reply, applied, self._process)
+        answer = Answer(
+            reply=reply,
+            at_ms=applied.at_ms if applied is not None else world.now_ms,
+            topics=applied.topics if applied is not None else network.cluster.topics,
+        )
+        if isinstance(ask.request, OffsetFetchReceived) and not reply.error:
+            answer = replace(answer, offsets=network.fetch(self._owner.name, ask.request))
+        is_slow = ask.fate is Fate.SLOW
+        delay_ms = world.between(1, SLOW_MS_MAX if is_slow else DELAY_MS_MAX)
+        arrival_ms = max(self._last_answer_ms, world.now_ms + delay_ms)
+        self._last_answer_ms = arrival_ms
+        world.after(arrival_ms - world.now_ms, self._hear, ask, answer)
+
+    def _hear(self, ask: Ask, answer: Answer) -> None:
+        if ask in self._outstanding:
+            del self._outstanding[ask]
+            ask.heard(answer)
+
+
+class Line:
+    """A client's link to the gateway. It reconnects after the connection broke."""
+
+    def __init__(self, network: "Network", name: str) -> None:
+        self.name = name
+        self._network = network
+        self._connection = network.connect(self)
+        self._sent = itertools.count(1)
+        self._newest = 0
+
+    def send(self, ask: Ask) -> None:
+        """Send a request."""
+        if self._connection.is_broken:
+            self._connection = self._network.connect(self)
+        ask.number = next(self._sent)
+        self._connection.send(ask)
+
+    def cut(self, *, by_client: bool = False) -> None:
+        """Break the connection, or close it as the client does when it ends."""
+        self._connection.break_up(by_client=by_client)
+
+    def arrived(self, ask: Ask) -> None:
+        """Note a request that the gateway begins to handle."""
+        self._network.lines[ask.request.token] = self, ask.number
+        self.decided(ask.number, ask.request)
+
+    def decided(self, number: int, request: Request) -> None:
+        """Report a request that is handled or decided after a newer one of the same client."""
+        if number < self._newest:
+            self._network.overtaken(self.name, request)
+        else:
+            self._newest = number
+
+
+class Network:
+    """All connections, and the rates of their faults.
+
+    The network calls `overtaken` with the client's name for each request that arrives, or is
+    decided, after a newer one of the same client. `lines` has the line and the number of each
+    request, by token.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        driver: Driver,
+        cluster: Cluster,
+        *,
+        overtaken: Callable[[str, Request], None],
+        leaves: Callable[[str, Request, Reply, Applied | None, Process], None],
+        fetched: Callable[[str, OffsetFetchReceived], None],
+    ) -> None:
+        """`leaves` sees each answer that leaves the gateway, `fetched` each fetch of offsets."""
+        self.world, self.driver, self.cluster = world, driver, cluster
+        self.overtaken, self.leaves, self._fetched = overtaken, leaves, fetched
+        self.loss_rate = 0.0
+        self.late_rate = 0.0
+        self.is_calm = False
+        """True drops requests that would arrive late."""
+        self.slow_rate = 0.0
+        self.error_rate = 0.0
+        self.lines: dict[Token, tuple[Line, int]] = {}
+        self.late: list[tuple[Callable[[Ask], None], Ask]] = []
+        self.numbers = itertools.count(1)
+        """Of the connections."""
+        self._tokens = itertools.count(1)
+        self._connections: list[Connection] = []
+        driver.ended = self._process_ended
+
+    @property
+    def hold_ms(self) -> int:
+        """How long the engine waits for a commit whose answer was lost."""
+        return self.driver.config.lost_commit_hold_ms or 0
+
+    def next_token(self) -> int:
+        """A new token for a request."""
+        return next(self._tokens)
+
+    def connect(self, line: Line) -> Connection:
+        """Open a connection."""
+        connection = Connection(self, line, self.driver.process)
+        self._connections.append(connection)
+        return connection
+
+    def name_of(self, token: Token) -> str:
+        """The name of the client that sent a request."""
+        return self.lines[token][0].name
+
+    def fate(self, request: Request) -> Fate:
+        """Draw the fate of a request."""
+        if self.world.chance(self.late_rate * _late_weight(request)):
+            return Fate.LATE
+        dice = self.world.dice.random()
+        if dice < self.loss_rate:
+            return Fate.ANSWER_LOST if dice < self.loss_rate * 2 / 3 else Fate.LOST
+        if dice < self.loss_rate + self.error_rate:
+            return Fate.ERROR_INSTEAD
+        return Fate.SLOW if dice > 1 - self.slow_rate else Fate.FINE
+
+    def commit_of(self, ask: Ask, ids: AnchorIds | None, who: str, sender: int) -> CommitOnTheWay:
+        """A commit for the cluster."""
+        request = ask.request
+        assert isinstance(request, OffsetCommitReceived)
+        return CommitOnTheWay(
+            who=who, request=request, positions=ask.positions, ids=ids, sender=sender
+        )
+
+    def fetch(self, who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
+        """The stored offsets."""
+        self._fetched(who, request)
+        offsets = self.cluster.offsets
+        wanted = request.partitions or frozenset(offsets)
+        return {p: offsets[p] for p in wanted if p in offsets}
+
+    def reply_to(self, request: Request, call: Call, process: Process) -> Reply | None:
+        """What the client gets to hear, in the words of the engine; None if the connection is
+        closed instead."""
+        answer: object = call.answer
+        if isinstance(call, Commits) and isinstance(answer, Mapping):
+            outcome = answer[request.token]
+            if outcome.is_away:
+                answer = Refused(Situation.BROKER_AWAY, "the broker is away")
+            else:
+                answer = outcome.refused or outcome.verdict
+        match answer:
+            case Refused(situation, why):
+                reply: Reply = request.refused(GroupError(code_for(situation, call.api), why))
+            case Forwarded():
+                error = ErrorCode.NONE
+                if not isinstance(request, OffsetFetchReceived):
+                    error = ErrorCode.UNKNOWN_MEMBER_ID
+                reply = request.refused(GroupError(error, FORWARDED))
+            case Abandoned():
+                return None
+            case Failed():
+                assert call.is_gone, "a call has failed"
+                return None
+            case _:
+                assert isinstance(answer, Reply), answer
+                reply = answer
+        if process.may_answer or isinstance(answer, Forwarded):
+            return reply
+        if not needs_lease(call.api, reply.error if isinstance(answer, Reply) else ErrorCode.NONE):
+            return reply
+        code = code_for(Situation.LOG_NOT_OURS, call.api)
+        return request.refused(GroupError(code, "another gateway may own the state log"))
+
+    def target_moved(self) -> None:
+        """Deliver late requests soon, because they do most harm while partitions move."""
+        late, self.late = self.late, []
+        for arrive, ask in late:
+            self.world.after(self.world.between(1, LATE_TO_HARM_MS_MAX), arrive, ask)
+
+    def _process_ended(self, process: Process) -> None:
+        for connection in self._connections:
+            if connection.process is process:
+                connection.break_up()
+        self._connections = [each for each in self._connections if each.process is not process]
+
+
+def api_of(request: Request) -> GroupApi:
+    """The api of a request, as far as the gateway's errors differ."""
+    match request:
+        case JoinGroupReceived():
+            return GroupApi.JOIN
+        case SyncGroupReceived():
+            return GroupApi.SYNC
+        case HeartbeatReceived():
+            return GroupApi.HEARTBEAT
+        case LeaveGroupReceived():
+            return GroupApi.LEAVE
+        case ConsumerHeartbeatReceived(member_epoch=epoch):
+            if epoch == JOIN_EPOCH:
+                return GroupApi.CONSUMER_JOIN
+            return GroupApi.CONSUMER_HEARTBEAT if epoch > 0 else GroupApi.CONSUMER_LEAVE
+        case OffsetCommitReceived(is_transactional=is_transactional):
+            return GroupApi.TXN_COMMIT if is_transactional else GroupApi.COMMIT
+        case OffsetFetchReceived():
+            return GroupApi.FETCH
+        case OffsetDeleteReceived():
+            return GroupApi.OFFSET_DELETE
+        case DeleteGroupReceived() | ClaimReceived() | ConfigsReceived():
+            return GroupApi.ADMIN
+        case PrepareAssignmentReceived() | InstallAssignmentReceived():
+            return GroupApi.ASSIGNMENT
+
+
+def _is_commit(ask: Ask) -> bool:
+    return isinstance(ask.request, OffsetCommitReceived) and not ask.request.is_transactional
+
+
+def _late_weight(request: Request) -> int:
+    """Requests that state owned partitions are late most often."""
+    match request:
+        case JoinGroupReceived():
+            return 8
+        case ConsumerHeartbeatReceived(member_epoch=epoch):
+            return 8 if epoch == JOIN_EPOCH else 2
+        case _:
+            return 1

@@ -1,0 +1,453 @@
+"""One process of the gateway: the shipped machine of the group, with effects in simulated time.
+
+It is the twin of `gateway/groups/group_driver.py`. Nothing of a killed process goes on, but what it
+has sent to the cluster or the log may still arrive.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from coordinator.assignors import ASSIGNORS, spec_of
+from coordinator.consumer.topic_regex import match_topics
+from coordinator.engine import GroupEngine, Step
+from coordinator.group.state import Record
+from coordinator.interface.config import GroupConfig
+from coordinator.interface.events import AssignmentReceived, Event, RegexesResolved
+from coordinator.interface.topics import Topics
+from coordinator.interface.value import value
+from coordinator.interface.volatile_records import Computation, RegexResolution, Token
+from gateway.events.group_events import GenerationWentBack, GroupTaken
+from gateway.hosting import inputs
+from gateway.hosting.adoption_steps import Ask, Describe, Hold
+from gateway.hosting.batch import Batch, Decision
+from gateway.hosting.calls import Call, Errand
+from gateway.hosting.effects import (
+    AskCoordinator,
+    Assign,
+    Compute,
+    Effect,
+    Forget,
+    Load,
+    Log,
+    Look,
+    Resolve,
+    Tell,
+    TellNow,
+    Write,
+)
+from gateway.hosting.group import HostedGroup
+from gateway.hosting.identity import Gateway
+from gateway.hosting.inputs import Input
+from gateway.hosting.log_health import LogHealth
+from gateway.hosting.pauses import Pauses
+from gateway.hosting.room import Room
+from gateway.hosting.rules import HostingRules
+from gateway.hosting.standing import Found, NoAnswer, Standing, StandingRules
+from kafka_codecs.declaration import Struct
+from kafka_codecs.heartbeat import HeartbeatRequest
+from kafka_codecs.sync_group import SyncGroupRequest
+from tests.simulation.cluster import GROUP, Cluster
+from tests.simulation.state_log import SimulatedLog
+from tests.simulation.world import World
+
+LOG_ID = "log-1"
+LOAD_MS_MAX = 10
+RESOLUTION_MS_MAX = 200
+PLUG_IN_MS_MAX = 4_000
+TIMER_LAG_MS_MAX = 30
+"""The longest delay with which a busy gateway handles a deadline."""
+TICK_MS = 1_000
+"""How often the process looks at the clock, to notice that it was paused."""
+GRACE_MS_MAX = 2_000
+LONGEST_SESSION_MS = 15_000
+
+
+@dataclass(kw_only=True, slots=True)
+class Surroundings:
+    """What all processes of the gateway share."""
+
+    world: World
+    cluster: Cluster
+    log: SimulatedLog
+    linger_ms: int
+    """How long an anchor outlives the group's last member."""
+    engine: GroupEngine
+    """The engine of the newest process that has loaded the group."""
+    plug_in_failure_rate: float = 0.0
+    """The share of the plug-in's results that are wrong."""
+
+
+class Applied(NamedTuple):
+    """When an answer was decided for good: its decision has taken effect."""
+
+    at_ms: int
+    topics: Topics
+    asks: int
+    """How many requests the anchor had sent by then."""
+
+
+class Served(Protocol):
+    """The client's side of a call. It reports to the process."""
+
+    def do(self, call: Call, errand: Errand) -> None:
+        """Carry out an errand, and feed what comes of it."""
+
+    def answered(self, call: Call) -> None:
+        """The call has its answer."""
+
+
+class Watcher(Protocol):
+    """Checks the group of a process."""
+
+    def before_decision(self, engine: GroupEngine, event: Event) -> None: ...
+    def after_decision(self, engine: GroupEngine) -> None: ...
+    def loaded(self, process: "Process") -> None: ...
+    def given_up(self, process: "Process") -> None: ...
+    def applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
+
+
+@value()
+class DecidedStep(Step):
+    """A step with the topics that it was decided on: it may take effect when there are others.
+    `follows`: how many records the engine had applied by then."""
+
+    topics: Topics
+    follows: int
+
+
+class WatchedEngine(GroupEngine):
+    """Shows each decision to the watcher."""
+
+    process: "Process"
+    records_applied: int = 0
+
+    def fork(self) -> "WatchedEngine":
+        twin = super().fork()
+        twin.process, twin.records_applied = self.process, self.records_applied
+        return twin
+
+    def apply(self, record: Record) -> None:
+        super().apply(record)
+        self.records_applied += 1
+
+    def handle(
+        self, event: Event, *, now_ms: int, topics: Topics, may_take_long: bool = True
+    ) -> Step:
+        watcher = self.process.watcher
+        if watcher is not None:
+            watcher.before_decision(self, event)
+        step = super().handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
+        if watcher is not None:
+            watcher.after_decision(self)
+        return DecidedStep(
+            records=step.records,
+            durable=step.durable,
+            replies=step.replies,
+            resolution=step.resolution,
+            computation=step.computation,
+            topics=topics,
+            follows=self.records_applied,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Serving:
+    call: Call
+    served: Served
+    changes: list["_Serving"] = field(repr=False)
+
+    def note_change(self) -> None:
+        self.changes.append(self)
+
+
+class Process:
+    """One process. Its clock is `ahead_ms` ahead of the world's."""
+
+    def __init__(
+        self, number: int, around: Surroundings, config: GroupConfig, *, ahead_ms: int
+    ) -> None:
+        self.around = around
+        self.number = number
+        self.config = config
+        self.ahead_ms = ahead_ms
+        self.writer = around.log.take()
+        self.is_alive, self.is_paused = True, False
+        self.awake_since_ms = around.world.now_ms
+        """When the process began or was last resumed."""
+        self.read_ms = 0
+        """When the group was read from its log, by the world's clock. Its sessions begin then."""
+        self.watcher: Watcher | None = None
+        self.applied_at: dict[Token, Applied] = {}
+        """For each answer of the engine, when it took effect."""
+        self.disconnected: set[str] = set()
+        """The native members that closed their connections, and have sent nothing since."""
+        self.spoke_on: dict[str, Served] = {}
+        """The connection of each native member's latest heartbeat."""
+        self.asks = 0
+        """How many requests the anchor has sent."""
+        self.confirmed = 0
+        """The number of the latest of them that found the anchor in the group."""
+        self.confirmed_ms = 0
+        """When its answer arrived."""
+        self.confirmed_generation = 0
+        """The generation in which the anchor was then."""
+        self.given_up_ms = 0
+        """When it last fenced all members, because a consumer had the group in the cluster."""
+        self.found: Found = NoAnswer("not asked yet")
+        """What the latest look has found."""
+        self.rules = HostingRules(
+            config=config,
+            standing=StandingRules(
+                gateway=Gateway(log_id=LOG_ID, run_id=number),
+                longest_session_ms=LONGEST_SESSION_MS,
+                host_patterns=("*",),
+            ),
+            can_anchor=around.cluster.holds_anchors,
+            linger_ms=around.linger_ms,
+            hosted=Room("hosted", groups_max=1),
+            anchored=Room("anchored", groups_max=1),
+            log_health=LogHealth(),
+            pauses=Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX),
+        )
+        self.group = HostedGroup(Standing(GROUP, self.rules.standing), self.rules)
+        self.group.engine.observer = self
+        self._changes: list[_Serving] = []
+        self._held_back: list[Input] = []
+        self._loads = 0
+        self._timer_at_ms: int | None = None
+        self._after(TICK_MS, self._tick)
+
+    @property
+    def now_ms(self) -> int:
+        """The process's wall clock."""
+        return self.around.world.now_ms + self.ahead_ms
+
+    @property
+    def topics(self) -> Topics:
+        """The topics that the group knows."""
+        return self.group.engine.topics
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether this process still owns the log."""
+        return self.around.log.is_owned_by(self.writer)
+
+    def start(self) -> None:
+        """Take up the group if the log has it."""
+        if self.around.log.batches:
+            self.feed(inputs.Resumed())
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.is_alive = False
+
+    def pause(self) -> None:
+        """Stop the process; what happens to it waits."""
+        self.is_paused = True
+
+    def go_on(self) -> None:
+        """Handle what has happened during the pause."""
+        self.is_paused, self.awake_since_ms = False, self.around.world.now_ms
+        held_back, self._held_back = self._held_back, []
+        for each in held_back:
+            self.feed(each)
+        self._watch_the_clock()
+
+    def ask(self, call: Call, served: Served) -> None:
+        """Give the group a call."""
+        serving = _Serving(call, served, self._changes)
+        call.on_change = serving.note_change
+        self.feed(inputs.Asked(call))
+
+    def feed(self, event: Input) -> None:
+        """Give the group an input and carry out what follows."""
+        if not self.is_alive:
+            return
+        if self.is_paused:
+            self._held_back.append(event)
+            return
+        was_at_rest = self.group.take_at_rest(event, self.now_ms)
+        if not was_at_rest:
+            for effect in self.group.handle(event, self.now_ms):
+                self._begin(effect)
+        while self._changes:
+            changes, self._changes[:] = [*self._changes], []
+            for serving in changes:
+                self._pass_on(serving)
+        if not was_at_rest:
+            self._watch_the_clock()
+
+    def _pass_on(self, serving: _Serving) -> None:
+        call = serving.call
+        if call.answer is not None:
+            call.on_change = _nothing
+            serving.served.answered(call)
+        elif call.errand is not None:
+            serving.served.do(call, call.errand)
+
+    # -- the observer of the engine --------------------------------------------------------------
+
+    def loaded(self) -> None:
+        """The group was read from its log."""
+        if self.watcher is not None:
+            self.around.engine = self.group.engine.core
+            self.watcher.loaded(self)
+
+    def applied(self, decision: Decision) -> None:
+        """A decision has taken effect."""
+        step = decision.step
+        topics = step.topics if isinstance(step, DecidedStep) else self.topics
+        applied = Applied(self.around.world.now_ms, topics, self.asks)
+        for token, _reply in decision.step.replies:
+            self.applied_at[token] = applied
+        if self.watcher is not None:
+            self.watcher.applied(self, decision, topics)
+
+    # -- effects ---------------------------------------------------------------------------------
+
+    def _begin(self, effect: Effect) -> None:  # one case for each effect
+        world = self.around.world
+        match effect:
+            case Log(error=Exception() as bug):
+                raise bug
+            case Log(event=name, fields=fields):
+                world.tell(self.name, (name, fields))
+            case TellNow(event):
+                world.tell(self.name, event.name)
+                if isinstance(event, GroupTaken | GenerationWentBack):
+                    self.given_up_ms = world.now_ms
+                if self.watcher is not None and isinstance(event, GroupTaken):
+                    self.watcher.given_up(self)
+            case Tell() | Describe() | Hold() | Ask():  # no group is adopted in this world
+                pass
+            case AskCoordinator(message):
+                self.asks += 1
+                self.around.cluster.ask_coordinator(
+                    message, partial(self._heard, message, self.asks)
+                )
+            case Look():
+                self.around.cluster.look(self._looked)
+            case Load():
+                self._loads += 1
+                self._after(world.between(0, LOAD_MS_MAX), self._load)
+            case Write(batch):
+                world.after(self.around.log.delay_ms(), self._write, batch)
+            case Forget():
+                self._after(0, self.feed, inputs.Forgotten())
+            case Compute(compute):
+                compute()
+                self._after(1, self.feed, inputs.Computed())
+            case Resolve(resolution):
+                delay_ms = world.between(1, RESOLUTION_MS_MAX)
+                self._after(delay_ms, self._resolve, resolution, self._loads)
+            case Assign(computation):
+                delay_ms = world.between(1, PLUG_IN_MS_MAX)
+                self._after(delay_ms, self._assign, computation, self._loads)
+
+    @property
+    def name(self) -> str:
+        """The process's name in transcripts."""
+        return f"gateway {self.number}"
+
+    def _after(self, delay_ms: int, do: Callable[..., None], *args: Any) -> None:
+        self.around.world.after(delay_ms, self._if_alive, do, *args)
+
+    def _if_alive(self, do: Callable[..., None], *args: Any) -> None:
+        if self.is_alive:
+            do(*args)
+
+    def _heard(self, message: Struct, number: int, answer: Struct | None, code: int) -> None:
+        """The coordinator answered the anchor, or did not."""
+        if answer is None:
+            self.feed(inputs.CoordinatorFailed("nobody answers"))
+            return
+        if not code and isinstance(message, HeartbeatRequest | SyncGroupRequest):
+            self.confirmed, self.confirmed_ms = number, self.around.world.now_ms
+            self.confirmed_generation = message.generation_id
+        self.feed(inputs.CoordinatorAnswered(answer))
+
+    def _looked(self, found: Any) -> None:
+        self.found = found if found is not None else NoAnswer("nobody answers")
+        self.feed(inputs.Looked(self.found))
+
+    def _load(self) -> None:
+        around = self.around
+        if around.log.fails_to_read() or not self.may_answer:
+            self.feed(inputs.LoadFailed("the log cannot be read"))
+            return
+        engine = WatchedEngine(GROUP, self.config)
+        engine.process = self
+        self.read_ms = around.world.now_ms
+        engine.load(around.log.records(), now_ms=self.now_ms)
+        self.feed(inputs.Loaded(engine, around.cluster.topics))
+
+    def _write(self, batch: Batch) -> None:
+        """The write reaches the log, whether the process still runs or not."""
+        decisions = batch.decisions
+        damage = self.around.log.append(self.writer, [each.step.durable for each in decisions])
+        answer = inputs.Written() if damage is None else inputs.WriteFailed(damage)
+        self._if_alive(self.feed, answer)
+
+    def _resolve(self, resolution: RegexResolution, load: int) -> None:
+        """Match regular expressions, or fail. A group that was loaded since then does not wait."""
+        if load != self._loads:
+            return
+        cluster = self.around.cluster
+        matched = (
+            None
+            if cluster.fails_now()
+            else match_topics(sorted(resolution.regexes), cluster.topics.by_name)
+        )
+        happened = RegexesResolved(topics=matched, version=cluster.topics.names_version)
+        self.feed(inputs.Happened(happened))
+
+    def _assign(self, computation: Computation, load: int) -> None:
+        """A plug-in answers: with a good target, or with one in which a member keeps what it has,
+        whoever else gets it. The time limit is part of the plug-in's failures."""
+        if load != self._loads:
+            return
+        world = self.around.world
+        target, failure = dict(ASSIGNORS["uniform"](spec_of(computation))), ""
+        if world.chance(self.around.plug_in_failure_rate):
+            world.counts["results that plug-ins spoilt"] += 1
+            if target and world.chance(0.5):
+                del target[world.dice.choice(sorted(target))]
+            else:
+                failure = "no answer"
+        epoch = computation.epoch
+        happened = AssignmentReceived(epoch=epoch, target=target, failure=failure)
+        self.feed(inputs.Happened(happened))
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _watch_the_clock(self) -> None:
+        due_ms = self.group.next_ms()
+        if due_ms is not None and (self._timer_at_ms is None or due_ms < self._timer_at_ms):
+            self._timer_at_ms = due_ms
+            lag_ms = self.around.world.between(0, TIMER_LAG_MS_MAX)
+            self._after(max(0, due_ms - self.now_ms) + lag_ms, self._time_passed, due_ms)
+
+    def _time_passed(self, due_ms: int) -> None:
+        if due_ms != self._timer_at_ms or self.is_paused:
+            if self.is_paused:
+                self._timer_at_ms = None
+            return
+        self._timer_at_ms = None
+        next_ms = self.group.next_ms()
+        if next_ms is None or next_ms > self.now_ms:
+            self._watch_the_clock()
+            return
+        self.feed(inputs.TimePassed())
+        if self.topics is not self.around.cluster.topics:
+            self.feed(inputs.TopicsMoved(self.around.cluster.topics))
+
+    def _tick(self) -> None:
+        if not self.is_paused:
+            self.rules.pauses.not_before_ms(self.now_ms)
+        self._after(TICK_MS, self._tick)
+
+
+def _nothing() -> None:
+    """What follows from changes of a call that is over."""

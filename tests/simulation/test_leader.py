@@ -1,0 +1,62 @@
+"""The client-side assignors of leaders."""
+
+import pytest
+
+from coordinator.interface.replies import JoinedMember
+from kafka_codecs.consumer_protocol import Subscription, decode_assignment, encode_subscription
+from tests.simulation import leader
+from tests.support.group_values import make_topics
+
+TOPICS = make_topics(foo=4, bar=2)
+
+
+def member(
+    member_id: str, *topics: str, owned: set[leader.Name] | None = None, generation: int = 1
+) -> JoinedMember:
+    """A member in the JoinGroup answer of the leader."""
+    subscription = Subscription(
+        topics=topics, owned_partitions=leader.listed(owned or ()), generation_id=generation
+    )
+    return JoinedMember(
+        member_id=member_id, instance_id=None, metadata=encode_subscription(subscription, 2)
+    )
+
+
+def given(protocol: str, *members: JoinedMember) -> dict[str, set[leader.Name]]:
+    """The assignment of each member."""
+    return {
+        member_id: {
+            (each.topic, number)
+            for each in decode_assignment(data)[1].assigned_partitions
+            for number in each.partitions
+        }
+        for member_id, data in leader.assign(protocol, members, TOPICS).items()
+    }
+
+
+@pytest.mark.parametrize("protocol", ["range", "roundrobin", leader.STICKY])
+def test_each_partition_goes_to_one_subscriber(protocol: str) -> None:
+    """No member gets a topic that it does not subscribe to, or one that does not exist."""
+    found = given(protocol, member("a", "foo"), member("b", "foo", "bar", "none"))
+    everything = [name for names in found.values() for name in names]
+    assert len(everything) == len(set(everything)) == 6
+    assert {topic for topic, _ in found["a"]} == {"foo"}
+    assert len([1 for topic, _ in found["a"] if topic == "foo"]) == 2
+
+
+def test_sticky_withholds_moving_partitions() -> None:
+    """The owner gives them up first. Partitions without an owner are assigned at once."""
+    owned = {("foo", 0), ("foo", 1), ("foo", 2)}
+    found = given(leader.STICKY, member("a", "foo", owned=owned), member("b", "foo"))
+    assert found["a"] < owned
+    assert len(found["a"]) == 2
+    assert found["b"] == {("foo", 3)}
+
+
+def test_sticky_accepts_the_newest_generation() -> None:
+    """Two claims of the same generation cancel each other, and the partition waits."""
+    owned = {("foo", 0)}
+    newer, older = member("a", "foo", owned=owned, generation=5), member("b", "foo", owned=owned)
+    assert ("foo", 0) in given(leader.STICKY, newer, older)["a"]
+    both = given(leader.STICKY, older, member("c", "foo", owned=owned))
+    assert not [id_ for id_, names in both.items() if ("foo", 0) in names]
